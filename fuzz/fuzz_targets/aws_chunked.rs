@@ -1,4 +1,4 @@
-//! Request bodies that the embedded server decodes.
+//! Fuzzes the decoder of request bodies in the embedded server.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| tidegate_dev::fuzzing::aws_chunked(input));

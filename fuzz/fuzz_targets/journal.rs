@@ -1,6 +1,6 @@
-//! Builds a journal from the input, by docs/JOURNAL.md and not by the library's own code, with as much
-//! wrong as the input says, and has the library read it. What is wrong has right checksums, so that it
-//! gets past them.
+//! Builds a journal from the input, with as many mistakes as the input asks for, and has the library read it.
+//! The journal follows docs/JOURNAL.md, not the library's own code. Wrong fields have right checksums, so that
+//! the reader gets past the checksums to the fields.
 #![no_main]
 
 use std::io;
@@ -56,7 +56,7 @@ impl JournalFile for Bytes {
     }
 }
 
-/// The input, from which everything is taken. When it is used up there are zeros.
+/// The fuzzer's input, from which everything is built; zeros when it is used up.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Mostly the right value.
+    /// The right value; if `wrong`, a value from the input.
     fn value(&mut self, right: u64, wrong: bool) -> u64 {
         if wrong { self.number() } else { right }
     }
@@ -90,7 +90,7 @@ struct Writer {
     object: Vec<u8>,
     previous: u32,
     synced: u64,
-    /// Whether everything so far is as it should be.
+    /// Whether the journal is valid so far.
     right: bool,
 }
 
@@ -239,7 +239,7 @@ fuzz_target!(|data: &[u8]| {
             }
             230..235 => {
                 let length = usize::try_from(input.number()).unwrap_or(usize::MAX) % writer.file.len();
-                // Never all of it.
+                // Keeps at least half of the file, rounded down to 8 bytes.
                 writer.file.truncate((length.max(writer.file.len() / 2) / 8 * 8).max(8));
                 writer.right = false;
             }

@@ -1,8 +1,8 @@
-//! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole. It is one part of
-//! the published table D.
+//! Measures the memory of a merge of sorted tables: read and written as streams under a budget, and whole in
+//! memory. This is one part of the published table D.
 //!
-//! The tables are made once for each number of inputs, in the embedded server's storage on disk or in a real store; then
-//! they are merged in each way, and what came out must be as many entries and bytes.
+//! The tables are made once for each number of inputs, in the embedded server's storage on disk or in a real
+//! store. Then each way merges them, and all ways must produce the same number of entries and bytes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,37 +20,39 @@ use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
 use crate::table::Table;
 
-/// The highest of so many stretches of a run are told of its memory.
+/// The memory curve of a run has at most this many points, each the peak of a stretch of time.
 const POINTS: usize = 300;
 
-/// What is merged.
+/// The tables to merge.
 #[derive(Clone, Debug, Serialize, Args)]
 pub struct Trial {
-    /// How many tables are merged; one trial for each number.
+    /// Numbers of tables to merge; one trial for each number.
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
     pub inputs: Vec<u32>,
-    /// Size of each.
+    /// Size of each table.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub size: u64,
-    /// Close an output when it has so many bytes.
+    /// Close an output when it has this many bytes.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub table_size: u64,
-    /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
+    /// Memory budget of the engine; of the ways that hold tables whole, only requests in flight count against
+    /// it.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub memory: u64,
-    /// A real store instead, such as s3://BUCKET/PREFIX: all tables are removed after use, if it is not interrupted.
+    /// Use a real store, such as s3://BUCKET/PREFIX. All tables are removed after use, unless the run is
+    /// interrupted.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// The ways.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,whole")]
     pub ways: Vec<Way>,
-    /// Runs of each that count.
+    /// Counted runs of each way.
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// Few small tables, to see that everything works.
+    /// Few small tables, only to check that everything works.
     #[arg(long, conflicts_with_all = ["inputs", "size", "table_size"])]
     pub quick: bool,
-    /// Folder for the server's storage; default: the system's temporary one.
+    /// Folder for the server's storage; default: the system's temporary folder.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run may take.
@@ -61,32 +63,33 @@ pub struct Trial {
 /// All runs of one way with one number of inputs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// How.
+    /// The way.
     pub way: Way,
-    /// How many tables.
+    /// How many tables were merged.
     pub inputs: u32,
-    /// The processes.
+    /// The runs.
     pub runs: Vec<Run>,
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was measured.
+    /// The results by way and number of inputs.
     pub lines: Vec<Line>,
 }
 
 impl Trial {
-    /// Holds it against the store that was named, or the server of the program `tidegate`: for each number of inputs all
-    /// ways in turn.
+    /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
+    /// each number of inputs.
     ///
     /// # Errors
-    /// Where the server does not start, a run fails or takes longer than the limit, or two ways differ in what came out.
+    /// If the server does not start, a run fails or takes longer than the limit, or two ways produce different
+    /// outputs.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let mut trial = self.clone();
         if trial.quick {
@@ -110,7 +113,7 @@ impl Trial {
     fn scratch(&self) -> Result<Scratch> {
         let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let most = self.inputs.iter().copied().max().unwrap_or_default();
-        // Inputs, outputs, and the parts of outputs that are not joined yet.
+        // Room for inputs, outputs, and parts of outputs that are not completed yet.
         let scratch = Scratch::new(Some(&place), 3 * u64::from(most) * self.size)?;
         scratch.remove_when_interrupted()?;
         Ok(scratch)
@@ -151,7 +154,7 @@ impl Trial {
     }
 }
 
-/// Whatever the way, of the same inputs come as many entries and bytes.
+/// All ways must produce the same number of entries and bytes from the same inputs.
 fn check_same(inputs: u32, runs: &[(Way, Vec<Run>)]) -> Result<()> {
     let made = |run: &Run| (run.figures.entries_out, run.figures.bytes_out);
     let mut runs = runs.iter().flat_map(|(way, runs)| runs.iter().map(move |run| (way.name(), made(run))));
@@ -169,7 +172,7 @@ impl Report {
         self.lines.iter().find(|line| line.way == way && line.inputs == inputs)
     }
 
-    /// What does not hold of what the table is to show: that a merge of streams holds less than one of whole tables.
+    /// The claims that do not hold: a merge of streams needs less memory than a merge of whole tables.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.inputs.iter().copied().max().unwrap_or_default();
@@ -182,8 +185,8 @@ impl Report {
         }
     }
 
-    /// The memory of a merge of the most inputs over time, as `memory.json` has it: a first run of each way, at most
-    /// 300 points of it.
+    /// The memory over time of the merge with the most inputs, as in `memory.json`: the first run of each way,
+    /// at most 300 points.
     #[must_use]
     pub fn memory(&self) -> Value {
         let most = self.trial.inputs.iter().copied().max().unwrap_or_default();

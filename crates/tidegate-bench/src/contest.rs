@@ -1,4 +1,4 @@
-//! All tools in turn, several times.
+//! Runs all tools of a contest in turn, several times.
 
 mod best;
 mod check;
@@ -18,59 +18,59 @@ pub use best::AGAIN;
 use check::{check_copy, check_empty, check_stored, remove_copies};
 pub use rounds::Rounds;
 
-/// What is measured.
+/// A contest.
 #[derive(Debug)]
 pub struct Contest<'a> {
-    /// What every tool moves.
+    /// The source that every tool moves.
     pub source: Source,
-    /// How many objects that makes or reads.
+    /// How many objects a run makes or reads.
     pub objects: u64,
-    /// How many bytes that is.
+    /// How many bytes a run moves.
     pub bytes: u64,
-    /// Where to or from.
+    /// The store to upload to or download from.
     pub endpoint: Endpoint,
-    /// The server behind that, for its counts.
+    /// The server behind the store, for its counts.
     pub server: &'a Embedded,
     /// How often each tool runs.
     pub rounds: Rounds,
-    /// How many connections the floor has, and the size of its parts.
+    /// The number of connections of the floor, and the size of its parts.
     pub floor: Tuning,
-    /// Whether each has its best settings instead of its defaults.
+    /// Whether each tool has its best settings instead of its defaults.
     pub best: bool,
     /// How long one run may take.
     pub limit: Duration,
-    /// Where logs are kept meanwhile.
+    /// The folder for logs during the contest.
     pub folder: PathBuf,
 }
 
 /// One run of one tool.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What it cost.
+    /// The cost of the process.
     pub usage: Usage,
-    /// What the server was asked.
+    /// The server's counts.
     pub counts: Counts,
-    /// CPU seconds of the server meanwhile.
+    /// CPU seconds of the server during the run.
     pub server_cpu: f64,
 }
 
 /// One tool and its runs.
 #[derive(Clone, Debug)]
 pub struct Entrant {
-    /// Which.
+    /// The tool.
     pub tool: Tool,
-    /// Its program.
+    /// The tool's program.
     pub path: PathBuf,
-    /// What it is told; nothing in its defaults.
+    /// The tool's settings; `None` for the defaults.
     pub tuning: Option<Tuning>,
-    /// The runs that count.
+    /// The counted runs.
     pub runs: Vec<Run>,
-    /// Why it ran no more.
+    /// The error after which the tool ran no more.
     pub failed: Option<String>,
 }
 
 impl Entrant {
-    /// A peer that fails runs no more; ours may not.
+    /// A peer that fails runs no more; a failure of tidegate ends the contest.
     fn fail(&mut self, error: Error) -> Result<()> {
         if self.tool == Tool::Tidegate {
             return Err(error);
@@ -82,7 +82,7 @@ impl Entrant {
 }
 
 impl Contest<'_> {
-    /// Runs all tools that are installed, interleaved, as [`Rounds`] has it.
+    /// Runs all installed tools, interleaved as [`Rounds`] defines.
     pub fn hold(&self, tools: &[Tool]) -> Result<Vec<Entrant>> {
         let installed = tools.iter().filter_map(|tool| Some((*tool, tool.find()?)));
         let of = |(tool, path)| {
@@ -98,13 +98,13 @@ impl Contest<'_> {
                 }
             }
         }
-        // What was tried has warmed up.
+        // A tool whose settings were tried has warmed up.
         let is_warm = |tool: Tool| self.best && !tool.tried(&self.source).is_empty();
         self.rounds.hold(&mut entrants, is_warm, |entrant, what| self.run(entrant, entrant.tuning, what))?;
         Ok(entrants)
     }
 
-    /// Removes what a tool has left that did not come to its end: nobody else is to find it.
+    /// Removes the files of a tool that did not finish, so that the next tool does not find them.
     fn clear(&self) -> Result<()> {
         if let Source::Object { into, .. } | Source::Objects { into, .. } = &self.source {
             std::fs::remove_dir_all(into)?;
@@ -118,7 +118,8 @@ impl Contest<'_> {
         self.run_within(entrant, tuning, what, self.limit)?.ok_or_else(late)
     }
 
-    /// One run; `None` where it was not done within `limit`, and was stopped. One that was not done leaves nothing.
+    /// One run; `None` if the tool did not finish within `limit` and was stopped. A run that did not finish
+    /// leaves no files.
     fn run_within(
         &self,
         entrant: &Entrant,
@@ -142,7 +143,7 @@ impl Contest<'_> {
         limit: Duration,
     ) -> Result<Option<Run>> {
         let tool = entrant.tool;
-        // Each run has a prefix of its own: some tools leave out what is there already.
+        // Each run has a prefix of its own: some tools skip objects that exist already.
         let prefix = if self.source.is_download() {
             OBJECT.to_owned()
         } else {
@@ -155,7 +156,7 @@ impl Contest<'_> {
             program = program.variables([("AWS_CONFIG_FILE", file.display().to_string())]);
         }
         if tool == Tool::Mc {
-            // In place of one in the user's home.
+            // Instead of the configuration in the user's home.
             program = program.variables([("MC_CONFIG_DIR", self.folder.join("mc").display().to_string())]);
         }
         if let Source::Objects { into, .. } = &self.source {
@@ -179,10 +180,10 @@ impl Contest<'_> {
         Ok(Some(Run { usage, counts, server_cpu }))
     }
 
-    /// Waits until the server is asked nothing more: what a tool had under way when it was stopped is not to be found
-    /// among what the next one asks.
+    /// Waits until the server gets no more requests: requests that a stopped tool still had in flight must not
+    /// count for the next tool.
     fn settle(&self) -> Result<()> {
-        // Each question comes over a connection of its own.
+        // Each question of this loop opens a connection of its own.
         let asked = || self.server.counts().map(|counts| Counts { connections: 0, ..counts });
         let mut before = asked()?;
         loop {
@@ -195,7 +196,8 @@ impl Contest<'_> {
         }
     }
 
-    /// Whether everything was sent and stored; for ours, in the fewest requests that could be.
+    /// Checks that everything was sent and stored; for tidegate with a directory, in the fewest possible
+    /// requests.
     fn check_upload(&self, tool: Tool, counts: &Counts) -> Result<()> {
         let name = tool.name();
         check_stored(name, counts, self.objects, self.bytes)?;
@@ -206,7 +208,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Whether everything was fetched, and arrived; then the tool's copy is removed.
+    /// Checks that everything was sent and arrived, then removes the tool's copy.
     fn check_download(&self, tool: Tool, counts: &Counts) -> Result<()> {
         let name = tool.name();
         if counts.bytes_out < self.bytes {

@@ -1,4 +1,5 @@
-//! The embedded server as a process of its own, which counts what it is asked, and mostly discards what it takes.
+//! Runs the embedded server as a process of its own, which counts requests and mostly discards the bytes it
+//! receives.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,27 +20,27 @@ const KEY: &str = "tidegate";
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "bench";
 
-/// A store, as a tool is told of it.
+/// A store, as the benchmark describes it to a tool.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Its address, `http://HOST:PORT` or `https://HOST:PORT`.
+    /// The store's address, `http://HOST:PORT` or `https://HOST:PORT`.
     pub url: String,
-    /// Who may use it, and its region.
+    /// The credentials and the region.
     pub signer: Signer,
-    /// The bucket that is there.
+    /// The bucket, which exists.
     pub bucket: &'static str,
-    /// The file of the authority that its certificate is of, where it speaks TLS.
+    /// The file of the authority that signed the server's certificate, if the server speaks TLS.
     pub authority: Option<PathBuf>,
 }
 
 impl Endpoint {
-    /// The same store by another way, such as a proxy.
+    /// The same store through another address, such as a proxy.
     #[must_use]
     pub fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }
 
-    /// The variables that tell a client of S3 where it is, who may use it, and whom to trust.
+    /// The environment variables that give an S3 client the address, the credentials and the trusted authority.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![
@@ -49,14 +50,14 @@ impl Endpoint {
             ("AWS_REGION", self.signer.region.clone()),
         ];
         if let Some(file) = &self.authority {
-            // Most in Python read the first, most in Go and Rust the second.
+            // Most Python clients read the first variable, most Go and Rust clients the second.
             variables
                 .extend(["AWS_CA_BUNDLE", "SSL_CERT_FILE"].map(|name| (name, file.display().to_string())));
         }
         variables
     }
 
-    /// The bucket, as the library reaches it.
+    /// Connects the library to the bucket.
     ///
     /// # Errors
     /// As [`S3::connect`].
@@ -75,32 +76,32 @@ impl Endpoint {
     }
 }
 
-/// What the server was asked since it was last told to forget.
+/// The server's counts since they were last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests by the operation's name.
     pub requests: BTreeMap<String, u64>,
-    /// Of these, the ones answered with an error or not at all.
+    /// Of these, requests answered with an error or not at all.
     pub failed: BTreeMap<String, u64>,
     /// Bytes of request bodies.
     pub bytes_in: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub bytes_out: u64,
     /// Connections that were opened.
     pub connections: u64,
-    /// Objects that were stored, by the checksum that they carry.
+    /// Stored objects, by the checksum that they carry.
     #[serde(default)]
     pub checksums: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// How many requests there were of one operation.
+    /// The number of requests of one operation.
     #[must_use]
     pub fn of(&self, operation: &str) -> u64 {
         self.requests.get(operation).copied().unwrap_or(0)
     }
 
-    /// How many requests there were in all.
+    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.requests.values().sum()
@@ -116,17 +117,18 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the server of the program `tidegate`, on a free port. It keeps nothing; what it prints goes to `folder`.
+    /// Starts the server of the program `tidegate` on a free port. The server discards all objects; its output
+    /// goes to `folder`.
     pub fn start(tidegate: &Path, folder: &Path) -> Result<Self> {
         Self::storing(tidegate, folder, "discard")
     }
 
-    /// The same with a storage as `tidegate serve` takes it, such as `disk:DIR`.
+    /// The same, with a storage as `tidegate serve` takes it, such as `disk:DIR`.
     pub fn storing(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
         Self::run(tidegate, folder, storage, None)
     }
 
-    /// The same over TLS, with a certificate that is made for it in `folder`.
+    /// The same over TLS, with a certificate that is made in `folder`.
     pub fn storing_over_tls(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
         Self::run(tidegate, folder, storage, Some(Certificate::make(folder)?))
     }
@@ -155,52 +157,52 @@ impl Embedded {
         Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET, authority } })
     }
 
-    /// How to reach it.
+    /// The server's address and credentials.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Its `host:port`.
+    /// The server's `host:port`.
     #[must_use]
     pub fn address(&self) -> &str {
         let url = &self.endpoint.url;
         url.split_once("://").map_or(url, |(_, address)| address)
     }
 
-    /// Has the server count from nothing.
+    /// Resets the server's counts.
     pub fn forget(&self) -> Result<()> {
         self.client.delete(&self.counts_url())
     }
 
-    /// What it was asked since then, by others.
+    /// The server's counts since the last reset, without the requests of this client.
     pub fn counts(&self) -> Result<Counts> {
         let mut counts: Counts = self.client.get(&self.counts_url())?;
-        // This question came over one, too.
+        // This question used a connection, too.
         counts.connections = counts.connections.saturating_sub(1);
         Ok(counts)
     }
 
-    /// Has it behave as these knobs say (`tidegate_dev::Knobs`), from the next request on.
+    /// Sets the server's knobs (`tidegate_dev::Knobs`), from the next request on.
     pub fn behave(&self, knobs: &Value) -> Result<()> {
         let _: Value = self.client.put(&format!("{}/_tidegate/knobs", self.endpoint.url), knobs)?;
         Ok(())
     }
 
-    /// Makes objects of no bytes with these keys, thousands with one request; that is not counted.
+    /// Creates empty objects with these keys, thousands in one request, which is not counted.
     pub fn fill(&self, keys: &[String]) -> Result<()> {
         let objects = json!({"bucket": self.endpoint.bucket, "keys": keys});
         let _: Value = self.client.post(&format!("{}/_tidegate/objects", self.endpoint.url), &objects)?;
         Ok(())
     }
 
-    /// Bytes of the server's memory that are resident.
+    /// Resident bytes of the server's memory.
     pub fn resident(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.pid()))?;
         Ok(machine::kib(&status, "VmRSS").ok_or("the server's memory is not in /proc")? * KIB)
     }
 
-    /// CPU seconds of the server so far.
+    /// CPU seconds that the server has used.
     pub fn cpu(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.pid()))?;
         let ticks = ticks_in(&stat).ok_or("the server's CPU time is not in /proc")?;
@@ -212,13 +214,13 @@ impl Embedded {
     }
 }
 
-/// The first line's `listening on URL`, once all of it is there.
+/// The URL in the first line, `listening on URL`, once the line is complete.
 fn url_in(said: &str) -> Option<String> {
     let (line, _) = said.split_once('\n')?;
     line.strip_prefix("listening on ").map(|url| url.trim().to_owned())
 }
 
-/// User and system ticks of a `/proc/PID/stat`. The second field is a name that may hold anything.
+/// User and system ticks of a `/proc/PID/stat`. The second field is a name that may contain any character.
 fn ticks_in(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

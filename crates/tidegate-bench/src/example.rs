@@ -1,4 +1,4 @@
-//! The example `compaction` as a program, each run a process of its own.
+//! Runs the example `compaction` as a program, each run as a process of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Way {
     Streamed,
     /// Whole in memory, uploaded while the next is made.
     Beside,
-    /// Whole in memory, one after the other.
+    /// Whole in memory, one table after the other.
     Whole,
 }
 
@@ -44,10 +44,10 @@ impl Way {
     }
 }
 
-/// What a run of the example said of itself.
+/// The figures that a run of the example printed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// From before its first request to after its last.
+    /// Seconds from before the first request to after the last.
     pub seconds: f64,
     /// Bytes of all inputs.
     pub bytes_in: u64,
@@ -56,30 +56,30 @@ pub struct Figures {
     /// Entries of all outputs of a merge.
     #[serde(default)]
     pub entries_out: u64,
-    /// Requests, retries among them.
+    /// Requests, retries included.
     pub requests: u64,
-    /// Requests made again.
+    /// Retries.
     pub retries: u64,
-    /// The most of its memory budget that was held at a time.
+    /// The most of the memory budget that was held at a time.
     pub peak_budget_bytes: u64,
 }
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What it said.
+    /// The figures that the run printed.
     pub figures: Figures,
-    /// What the kernel said.
+    /// The cost that the kernel reported.
     pub usage: Usage,
-    /// Seconds from the start, and KiB that were resident then.
+    /// Resident memory over time: seconds from the start, and KiB.
     pub memory: Vec<(f64, u64)>,
 }
 
-/// Has all ways run in turn, `runs` times, so that what the machine does meanwhile is the same for each. `run` is told
-/// the way and the number of the run, from 1 on; what came of it is said as that of `what`.
+/// Runs all ways in turn, `runs` times, so that other load on the machine affects each way alike. `run` gets
+/// the way and the number of the run, from 1 on; progress is printed under the name `what`.
 ///
 /// # Errors
-/// The first of a run.
+/// The first error of a run.
 pub fn in_turn(
     ways: &[Way],
     runs: u32,
@@ -98,23 +98,23 @@ pub fn in_turn(
     Ok(done)
 }
 
-/// What several runs of the same come to.
+/// The combined result of several runs.
 #[derive(Clone, Debug)]
 pub struct Total<'a> {
-    /// What the first said.
+    /// The figures of the first run.
     pub figures: &'a Figures,
-    /// Seconds.
+    /// Wall time in seconds.
     pub wall: Spread,
     /// Seconds of CPU time.
     pub cpu: Spread,
-    /// The most resident memory that one of them had, in MiB.
+    /// The highest peak of resident memory of any run, in MiB.
     pub peak_mib: f64,
-    /// The most of its memory budget that one of them held at a time, in MiB.
+    /// The most of the memory budget that any run held at a time, in MiB.
     pub peak_budget_mib: f64,
 }
 
 impl<'a> Total<'a> {
-    /// The total of these; `None` where there is none.
+    /// The total of these runs; `None` if there are no runs.
     #[must_use]
     pub fn of(runs: &'a [Run]) -> Option<Self> {
         let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
@@ -138,10 +138,10 @@ pub struct Example<'a> {
 }
 
 impl<'a> Example<'a> {
-    /// The program beside this one, or the one that `COMPACTION_BIN` names. Its logs go to `folder`.
+    /// The program beside this one, or the program that `COMPACTION_BIN` names. Its logs go to `folder`.
     ///
     /// # Errors
-    /// Where it is not built.
+    /// If the program is not built.
     pub fn find(place: Place, folder: &'a Path, limit: Duration) -> Result<Self> {
         let beside = || Some(std::env::current_exe().ok()?.with_file_name("compaction"));
         let path = std::env::var_os("COMPACTION_BIN").map(PathBuf::from).or_else(beside);
@@ -157,11 +157,12 @@ impl<'a> Example<'a> {
         self.place.location(prefix)
     }
 
-    /// Has `work` done, and removes what is left of it in a real store, where it failed as well; only what is interrupted
-    /// stays there, below the location that is said first. The embedded server ends with this, and all that is there.
+    /// Does `work`, then removes its objects from a real store, even if the work failed. Only an interrupted
+    /// run leaves objects, below the location that is printed first. The embedded server and its objects end
+    /// with this process.
     ///
     /// # Errors
-    /// That of the work, and of the removal.
+    /// The error of the work, or of the removal.
     pub fn hold<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.place.is_real() {
             return work();
@@ -176,10 +177,10 @@ impl<'a> Example<'a> {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     ///
     /// # Errors
-    /// Where it fails, takes longer than the limit, or says no figures.
+    /// If the program fails, takes longer than the limit, or prints no figures.
     pub fn run(&self, arguments: &[String]) -> Result<Run> {
         let mut program = Program::new(&self.path).variables(self.place.variables());
         program.is_elsewhere = self.place.is_real();
@@ -191,10 +192,10 @@ impl<'a> Example<'a> {
         Ok(Run { memory: measure::memory(&log)?, figures: figures(&std::fs::read_to_string(log)?)?, usage })
     }
 
-    /// Removes every object and unfinished upload below a prefix.
+    /// Removes every object and unfinished upload session below a prefix.
     ///
     /// # Errors
-    /// Where the store refuses.
+    /// If the store refuses.
     pub fn clear(&self, prefix: &str) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -214,7 +215,7 @@ impl<'a> Example<'a> {
     }
 }
 
-/// What the program said at its end.
+/// Reads the figures that the program printed at its end.
 fn figures(said: &str) -> Result<Figures> {
     let figures = said.lines().rev().find_map(|line| serde_json::from_str(line).ok());
     figures.ok_or_else(|| format!("no figures were said, but: {said}").into())

@@ -1,8 +1,12 @@
-//! Time and memory by size: objects of 1 to 64 GiB through the program `tidegate`, and 1 to 10,000 writers open at once on
-//! one engine. Time should be a straight line, as long for every GiB, and memory the budget and a fixed part at any size.
+//! Measures time and memory by size: objects of 1 to 64 GiB through the program `tidegate`, and 1 to 10,000
+//! writers open at once on one engine.
 //!
-//! Every run is a process of its own, so that the kernel says what it held at most; the server is another, and keeps no
-//! byte. It gives zeros for what it did not keep, and the reader compares a checksum: so zeros are what is uploaded.
+//! Time should grow in a straight line with the size, and memory should stay within the budget and a fixed
+//! part.
+//!
+//! Every run is a process of its own, so that the kernel reports its peak memory. The server is another
+//! process, and keeps no bytes: a download gets zeros. The reader compares a checksum, so the uploads are zeros
+//! too.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,31 +32,32 @@ pub mod writers;
 
 pub use line::Fit;
 
-/// Which sizes, and how many writers.
+/// The sizes of objects, and the numbers of writers.
 #[derive(Clone, Debug, Serialize, Args)]
 pub struct Trial {
     /// Sizes of objects.
     #[arg(long, value_delimiter = ',', default_value = "1GiB,2GiB,4GiB,8GiB,16GiB,32GiB,64GiB", value_parser = size::parse)]
     pub sizes: Vec<u64>,
-    /// Numbers of writers that are open at once.
+    /// Numbers of writers open at once.
     #[arg(long, value_delimiter = ',', default_value = "1,10,100,1000,10000", value_parser = value_parser!(u32).range(1..=100_000))]
     pub writers: Vec<u32>,
-    /// Bytes that each of them writes.
+    /// Bytes that each writer writes.
     #[arg(long, default_value = "1MiB", value_parser = size::parse)]
     pub writer_size: u64,
-    /// Bytes that a writer is given before it is another's turn.
+    /// Bytes that a writer gets in one turn.
     #[arg(long, default_value = "64KiB", value_parser = size::parse)]
     pub turn_size: u64,
-    /// Memory budget of every engine; the default is the program's own.
+    /// Memory budget of every engine; the default is that of the program.
     #[arg(long, default_value = "256MiB", value_parser = size::parse)]
     pub memory: u64,
-    /// Runs of each.
+    /// Runs of each size and number.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// One run of 64 to 512 MiB and of 1 to 100 writers, with 64 MiB of memory: whether it works, and no figures.
+    /// One run of 64 to 512 MiB and of 1 to 100 writers, with 64 MiB of memory, only to check that everything
+    /// works; the figures mean nothing.
     #[arg(long, conflicts_with_all = ["sizes", "writers", "memory", "runs"])]
     pub quick: bool,
-    /// Folder for the writers' spool; default: the system's temporary one.
+    /// Folder for the writers' spool; default: the system's temporary folder.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run may take.
@@ -60,20 +65,20 @@ pub struct Trial {
     pub limit: u64,
 }
 
-/// From where to where.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// `tidegate cp - URL`, fed through a pipe.
     Upload,
-    /// `tidegate cat URL`, to nobody.
+    /// `tidegate cat URL`, with the output discarded.
     Download,
 }
 
 impl Direction {
     const ALL: [Self; 2] = [Self::Upload, Self::Download];
 
-    /// What it is called in a table.
+    /// The name in a table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,61 +88,62 @@ impl Direction {
     }
 }
 
-/// One process.
+/// One measured process.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// What it cost.
+    /// The cost of the process.
     pub usage: Usage,
-    /// Requests that the server has counted.
+    /// Requests that the server counted.
     pub requests: u64,
 }
 
-/// An object that was moved.
+/// The runs with an object of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Moved {
-    /// From where to where.
+    /// The direction.
     pub direction: Direction,
-    /// Its bytes.
+    /// The object's size in bytes.
     pub size: u64,
-    /// The processes.
+    /// The runs.
     pub runs: Vec<Run>,
 }
 
-/// Writers on one engine.
+/// The runs with one number of writers on one engine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Written {
-    /// Who feeds them.
+    /// How the writers are fed.
     pub way: Way,
-    /// How many are open at once.
+    /// How many writers are open at once.
     pub writers: u32,
-    /// The processes.
+    /// The runs.
     pub runs: Vec<Run>,
-    /// What the engine said in the first run where memory was held by writers that wait for each other.
+    /// The engine's error in the first run in which writers that wait for each other held all memory.
     pub starved: Option<String>,
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Objects by size.
+    /// Transfers by size.
     pub moved: Vec<Moved>,
     /// Writers by their number.
     pub written: Vec<Written>,
-    /// The straight lines through them.
+    /// The straight lines through the figures.
     pub fits: Vec<Fitted>,
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`: in each run all sizes, from the least on, then all writers.
+    /// Runs the trial against the server of the program `tidegate`: in each run all sizes from the smallest on,
+    /// then all writers.
     ///
     /// # Errors
-    /// Where the server does not start, a process fails or takes longer than the limit, or the server did not get or give
-    /// all bytes.
+    /// If the server does not start, a process fails or takes longer than the limit, or the server did not
+    /// receive or send all bytes.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let mut trial = self.clone();
         if trial.quick {
@@ -201,7 +207,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// One object, one way.
+    /// Moves one object in one direction.
     fn moves(&self, tidegate: &Path, direction: Direction, size: u64) -> Result<Run> {
         let url = format!("s3://{}/{size}", self.server.endpoint().bucket);
         let program = Program::new(tidegate);
@@ -221,7 +227,7 @@ impl Bench<'_> {
         Ok(run)
     }
 
-    /// So many writers, and what the engine said where they could not go on.
+    /// Runs this many writers; also returns the engine's error if they starved.
     fn writes(&self, way: Way, writers: u32, scratch: &Path) -> Result<(Run, Option<String>)> {
         let Trial { writer_size, turn_size, memory, .. } = self.trial;
         let spool = tempfile::tempdir_in(scratch)?;
@@ -266,7 +272,7 @@ impl Bench<'_> {
     }
 }
 
-/// Objects that were published.
+/// The number of published objects.
 fn published(counts: &Counts) -> u64 {
     let of = |operation| {
         counts.of(operation).saturating_sub(counts.failed.get(operation).copied().unwrap_or_default())

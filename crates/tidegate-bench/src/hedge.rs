@@ -1,8 +1,8 @@
-//! What hedging brings and costs: the same upload with and without it, to a store on which a few parts
-//! are slow, on which none is, and which throttles.
+//! Measures the gain and the cost of hedging: the same upload with and without hedging, to a store with a few
+//! slow parts, to a store without, and to a store that throttles.
 //!
-//! Here it is the library that is measured, in this process, because a command does not say what each
-//! of its parts took. The server is a process of its own, as in all other measurements.
+//! The library is measured in this process, because a command does not report the time of each part. The server
+//! is a process of its own, as in all other measurements.
 
 use std::fmt;
 use std::path::Path;
@@ -25,7 +25,7 @@ mod timed;
 
 const MIB: u64 = 1 << 20;
 
-/// What is uploaded, how often, and to what kind of store.
+/// The uploads, how often they run, and the kind of store.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct Trial {
     /// Parts of each upload.
@@ -34,22 +34,22 @@ pub struct Trial {
     /// MiB of each part.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(5..=64))]
     pub part_mib: u64,
-    /// Of a hundred parts, so many are slow, drawn anew in each run.
+    /// Slow parts in a hundred, drawn anew in each run.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub percent: u32,
-    /// How many times slower they are: latency, and what their connection moves.
+    /// How many times slower those parts are, in latency and in connection speed.
     #[arg(long, default_value_t = 20.0)]
     pub times: f64,
-    /// MB (of 1000000 bytes) a second that one connection moves.
+    /// MB (of 1000000 bytes) a second of one connection.
     #[arg(long, default_value_t = 10)]
     pub megabytes: u64,
-    /// Milliseconds before each request is looked at.
+    /// Milliseconds of latency before the server handles each request.
     #[arg(long, default_value_t = 20)]
     pub latency_ms: u64,
-    /// Requests a second that the throttling store takes.
+    /// Requests a second that the throttling store accepts.
     #[arg(long, default_value_t = 40)]
     pub throttle: u64,
-    /// Uploads of each kind that count.
+    /// Counted uploads of each kind.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
     /// Seconds that one upload may take.
@@ -62,13 +62,13 @@ pub struct Trial {
 pub struct Upload {
     /// From the first byte to the commit, in seconds.
     pub wall: f64,
-    /// What each part took, from when it was first sent to its first good answer, in seconds.
+    /// The time of each part from the first sending to the first good answer, in seconds.
     pub parts: Vec<f64>,
     /// Requests of all kinds, as the engine counts them.
     pub requests: u64,
-    /// Of these, those made again after a failure.
+    /// Of these, retries after a failure.
     pub retries: u64,
-    /// Of these, slow parts that were sent again.
+    /// Of these, hedges: slow parts that were sent again.
     pub hedges: u64,
     /// `UploadPart` requests that reached the server.
     pub seen: u64,
@@ -79,25 +79,25 @@ pub struct Upload {
 pub struct Line {
     /// The store.
     pub store: String,
-    /// Whether slow parts were sent again.
+    /// Whether hedging was on.
     pub hedge: bool,
     /// The uploads.
     pub uploads: Vec<Upload>,
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was measured.
+    /// The results by kind.
     pub lines: Vec<Line>,
 }
 
-/// A store to be uploaded to.
+/// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Store {
     Slow,
@@ -106,10 +106,10 @@ enum Store {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`: all kinds in turn, several times.
+    /// Runs the trial against the server of the program `tidegate`: all kinds in turn, several times.
     ///
     /// # Errors
-    /// Where the server does not start, an upload fails, or takes longer than the limit.
+    /// If the server does not start, or an upload fails or takes longer than the limit.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let folder = tempfile::tempdir()?;
         let server = Embedded::start(tidegate, folder.path())?;
@@ -147,7 +147,7 @@ impl Trial {
         }
     }
 
-    /// The same slow parts with and without hedging; a part that is sent again is not slow again.
+    /// The same parts are slow with and without hedging; a part that is sent again is not slow again.
     fn knobs(&self, store: Store, run: u32) -> Value {
         let mut numbers: Vec<u32> = (1..=self.parts).collect();
         fastrand::Rng::with_seed(u64::from(run)).shuffle(&mut numbers);
@@ -173,7 +173,7 @@ impl Trial {
 
     async fn upload(&self, server: &Embedded, hedge: bool) -> Result<Upload> {
         let timed = Arc::new(Timed::new(server.endpoint().connect().await?));
-        // A new engine each time, which knows nothing of the store yet: what a command is.
+        // A new engine for each upload, which knows nothing of the store yet, as in a command.
         let part = self.part_mib * MIB;
         let tide = Tidegate::builder().part_size(part).hedge(hedge).build()?;
         let builder = tide.store(timed.clone()).writer("hedge");

@@ -1,9 +1,11 @@
-//! Table B, the published one of journaling in Google's Java client, re-run. Its figures for chunks of 16 and of 64 MiB
-//! imply a stream of about 128 MiB/s, 54 ms for each chunk's commit, and a producer of about 800 MiB/s that
-//! waits while a chunk is sent. The embedded server is made to behave so; where this machine can't carry as
-//! many streams, all rates go down and all times up by one factor.
+//! Re-runs table B, the published table of journaling in Google's Java client.
 //!
-//! Each run is a process of its own ([`uploads`]), so that the kernel says what it held at most.
+//! The published figures for chunks of 16 and of 64 MiB imply a stream of about 128 MiB/s, 54 ms for each
+//! chunk's commit, and a producer of about 800 MiB/s that waits while a chunk is sent. The embedded server is
+//! made to behave like that. If this machine can't carry all streams, one factor lowers all rates and lengthens
+//! all times.
+//!
+//! Each run is a process of its own ([`uploads`]), so that the kernel reports its peak memory.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -31,63 +33,64 @@ mod way;
 pub use report::{Line, Report, Run};
 pub use way::UPLOADS;
 
-/// The number of the run that does not count: files, programs and the server are in memory after it.
+/// The number of the warm-up run, which does not count: afterwards files, programs and the server are in
+/// memory.
 const WARM_UP: u32 = 0;
 
-/// Its objects have this part of the size.
+/// Objects of the warm-up run have one part in this many of the size.
 const WARM_UP_PART: u64 = 8;
 
-/// How many objects of each way and number of streams the runs have at least, where it is not said how many there are.
+/// By default, each way uploads at least this many objects for each number of streams.
 const OBJECTS: u32 = 4;
 
-/// What is uploaded, and to what kind of store.
+/// The objects to upload, and the kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
 pub struct Trial {
-    /// Objects at once, each with a producer of its own; one table line for each number.
+    /// Objects uploaded at once, each with its own producer; one table line for each number.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
     pub streams: Vec<u32>,
-    /// Least size of an object.
+    /// Smallest size of an object.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
-    /// Most; each has one at random, the same for all ways.
+    /// Largest size of an object; sizes are random, and the same for all ways.
     #[arg(long, default_value = "2GiB", value_parser = size::parse)]
     pub largest: u64,
-    /// No limits but this machine's, and the producers': what a stream moves and a commit takes means nothing then.
+    /// No limits but those of this machine and the producers; --stream-mib and --commit-ms have no effect then.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX, and our ways only: the objects stay there, one for each stream
-    /// of each number of streams, and one to warm up.
+    /// Use a real store, such as s3://BUCKET/PREFIX, with our own ways only. The objects stay there: one for
+    /// each stream of each number of streams, and one from the warm-up.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// MiB a second that one stream moves.
+    /// MiB a second of one stream.
     #[arg(long, default_value_t = 128, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub stream_mib: u64,
-    /// Milliseconds that a commit takes.
+    /// Milliseconds of one commit.
     #[arg(long, default_value_t = 54)]
     pub commit_ms: u32,
-    /// MiB a second that a producer makes.
+    /// MiB a second of one producer.
     #[arg(long, default_value_t = 800, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub producer_mib: u64,
-    /// MiB a second that this machine is to carry of all streams together; with more of them, rates go down and
-    /// times up.
+    /// MiB a second that this machine can carry over all streams together; with more streams, all rates go down
+    /// and all times go up.
     #[arg(long, default_value_t = 256, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub most_mib: u64,
-    /// Runs of each that count; default: until there are 4 objects, which are 4 runs of 1 stream, 2 of 2, and 1 of 4 or
-    /// more.
+    /// Counted runs of each way; default: enough for 4 objects, which is 4 runs of 1 stream, 2 of 2, and 1 of 4
+    /// or more.
     #[arg(long, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: Option<u32>,
-    /// One run of 1 and 4 streams of 128 to 256 MiB, in the ways that were published, and none to warm up: whether it
-    /// works, and the order of the ways.
+    /// One run of 1 and 4 streams of 128 to 256 MiB, in the published ways, without warm-up: checks that
+    /// everything works, and the order of the ways.
     #[arg(long, conflicts_with_all = ["streams", "size", "largest", "runs"])]
     pub quick: bool,
-    /// All of it, which is the default and takes two hours.
+    /// All rows, which is the default and takes two hours.
     #[arg(long, conflicts_with = "quick")]
     #[serde(skip)]
     pub full: bool,
     /// Only ways whose name begins with one of these words, such as chunked,spool.
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub only: Vec<String>,
-    /// Folder for journals and spools; default: the system's temporary one.
+    /// Folder for journals and spools; default: the system's temporary folder.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run may take.
@@ -96,11 +99,12 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`: for each number of streams all ways in turn.
+    /// Runs the trial against the server of the program `tidegate`: all ways in turn for each number of
+    /// streams.
     ///
     /// # Errors
-    /// Where a way is not known, the disk has no room, the server does not start, an upload fails, or takes longer than
-    /// the limit.
+    /// If a way is not known, the disk has no room, the server does not start, or an upload fails or takes
+    /// longer than the limit.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         if self.largest < self.size {
             return Err("--largest is less than --size".into());
@@ -152,7 +156,7 @@ impl Trial {
                                 runs.push(run);
                             }
                         }
-                        // Of ours nothing may fail.
+                        // An upload of our own must not fail.
                         Err(error) if matches!(way, Way::Ours { .. }) => return Err(error),
                         Err(error) => {
                             let told = format!("{name}: {error}");
@@ -167,7 +171,7 @@ impl Trial {
         Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines, missing, failed })
     }
 
-    /// Those that are wanted.
+    /// The ways that the options select.
     fn ways(&self) -> Vec<Way> {
         let is_wanted = |way: &Way| {
             (self.only.is_empty() || self.only.iter().any(|word| way.begins_with(word)))
@@ -177,13 +181,14 @@ impl Trial {
         Way::ALL.into_iter().filter(is_wanted).collect()
     }
 
-    /// The runs of each way with so many streams.
+    /// The run numbers of each way with this number of streams.
     fn numbers(&self, streams: u32) -> RangeInclusive<u32> {
         let first = if self.quick { 1 } else { WARM_UP };
         first..=self.runs.unwrap_or(OBJECTS.div_ceil(streams))
     }
 
-    /// The most bytes that one of these ways has on the disk at a time, and with how many streams.
+    /// The most bytes that one of these ways has on the disk at a time, and the number of streams with which it
+    /// does.
     fn on_disk(&self, ways: &[Way]) -> (u64, u32) {
         let ahead = 1.0 - self.stream_mib as f64 / self.producer_mib as f64;
         let ahead = if self.is_shaped() { ahead.max(0.0) } else { 1.0 };
@@ -195,7 +200,7 @@ impl Trial {
         ((bytes as f64 * share) as u64, streams)
     }
 
-    /// Fails where the ways need more of the disk than it has.
+    /// Fails if the ways need more room than the disk has.
     fn check_room(&self, ways: &[Way], place: &Path) -> Result<()> {
         let ((needed, streams), free) = (self.on_disk(ways), free(place)?);
         if needed > free {
@@ -219,7 +224,7 @@ impl Trial {
         if self.is_shaped() { (wanted / self.most_mib as f64).max(1.0) } else { 1.0 }
     }
 
-    /// How the server is to behave.
+    /// The server's behaviour.
     fn shape(&self, scale: f64) -> Value {
         json!({
             "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
@@ -227,7 +232,7 @@ impl Trial {
         })
     }
 
-    /// Bytes a second that a producer makes.
+    /// A producer's rate in bytes a second.
     fn produce(&self, scale: f64) -> u64 {
         ((self.producer_mib * MIB) as f64 / scale) as u64
     }
@@ -248,7 +253,7 @@ impl Trial {
         }
     }
 
-    /// Of the objects of one run.
+    /// The sizes of the objects of one run.
     fn sizes(&self, streams: u32, number: u32) -> Vec<u64> {
         let mut random = fastrand::Rng::with_seed(u64::from(streams) << 32 | u64::from(number));
         let part = if number == WARM_UP { WARM_UP_PART } else { 1 };
@@ -272,7 +277,7 @@ impl Trial {
     }
 }
 
-/// What a process said at its end.
+/// Reads the seconds that a process printed at its end.
 fn seconds(log: &Path, streams: usize) -> Result<Vec<f64>> {
     let said = std::fs::read_to_string(log)?;
     let done = said.lines().rev().find_map(|line| serde_json::from_str::<Done>(line).ok());

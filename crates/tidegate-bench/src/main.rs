@@ -1,4 +1,4 @@
-//! `tidegate-bench`: transfers by tidegate and by what people would use instead, measured side by side.
+//! `tidegate-bench`: measures transfers by tidegate and by the alternatives side by side.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -25,7 +25,7 @@ use tidegate_bench::tool::Tool;
 use tidegate_bench::transfer::{Common, Download, Network, Transfer, Way};
 use tidegate_bench::{Result, measure, process};
 
-/// Measure transfers by tidegate beside those by other tools, all in one run.
+/// Measure transfers by tidegate and by other tools, side by side in one run.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// One large file to a server on this machine.
+    /// Upload one large file to a server on this machine.
     Upload {
         #[command(flatten)]
         common: Common,
@@ -43,7 +43,7 @@ enum Command {
         #[arg(long, default_value = "1GiB", value_parser = size::parse)]
         size: u64,
     },
-    /// One large file through a network with latency and a limit on each connection.
+    /// Upload one large file through a network with latency and a limit on each connection.
     Shaped {
         #[command(flatten)]
         common: Common,
@@ -53,117 +53,121 @@ enum Command {
         #[command(flatten)]
         network: Network,
     },
-    /// A directory of many small files to a server on this machine.
+    /// Upload a directory of many small files to a server on this machine.
     Small {
         #[command(flatten)]
         common: Common,
-        /// How many files.
+        /// Number of files.
         #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=999_999))]
         files: u64,
-        /// Size of each.
+        /// Size of each file.
         #[arg(long, default_value = "4KiB", value_parser = size::parse)]
         size: u64,
     },
-    /// One large object from a server on this machine into a file; with --shaped through a slower network.
+    /// Download one large object from a server on this machine into a file; with --shaped, through a slower
+    /// network.
     Download(Download),
-    /// One upload with some slow parts, each with and without hedging.
+    /// Make one upload with some slow parts, each with and without hedging.
     Hedge {
         #[command(flatten)]
         trial: hedge::Trial,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Table A: objects of 4 MiB to 2 GiB, part by part, with parts uploaded while the next is written, and as the library
-    /// chooses.
+    /// Table A: objects of 4 MiB to 2 GiB, part by part, with parts uploaded while the next is written, and as
+    /// the library chooses.
     A {
         #[command(flatten)]
         extent: parts::Extent,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Table B: streams of unknown length: journaled, chunked, spooled, in parts; and by Google's client for Java.
+    /// Table B: streams of unknown length: journaled, chunked, spooled, in parts; and by Google's Java client.
     #[command(visible_alias = "journal")]
     B {
         #[command(flatten)]
         trial: journal::Trial,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Table C: objects of 64 KiB to 150 MiB in one request, part by part, with parts at once, and as the library chooses.
+    /// Table C: objects of 64 KiB to 150 MiB in one request, part by part, with parts in parallel, and as the
+    /// library chooses.
     C {
         #[command(flatten)]
         extent: parts::Extent,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Table D: `compaction`, `tables` and `prefixes` into one folder.
+    /// Table D: `compaction`, `tables` and `prefixes`, written to one folder.
     D {
         #[command(flatten)]
         extent: published::Extent,
     },
-    /// All contests with other tools into one folder: a large file, a pipe, an object, many files and objects; unshaped,
-    /// through a slow network and over TLS; in defaults and (--best) at the best settings that are found.
+    /// All contests with other tools, written to one folder: a large file, a pipe, an object, many files and
+    /// objects; unshaped, through a slow network and over TLS; with defaults and (--best) with the best
+    /// settings that the search finds.
     Peers {
         #[command(flatten)]
         trial: peers::Trial,
     },
-    /// Tables A to D and `growth` into one folder, and whether they show what they are to show.
+    /// Tables A to D and `growth`, written to one folder; checks that they show the expected results.
     All {
         #[command(flatten)]
         trial: published::Trial,
     },
-    /// Sorted tables merged: read and written as streams, and whole in memory, with more and more inputs.
+    /// Merge sorted tables: read and written as streams, and whole in memory, with more and more inputs.
     Compaction {
         #[command(flatten)]
         trial: compaction::Trial,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Sorted tables built and uploaded: as streams, and whole in memory first.
+    /// Build and upload sorted tables: as streams, and whole in memory first.
     Tables {
         #[command(flatten)]
         trial: tables::Trial,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Requests over 1 to 128 prefixes, which the embedded server limits each by itself; and listings of all as one.
+    /// Make requests over 1 to 128 prefixes, each with its own limit in the embedded server; and list all
+    /// prefixes as one.
     Prefixes {
         #[command(flatten)]
         trial: prefixes::Trial,
-        /// Print one JSON object, and no table.
+        /// Print one JSON object instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Time and memory by size: objects up to 64 GiB, and up to 10,000 writers open at once.
+    /// Measure time and memory by size: objects up to 64 GiB, and up to 10,000 writers open at once.
     Growth {
         #[command(flatten)]
         trial: growth::Trial,
-        /// Print one JSON object, with every single run, and no table.
+        /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Make one HTML page with plots of what `all` and `peers` wrote into a folder.
+    /// Make one HTML page with plots of the results that `all` and `peers` wrote to a folder.
     Report(Page),
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads(Uploads),
-    /// Make the objects of one run of writers of `growth`.
+    /// Write the objects of one run of writers of `growth`.
     #[command(name = WRITERS, hide = true)]
     Writers(Writers),
-    /// Run a program and write what it cost to a file.
+    /// Run a program and write its cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
     Measured {
         report: PathBuf,
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Become a program that ends with the one that started this.
+    /// Become a program that ends with its parent process.
     #[command(name = process::TIED, hide = true)]
     Tied {
         #[arg(last = true, required = true)]
@@ -225,7 +229,7 @@ fn parts(which: Published, extent: parts::Extent, json: bool) -> Result<()> {
     table(parts::Trial { table: which, extent }.hold(tidegate), parts::Report::broken, json)
 }
 
-/// A table, in JSON with what does not hold of it, which is an error.
+/// Prints a table; with `json`, as JSON with the claims that do not hold. A broken claim is an error.
 fn table<R: Serialize + Display>(held: Result<R>, broken: fn(&R) -> Vec<String>, json: bool) -> Result<()> {
     let judged = Judged::of(held?, broken);
     print(&judged, json)?;
@@ -238,7 +242,7 @@ fn all(trial: &published::Trial) -> Result<()> {
     outcome.verdict()
 }
 
-/// The program that is measured.
+/// The `tidegate` program to measure.
 fn tidegate() -> Result<PathBuf> {
     Tool::Tidegate
         .find()
@@ -287,7 +291,7 @@ mod tests {
         }
     }
 
-    /// As the page of figures writes down what was asked for.
+    /// In the form in which the page of figures records the command.
     #[test]
     fn ways_are_named_in_a_list() {
         let cli = Cli::try_parse_from(["tidegate-bench", "b", "--only", "chunked,spool"]).unwrap();

@@ -1,7 +1,8 @@
-//! One HTML page of what the other subcommands said with `--json`: plots, with the numbers below each.
+//! Makes one HTML page from the JSON of the other subcommands: plots, with the numbers below each.
 //!
-//! The page needs nothing but itself: no script, no font, no picture from elsewhere. It is read on a phone as well as
-//! on a wide screen, in light and in dark, and by who doesn't see its plots. Every number is from the files: what no file
+//! The page is self-contained: no script, no font and no picture from elsewhere. It works on a phone and on a
+//! wide screen, in light and in dark, and for readers who do not see the plots. Every number comes from the
+//! files; the page names the missing files at its end.
 //! has is named at the end.
 
 use std::io::Write;
@@ -33,34 +34,34 @@ mod tables;
 mod tests;
 mod text;
 
-/// Which files are read, and where the page goes.
+/// The files to read, and the path of the page.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Page {
-    /// Folder with what `all` and `peers` wrote, or what was printed with --json under the same names. Each file may be
-    /// missing.
+    /// Folder with the results that `all` and `peers` wrote, or with output of --json under the same names. Any
+    /// file may be missing.
     pub dir: PathBuf,
-    /// The page; default: index.html in that folder.
+    /// Path of the page; default: index.html in that folder.
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }
 
-/// What a file has, as a part of the page.
+/// A file's figures that can be shown as a section of the page.
 trait Shown: DeserializeOwned {
-    /// The part; the file is called so.
+    /// The section of the file with this name.
     fn section(&self, file: &str) -> Section;
 }
 
-/// A file that is there.
+/// A file that exists.
 struct Chapter {
     file: String,
     what: String,
     section: Section,
 }
 
-/// One file, where it is there.
+/// Reads one file, if it exists.
 type Read = fn(&Path, &str) -> Result<Option<Section>>;
 
-/// Every file, what was measured in it, and how it is read; in the order of the page.
+/// Every file, its description, and the function that reads it; in the order of the page.
 const FILES: [(&str, &str, Read); 8] = [
     ("a", "parts uploaded while the next is written", read::<parts::Report>),
     ("b", "streams of unknown length", read::<journal::Report>),
@@ -72,7 +73,7 @@ const FILES: [(&str, &str, Read); 8] = [
     ("growth", "time and memory by size", read::<growth::Report>),
 ];
 
-/// The contests, as files.
+/// The files of the contests.
 fn contests() -> impl Iterator<Item = (String, String, Read)> {
     Named::all().map(|contest| (contest.name, contest.about, read::<contest::Report> as Read))
 }
@@ -85,10 +86,11 @@ fn read<T: Shown>(dir: &Path, file: &str) -> Result<Option<Section>> {
 }
 
 impl Page {
-    /// Writes the page, whole or not at all, and says where it is.
+    /// Writes the page, whole or not at all, and returns its path.
     ///
     /// # Errors
-    /// Where there is no such folder, none of the files, or one that is no such report; where the page can't be written.
+    /// If there is no such folder, no file, or a file that is not a report of its kind; if the page can't be
+    /// written.
     pub fn write(&self) -> Result<PathBuf> {
         let dir = self.dir.display();
         if !self.dir.is_dir() {
@@ -99,7 +101,7 @@ impl Page {
         for (file, what, read) in contests().chain(files) {
             match read(&self.dir, &file)? {
                 Some(section) => chapters.push(Chapter { file, what, section }),
-                // Nobody misses what `peers` does only where it is asked to.
+                // `peers` measures best settings only on request, so these files are not missing.
                 None if file.ends_with(BEST) => {}
                 None => missing.push(format!("{what} ({file}.json)")),
             }
@@ -115,10 +117,10 @@ impl Page {
     }
 }
 
-/// Writes a file beside the one that there may be, and puts it in its place.
+/// Writes a new file beside the old one, then replaces the old one.
 fn replace(to: &Path, text: &str) -> std::io::Result<()> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As any new file has it; a temporary one is its owner's alone.
+    // The permissions of any new file; a temporary file would be readable by its owner only.
     let permissions = std::fs::Permissions::from_mode(0o666);
     let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -133,7 +135,7 @@ fn document(chapters: &[Chapter], missing: &[String]) -> Markup {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // Nothing that a file says can load anything.
+                // No text from a file can load anything.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 title { "Tidegate: what was measured" }
                 style { (PreEscaped(include_str!("page/page.css"))) }
@@ -168,7 +170,7 @@ fn shown(spread: &Spread, digits: usize) -> String {
     format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
 }
 
-/// The largest of these; no number where there are none.
+/// The largest value; NaN if there are no values.
 fn most(values: impl Iterator<Item = f64>) -> f64 {
     values.reduce(f64::max).unwrap_or(f64::NAN)
 }

@@ -1,10 +1,11 @@
-//! What it brings to send the parts of an object at once: two published tables, A and C, re-run against a store that is
-//! made to behave as each implies.
+//! Measures the gain of sending the parts of an object in parallel: re-runs two published tables, A and C,
+//! against a store that behaves as each table implies.
 //!
-//! [`Published::Async`]: an output stream that uploads a part while the next is written, beside one that waits for each
-//! (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and parts by several threads.
-//! Where the figures of the store come from is said beside them and below each table. Tests show that they give back
-//! what was published of the first way of the first table, and that a server takes no less than they say.
+//! [`Published::Async`]: an output stream that uploads a part while the next is written, beside a stream that
+//! waits for each part (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and
+//! parts by several threads. The source of each figure of the store is beside the figure and below each table.
+//! Tests show that the store's figures reproduce the published results of the first way of the first table, and
+//! that a server takes no less time than the figures say.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,29 +32,30 @@ pub use published::{Published, Row};
 pub(crate) use report::NEW_ENGINE;
 pub use report::{Done, Line, Report};
 
-/// What is uploaded, and to what kind of store.
+/// The table to re-run, and its extent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
-    /// Which table.
+    /// The table.
     pub table: Published,
-    /// How much of it, and where.
+    /// How much of the table, and the store.
     #[serde(flatten)]
     pub extent: Extent,
 }
 
-/// How much of a table, and where.
+/// How much of a table to measure, and the store.
 #[derive(Clone, Debug, Default, Serialize, Args)]
 pub struct Extent {
     /// No limits but this machine's.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX: the objects stay there, one for each way.
+    /// Use a real store, such as s3://BUCKET/PREFIX. The objects stay there, one for each way.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// Runs of each that count, after one to warm up.
+    /// Counted runs of each way, after one warm-up run.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// The rows of up to 64 MiB, table C's eight times as fast: whether it works, and the order of the ways.
+    /// Only the rows of up to 64 MiB, for table C eight times as fast: checks that everything works, and the
+    /// order of the ways.
     #[arg(long, conflicts_with = "runs")]
     pub quick: bool,
     /// All rows, which is the default.
@@ -69,19 +71,19 @@ impl Extent {
     }
 }
 
-/// How an object travels.
+/// How an object is uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// In one request.
     Plain,
-    /// Each part when the one before is stored.
+    /// Each part after the previous part is stored.
     OneByOne,
-    /// Several parts at once.
+    /// Several parts in parallel.
     AtOnce,
-    /// As the library chooses, which has learned the store from the uploads before.
+    /// As the library chooses, with an engine that has learned the store from earlier uploads.
     Auto,
-    /// As the library chooses with an engine that is new for each upload, as for one command.
+    /// As the library chooses, with a new engine for each upload, as in a command.
     Cold,
 }
 
@@ -111,7 +113,7 @@ impl Way {
     }
 }
 
-/// Where objects go.
+/// The destination of objects.
 #[derive(Clone, Copy, Debug)]
 enum Place<'a> {
     Url(&'a str),
@@ -119,7 +121,7 @@ enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// The store, of an engine that knows nothing of it.
+    /// Opens the store with an engine that knows nothing of it.
     async fn open(self) -> Result<Store> {
         let tide = Tidegate::builder().build()?;
         Ok(match self {
@@ -130,11 +132,11 @@ impl Place<'_> {
 }
 
 impl Trial {
-    /// Holds it against the store that was named, or the server of the program `tidegate`: for each row all ways in
-    /// turn.
+    /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
+    /// each row.
     ///
     /// # Errors
-    /// Where the server does not start, or an upload fails.
+    /// If the server does not start, or an upload fails.
     pub fn hold(&self, tidegate: impl FnOnce() -> Result<PathBuf>) -> Result<Report> {
         let (table, Extent { to, quick, .. }) = (self.table, &self.extent);
         let mut rows = table.rows();

@@ -1,4 +1,4 @@
-//! What people would use instead: all contests, one after the other, into a folder.
+//! Runs all contests with other tools, one after the other, and writes the results to a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::published::folder;
 use crate::size::{GIB, KIB, MIB};
 use crate::transfer::{Common, ENOUGH, LIMIT, Network, Transfer, Way};
 
-/// What is moved: its name, what that is, and the contest at so small a part of it.
+/// A source: its name, its description, and the contest with the size divided by a number.
 type Load = (&'static str, &'static str, fn(u64) -> Transfer);
 const LOADS: [Load; 7] = [
     ("upload", "one large file", |by| Transfer::upload(GIB / by)),
@@ -20,25 +20,25 @@ const LOADS: [Load; 7] = [
     ("upload-10000", "many small files", |by| Transfer::uploads(10_000 / by, 4 * KIB)),
     ("download-10000", "many small objects", |by| Transfer::downloads(10_000 / by, 4 * KIB)),
 ];
-/// Through what.
+/// The networks.
 const WAYS: [(&str, &str, Way); 3] = [
     ("", "", Way::Plain),
     ("-shaped", ", through a slow network", Way::Shaped(Network { latency_ms: 20, megabytes: 40 })),
     ("-tls", ", over TLS", Way::Tls),
 ];
 
-/// How often each tool runs where nothing is said of it.
+/// Default number of runs of each tool.
 const RUNS: u32 = 3;
 
-/// How the name of a contest ends where each tool has its best settings.
+/// The suffix of the name of a contest in which each tool has its best settings.
 pub const BEST: &str = "-best";
 
 /// One contest.
 #[derive(Debug)]
 pub struct Named {
-    /// What it and its files are called.
+    /// The name of the contest and of its files.
     pub name: String,
-    /// What it is about.
+    /// The contest in words.
     pub about: String,
     best: bool,
     way: Way,
@@ -46,7 +46,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// All of them, in their order.
+    /// All contests, in order.
     pub fn all() -> impl Iterator<Item = Self> {
         [false, true].into_iter().flat_map(|best| {
             WAYS.into_iter().flat_map(move |way| LOADS.into_iter().map(move |load| Self::of(load, way, best)))
@@ -70,33 +70,34 @@ impl Named {
     }
 }
 
-/// How much, and where to.
+/// How much of each contest to run, and the folder for the results.
 #[derive(Clone, Debug, Args)]
 pub struct Trial {
-    /// Of each contest a small part, once, after once to warm up: whether it works, and no figures.
+    /// Run a small part of each contest once, after one warm-up run, only to check that everything works; the
+    /// figures mean nothing.
     #[arg(long)]
     pub quick: bool,
     /// All of each contest, which is the default.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
-    /// Each tool at its best settings, too: the best of its defaults and of some sizes of parts and numbers at once,
-    /// which are tried before.
+    /// Also run each tool with its best settings: the fastest of its defaults and of some part sizes and
+    /// concurrencies, which are tried before.
     #[arg(long, conflicts_with = "only")]
     pub best: bool,
-    /// Runs of each tool that count; one more comes before, to warm up.
+    /// Counted runs of each tool, after one warm-up run.
     #[arg(long, default_value_t = RUNS, value_parser = value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     pub runs: u32,
-    /// Folder for what is measured: NAME.md and NAME.json of each contest.
+    /// Folder for the results: NAME.md and NAME.json of each contest.
     #[arg(long, value_name = "DIR", default_value = "bench-results", value_parser = folder)]
     pub to: PathBuf,
-    /// Folder for the tools' files; default: /dev/shm, or the system's temporary one, whichever has room.
+    /// Folder for the tools' files; default: /dev/shm or the system's temporary folder, whichever has room.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run of one tool may take.
     #[arg(long, default_value_t = LIMIT, value_name = "SECONDS")]
     pub limit: u64,
-    /// Seconds of one tool's runs in all, with the one to warm up, that are enough: it has no more of them, though one
-    /// counts at least.
+    /// Seconds after which a tool has no more runs, counted over all its runs and the warm-up; at least one run
+    /// counts.
     #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
     pub enough: u64,
     /// Only these contests.
@@ -105,10 +106,10 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Holds them against the server of the program `tidegate`.
+    /// Runs the contests against the server of the program `tidegate`.
     ///
     /// # Errors
-    /// The first of a contest; those before it are in the folder.
+    /// The first error of a contest; the results of earlier contests are in the folder.
     pub fn hold(&self, tidegate: &Path) -> Result<()> {
         std::fs::create_dir_all(&self.to)?;
         let common = Common {
@@ -131,7 +132,8 @@ impl Trial {
         Ok(())
     }
 
-    /// What measures the contest `name` again: all options that are not the defaults, but for where the figures go.
+    /// The command that repeats the contest `name`: every option that is not a default, except the folder for
+    /// the results.
     fn command(&self, name: &str) -> String {
         let mut command = format!("tidegate-bench peers --only {name}");
         let numbers = [
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(command(all.split(' ').skip(1)), all);
         let spaced = command(["peers", "--scratch", "/x y"]);
         assert_eq!(spaced, format!("{bare} --scratch '/x y'"));
-        // The others say which contests, where their figures go, and that there are to be none.
+        // The other options select contests, name the folder, or ask for no figures.
         let options = Trial::augment_args(clap::Command::new("peers"));
         let names = options.get_arguments().filter_map(clap::Arg::get_long);
         for name in names.filter(|name| !["quick", "full", "best", "only", "to"].contains(name)) {

@@ -1,10 +1,12 @@
-//! What spreading keys over prefixes brings, against a store that limits each prefix by itself: requests a second
-//! and refusals with 1 to 128 prefixes, a hot prefix beside cold ones, how evenly keys are spread; and what it costs
-//! to list them all as one. It is one part of the published table D.
+//! Measures the gain of spreading keys over prefixes, against a store that limits each prefix by itself. This
+//! is one part of the published table D.
 //!
-//! The library is measured in this process, but for listings, where it is the command; the server is a process of its
-//! own. A real store may be in its place, but for listings: it can't be filled with objects by thousands, and counts no
-//! requests.
+//! The trial measures requests a second and refusals with 1 to 128 prefixes, a hot prefix beside cold ones, how
+//! evenly keys are spread, and the cost of listing all prefixes as one.
+//!
+//! The library is measured in this process, except for listings, which the command makes; the server is a
+//! process of its own. A real store may take its place, except for listings: a real store can't be filled with
+//! objects by thousands, and does not count requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,54 +31,54 @@ mod spreading;
 #[cfg(test)]
 mod tests;
 
-/// What S3 takes of each prefix at least, in requests a second ("Best practices design patterns: optimizing Amazon
-/// S3 performance").
+/// The requests a second that S3 accepts for each prefix at least ("Best practices design patterns: optimizing
+/// Amazon S3 performance").
 const WRITES: f64 = 3500.0;
 const READS: f64 = 5500.0;
 
-/// What is asked of the store, and for how long.
+/// The requests to make, and for how long.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct Trial {
-    /// The limits of each prefix are those of S3 (3,500 writes and 5,500 reads a second) divided by this.
+    /// Divide S3's limits of each prefix (3,500 writes and 5,500 reads a second) by this number.
     #[arg(long, default_value_t = 200.0, value_parser = scale)]
     pub scale: f64,
-    /// Most prefixes; their counts are the powers of two up to it. Listings are of the most only.
+    /// Most prefixes; the counts are the powers of two up to this. Listings use the largest count only.
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub most: u32,
-    /// Callers for each prefix that make one request after another; 64 at least and 1,024 at most in all.
+    /// Callers for each prefix, each making one request after another; in all at least 64 and at most 1,024.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub callers: u32,
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
-    /// Seconds before it, in which what the engine has to learn is learned.
+    /// Seconds before each measurement, in which the engine learns the store's limits.
     #[arg(long, default_value_t = 10)]
     pub warm_up: u64,
-    /// Milliseconds before each request is looked at.
+    /// Milliseconds of latency before the server handles each request.
     #[arg(long, default_value_t = 5)]
     pub latency_ms: u64,
-    /// No limits but this machine's: the scale and the latency mean nothing then.
+    /// No limits but this machine's; --scale and --latency-ms have no effect then.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has, and no listings: the objects stay
-    /// there, up to 8,192 of 1,000 bytes for each number of prefixes, as many not spread, and twice as many beside a hot
-    /// prefix.
+    /// Use a real store, such as s3://BUCKET/PREFIX, with its own limits and without listings. The objects stay
+    /// there: up to 8,192 of 1,000 bytes for each number of prefixes, as many without spreading, and twice as
+    /// many beside a hot prefix.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// Objects of each listing; as many as the machine's memory carries, where these are more.
+    /// Objects of each listing; fewer if this machine's memory can't carry as many.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10000,100000,1000000,12800000",
           value_parser = clap::value_parser!(u64).range(1..100_000_000))]
     pub list: Vec<u64>,
-    /// Measure these only.
+    /// Measure only these.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub only: Vec<Part>,
-    /// Two seconds of each with up to 8 prefixes, and listings of 2,000 and 20,000 objects: whether it works, and no
-    /// figures.
+    /// Two seconds of each with up to 8 prefixes, and listings of 2,000 and 20,000 objects, only to check that
+    /// everything works; the figures mean nothing.
     #[arg(long, conflicts_with_all = ["list", "seconds", "warm_up", "most"])]
     pub quick: bool,
 }
 
-/// What is measured.
+/// A part of the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
@@ -90,35 +92,35 @@ pub enum Part {
     Listing,
 }
 
-/// Requests of one kind over so many prefixes.
+/// The pace of one kind of request over one number of prefixes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// How many prefixes; none where keys are not spread.
+    /// The number of prefixes; `None` if keys are not spread.
     pub prefixes: Option<u32>,
     /// `writes` or `reads`.
     pub kind: &'static str,
-    /// What all prefixes together take a second, where that is known.
+    /// The limit of all prefixes together in requests a second, if known.
     pub limit: Option<f64>,
-    /// What came of it.
+    /// The measured pace.
     pub pace: Pace,
 }
 
-/// The prefixes beside one that has far more callers.
+/// The pace of the prefixes beside a prefix with far more callers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Beside {
-    /// What is measured.
+    /// The measurement in words.
     pub what: &'static str,
-    /// The pace of the others.
+    /// The pace of the cold prefixes.
     pub cold: Pace,
-    /// That of the one, where it has callers.
+    /// The pace of the hot prefix, if it has callers.
     pub hot: Option<Pace>,
 }
 
 impl Trial {
-    /// Holds it against the store that was named, or the server of the program `tidegate`.
+    /// Runs the trial against the named store, or the server of the program `tidegate`.
     ///
     /// # Errors
-    /// Where the server does not start, a request fails for good, or listings are asked for of a real store.
+    /// If the server does not start, a request fails for good, or a real store is asked for listings.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         if self.to.is_some() && self.only.contains(&Part::Listing) {
             return Err("--only listing is of the embedded server: leave out --to".into());
@@ -155,7 +157,7 @@ impl Trial {
         Ok(Report { conditions: Conditions::since(before), trial, lines, beside, spreading, listings })
     }
 
-    /// Whether each prefix has a limit that is known.
+    /// Whether each prefix has a known limit.
     fn is_shaped(&self) -> bool {
         !self.unshaped && self.to.is_none()
     }
@@ -164,7 +166,7 @@ impl Trial {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// The most prefixes: a power of two.
+    /// The largest number of prefixes: a power of two.
     fn prefixes(&self) -> u32 {
         1 << self.most.ilog2()
     }
@@ -185,7 +187,7 @@ impl Trial {
         Ok(lines)
     }
 
-    /// Until it is set otherwise, a server that is shaped takes so many requests a second of each prefix.
+    /// Sets the limit of a shaped server, in requests a second of each prefix.
     fn limit(&self, place: Place<'_>, limit: Option<f64>) -> Result<()> {
         match place {
             Place::Embedded(server) if self.is_shaped() => server.behave(&json!({
@@ -224,11 +226,11 @@ impl Trial {
         Ok(Line { prefixes, kind: kind.name(), limit, pace })
     }
 
-    /// Two callers for each of 15 prefixes, and with `hot` 200 for another one.
+    /// Runs two callers for each of 15 prefixes, and with `hot` 200 callers for another prefix.
     async fn beside(&self, place: Place<'_>, hot: bool) -> Result<Beside> {
         self.limit(place, None)?;
         let layout = Layout::new(Naming::Base2, 16)?;
-        // Two clients of one engine: what they share is what is measured.
+        // Two clients of one engine, because the measurement is about the state that they share.
         let (cold_backend, cold_store) = open(place, "beside").await?;
         let tide = cold_backend.engine();
         let (hot_backend, hot_store) = Counted::open(place, "beside", tide).await?;
@@ -253,12 +255,12 @@ impl Trial {
     }
 }
 
-/// A root at a place, by a new engine that knows nothing of it yet.
+/// Opens a root at a place with a new engine, which knows nothing of the place yet.
 async fn open(place: Place<'_>, root: &str) -> Result<(Arc<Counted>, Store)> {
     Counted::open(place, root, &Tidegate::builder().build()?).await
 }
 
-/// A number to divide limits by.
+/// Parses a number to divide limits by.
 fn scale(text: &str) -> Result<f64, String> {
     let scale = text.parse().ok().filter(|scale| (1.0..=WRITES).contains(scale));
     scale.ok_or_else(|| format!("{text}: write a number from 1 to {WRITES}"))

@@ -1,4 +1,4 @@
-//! Programs that end with the one that started them, and servers that are asked until they are ready.
+//! Starts programs that end with their parent process, and servers, and waits until a server is ready.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,28 +12,28 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::Result;
 
-/// The hidden subcommand of this program that becomes another one by [`become_tied`].
+/// The hidden subcommand of this program that becomes another program through [`become_tied`].
 pub const TIED: &str = "tied";
 
-/// What a developer has set for real stores, or an operator for the network, must not reach a measured program.
+/// A developer's settings for real stores and an operator's network settings must not reach a measured program.
 const FOREIGN: [&str; 8] = ["AWS_", "TIDEGATE_", "RCLONE_", "S3_", "S5CMD_", "MINIO_", "MC_", "PEER_"];
 
-/// A program with its arguments and what it finds in its environment beside the usual.
+/// A program with its arguments, and the variables that it gets beside the usual environment.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What to run.
+    /// The program's path.
     pub path: PathBuf,
-    /// With which arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
-    /// With which variables.
+    /// The environment variables.
     pub variables: Vec<(String, String)>,
-    /// A file whose bytes come through a pipe to its standard input, where it has one.
+    /// A file that feeds the program's standard input through a pipe, if any.
     pub stdin: Option<PathBuf>,
-    /// No more of that file's bytes than these: a device has no end.
+    /// At most this many bytes of that file, because a device has no end.
     pub stdin_most: u64,
-    /// Whether what it writes to its standard output is nobody's, and not in its log.
+    /// Whether the program's standard output is discarded instead of logged.
     pub is_discarded: bool,
-    /// Whether it is to reach a store that is not ours: then it finds all of our own environment in its own.
+    /// Whether the program uses a real store: then it inherits our whole environment.
     pub is_elsewhere: bool,
 }
 
@@ -66,7 +66,7 @@ impl Program {
         self
     }
 
-    /// A command that runs this program through `subcommand` of our own one, with what it prints in `log`.
+    /// A command that runs this program through `subcommand` of our own program, and logs its output to `log`.
     pub(crate) fn through(&self, subcommand: &[OsString], log: &Path) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(subcommand).arg("--").arg(&self.path).args(&self.arguments);
@@ -92,11 +92,11 @@ fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with("_PROXY")
 }
 
-/// Feeds a program's standard input with the first `most` bytes of `file`, or until it takes no more.
+/// Feeds a program's standard input with the first `most` bytes of `file`, or until the program reads no more.
 pub(crate) fn feed(child: &mut Child, file: &Path, most: u64) -> Result<()> {
     let (mut file, pipe) = (File::open(file)?.take(most), child.stdin.take());
     std::thread::spawn(move || {
-        // A program that ends before is found out by how it ends.
+        // A program that ends early shows that by its exit status.
         pipe.map(|mut pipe| io::copy(&mut file, &mut pipe))
     });
     Ok(())
@@ -107,7 +107,7 @@ pub fn end_with_parent() -> Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Becomes the program `command`, which ends with the one that started this. Returns only if that fails.
+/// Becomes the program `command`, which ends with its parent process. Returns only if that fails.
 pub fn become_tied(command: &[OsString]) -> Result<()> {
     end_with_parent()?;
     let [program, arguments @ ..] = command else { return Err("which program?".into()) };
@@ -115,7 +115,7 @@ pub fn become_tied(command: &[OsString]) -> Result<()> {
     Err(format!("{}: {error}", program.to_string_lossy()).into())
 }
 
-/// A server under way. Dropping it kills it.
+/// A running server, killed on drop.
 #[derive(Debug)]
 pub struct Server {
     name: &'static str,
@@ -124,14 +124,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server; what it prints goes to a file in `folder`.
+    /// Starts a server; its output goes to a file in `folder`.
     pub fn start(name: &'static str, program: &Program, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let child = program.through(&[TIED.into()], &log)?.spawn()?;
         Ok(Self { name, child, log })
     }
 
-    /// Asks until there is an answer; a server that ends or does not answer in time is an error.
+    /// Calls `ask` until it returns an answer; a server that ends, or is not ready in time, is an error.
     pub fn wait_ready<T>(&mut self, mut ask: impl FnMut(&str) -> Option<T>) -> Result<T> {
         let began = Instant::now();
         loop {
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Its process's number.
+    /// The process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -162,7 +162,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody to tell that it would not.
+        // The server may have ended by itself, and a drop cannot report an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

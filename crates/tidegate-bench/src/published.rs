@@ -1,5 +1,5 @@
-//! The published tables, one after the other, into a folder: each as the Markdown that its command prints and as the JSON
-//! that a page is made of.
+//! Measures the published tables one after the other and writes them to a folder: each as the Markdown that its
+//! command prints, and as JSON for the page.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
@@ -10,33 +10,34 @@ use serde::Serialize;
 use crate::parts::{self, Published};
 use crate::{Result, compaction, growth, journal, prefixes, tables};
 
-/// Which tables, and how much of them.
+/// Which tables to measure, and how much of them.
 #[derive(Clone, Debug, Args)]
 pub struct Trial {
-    /// How much.
+    /// How much of each table.
     #[command(flatten)]
     pub extent: Extent,
-    /// These only.
+    /// Measure only these tables.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TABLE", default_value = "a,b,c,d,growth")]
     pub only: Vec<Letter>,
 }
 
-/// How much of each table, and where to.
+/// How much of each table to measure, and the folder for the results.
 #[derive(Clone, Debug, Args)]
 pub struct Extent {
-    /// A few small rows: whether all works, and whether the order of the ways is as it should be. All tables take about
-    /// four minutes.
+    /// A few small rows, to check that everything works, and the order of the ways. All tables take about four
+    /// minutes.
     #[arg(long)]
     pub quick: bool,
     /// All rows, which is the default; all tables take hours.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
-    /// Folder for what is measured: NAME.md and NAME.json of each table. (The tables' own --to is a real store.)
+    /// Folder for the results: NAME.md and NAME.json of each table. (The --to of a single table is a real
+    /// store.)
     #[arg(long, value_name = "DIR", default_value = "bench-results", value_parser = folder)]
     pub to: PathBuf,
 }
 
-/// A folder of figures. A store's address would be one, too, and be taken for what is measured.
+/// Parses a folder for results. The address of a store is rejected: it would be taken for a folder.
 pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
     if text.contains("://") {
         return Err(
@@ -58,15 +59,15 @@ pub enum Letter {
     C,
     /// Sorted tables: written and merged as streams, and operations by prefixes.
     D,
-    /// No published one: time and memory by size.
+    /// Not a published table: time and memory by size.
     Growth,
 }
 
-/// What measures a table of that name, and says what does not hold of it.
+/// Measures one table and returns the claims that do not hold.
 type Measure = fn(&Extent, &str, &Path) -> Result<Vec<String>>;
 
 impl Letter {
-    /// Its tables in their order: what each and its files are called, and what measures it.
+    /// The measurements of a table, in order: the name of each and of its files, and its function.
     fn tables(self) -> &'static [(&'static str, Measure)] {
         match self {
             Self::A => &[("a", |extent, name, tidegate| extent.parts(name, Published::Async, tidegate))],
@@ -93,7 +94,8 @@ impl Letter {
 
 const NOT_SHOWN: &str = "a table does not show what it is to show";
 
-/// A table's report with what does not hold of it: the JSON has both; what is displayed is the report, which says it too.
+/// A table's report with the claims that do not hold. The JSON has both; the display is the report, which lists
+/// them too.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged<R> {
     #[serde(flatten)]
@@ -102,7 +104,7 @@ pub struct Judged<R> {
 }
 
 impl<R> Judged<R> {
-    /// A report, and what this says of it.
+    /// A report with its broken claims.
     #[must_use]
     pub fn of(report: R, broken: fn(&R) -> Vec<String>) -> Self {
         Self { broken: broken(&report), report }
@@ -110,10 +112,10 @@ impl<R> Judged<R> {
 }
 
 impl<R> Judged<R> {
-    /// Whether it shows what it is to show.
+    /// Whether the report shows the expected results.
     ///
     /// # Errors
-    /// Where it does not.
+    /// If a claim does not hold.
     pub fn verdict(&self) -> Result<()> {
         if self.broken.is_empty() { Ok(()) } else { Err(NOT_SHOWN.into()) }
     }
@@ -125,24 +127,24 @@ impl<R: Display> Display for Judged<R> {
     }
 }
 
-/// What came of the tables.
+/// The results of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What does not hold of what they are to show.
+    /// The claims that do not hold.
     pub broken: Vec<String>,
-    /// Those that could not run, and why.
+    /// Tables that could not run, and why.
     pub failed: Vec<(&'static str, String)>,
 }
 
 impl Outcome {
-    /// Measures one after the other. One that can't run keeps none of the others from it.
+    /// Measures one table after the other; a table that can't run does not stop the others.
     fn of<F: FnOnce() -> Result<Vec<String>>>(tables: impl IntoIterator<Item = (&'static str, F)>) -> Self {
         let mut outcome = Self::default();
         for (name, measure) in tables {
             match measure() {
                 Ok(broken) => outcome.broken.extend(broken.iter().map(|broken| format!("{name}: {broken}"))),
                 Err(error) => {
-                    // The end, where it is said again, may be hours away.
+                    // Printed at once, because the summary at the end may be hours away.
                     eprintln!("tidegate-bench: {name} could not run: {error}");
                     outcome.failed.push((name, error.to_string()));
                 }
@@ -151,10 +153,10 @@ impl Outcome {
         outcome
     }
 
-    /// Whether all is as it should be.
+    /// Whether all tables ran and show the expected results.
     ///
     /// # Errors
-    /// Where a table could not run, or does not show what it is to show.
+    /// If a table could not run, or a claim does not hold.
     pub fn verdict(&self) -> Result<()> {
         let mut wrong = Vec::new();
         if !self.failed.is_empty() {
@@ -180,10 +182,10 @@ impl Display for Outcome {
 }
 
 impl Trial {
-    /// Measures them, and says what came of it.
+    /// Measures the tables and returns the outcome.
     ///
     /// # Errors
-    /// Where there can be no such folder.
+    /// If the folder can't be created.
     pub fn hold(&self, tidegate: &Path) -> Result<Outcome> {
         let extent = &self.extent;
         std::fs::create_dir_all(&extent.to)?;
@@ -206,7 +208,7 @@ impl Extent {
         Ok(broken)
     }
 
-    /// What a command of that would be told.
+    /// The options of a table's command for this extent.
     fn of<T: Args>(&self) -> Result<T> {
         #[derive(Parser)]
         struct Line<T: Args> {
@@ -216,7 +218,7 @@ impl Extent {
         Ok(Line::try_parse_from(["bench"].into_iter().chain(self.quick.then_some("--quick")))?.trial)
     }
 
-    /// Prints a report and writes both its files, and says what does not hold of it.
+    /// Prints a report, writes both files, and returns the claims that do not hold.
     fn keep<R: Serialize + Display>(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What a contest came to: where we lose, the table, and everything that it depends on.
+//! Reports the result of a contest: where tidegate loses, the table, and everything that the figures depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,56 +13,56 @@ use crate::stats::Spread;
 use crate::table::Table;
 use crate::tool::{Source, Tool};
 
-/// Everything that is said about one contest; its JSON is what `--json` prints.
+/// The report of one contest; `--json` prints this as JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was measured, in a sentence.
+    /// The measurement in one sentence.
     pub title: String,
     /// Objects that each run made or read.
     pub objects: u64,
     /// Bytes that each run moved.
     pub bytes: u64,
-    /// Runs that count of each tool, or fewer where those took long; there was one more before, or trials.
+    /// Counted runs of each tool, fewer for a tool whose runs took long; a warm-up run or trials came before.
     pub runs: u32,
-    /// How many seconds were long.
+    /// How many seconds count as long.
     pub enough: u64,
     /// Whether each tool had its best settings.
     pub best: bool,
-    /// What it ran on.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was moved: `source: …`.
+    /// The source of the bytes: `source: …`.
     pub source: String,
-    /// What is measured of a program that does nothing.
+    /// The cost of a program that does nothing.
     pub nothing: Usage,
-    /// The tools.
+    /// One line for each tool.
     pub tools: Vec<Line>,
-    /// Peers that ran no more, and why.
+    /// Peers that failed and ran no more, and why.
     pub failed: Vec<(&'static str, String)>,
     /// Tools that are not installed, and how to get them.
     pub missing: Vec<(&'static str, &'static str)>,
     /// Tools that are not in this contest, and why.
     pub left_out: Vec<(&'static str, &'static str)>,
-    /// The command that measures this again, where there is one word for it.
+    /// The command that repeats the measurement, if one command does.
     pub command: Option<String>,
-    /// Where a peer is better than we are, worst first.
+    /// Where a peer is better than tidegate, worst first.
     pub losses: Vec<String>,
 }
 
-/// One tool.
+/// The results of one tool.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Which.
+    /// The tool's name.
     pub tool: &'static str,
-    /// Its version, where it is known.
+    /// The tool's version, if known.
     pub version: Option<String>,
-    /// What it ran with.
+    /// The tool's settings, in words.
     pub settings: String,
     /// Seconds from start to end.
     pub wall: Spread,
     /// CPU seconds of the tool.
     pub cpu: Spread,
-    /// The most memory that was resident, in MiB.
+    /// Peak resident memory, in MiB.
     pub peak_mib: Spread,
     /// Requests that the server counted.
     pub requests: Spread,
@@ -70,16 +70,16 @@ pub struct Line {
     pub connections: Spread,
     /// CPU seconds of the server.
     pub server_cpu: Spread,
-    /// The checksums that the objects were stored with; empty where none was.
+    /// The checksums that the objects were stored with; empty if they had no checksum.
     pub checksums: Vec<String>,
     /// Requests of all runs that the server refused or did not answer, by the operation's name.
     pub refused: BTreeMap<String, u64>,
-    /// All runs.
+    /// All counted runs.
     pub runs: Vec<Run>,
 }
 
 impl Line {
-    /// What a tool's runs came to; `None` where there was no run, or it has no word for that.
+    /// The results of a tool's runs; `None` if the tool has no runs, or no settings for this source.
     #[must_use]
     pub fn of(entrant: &Entrant, source: &Source, best: bool) -> Option<Self> {
         let spread = |value: fn(&Run) -> f64| Spread::of(entrant.runs.iter().map(value));
@@ -100,7 +100,7 @@ impl Line {
     }
 }
 
-/// What a tool was told, in words.
+/// The tool's settings, in words.
 fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     let defaults = entrant.tool.settings(source)?;
     if !best {
@@ -120,7 +120,7 @@ fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     ))
 }
 
-/// The requests that were refused, in all runs together.
+/// Refused requests in all runs together, by operation.
 fn refused(runs: &[Run]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (name, count) in runs.iter().flat_map(|run| &run.counts.failed) {
@@ -129,13 +129,13 @@ fn refused(runs: &[Run]) -> BTreeMap<String, u64> {
     all
 }
 
-/// The checksums that objects were stored with, in all runs.
+/// The checksums that objects were stored with in any run.
 fn checksums(runs: &[Run]) -> Vec<String> {
     let names: BTreeSet<_> = runs.iter().flat_map(|run| run.counts.checksums.keys()).collect();
     names.into_iter().filter(|name| *name != "none").cloned().collect()
 }
 
-/// One of a tool's figures.
+/// A figure of one tool.
 type Figure = fn(&Line) -> Spread;
 
 impl Report {
@@ -143,7 +143,7 @@ impl Report {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
-    /// The same with its losses: where a peer is better by the median, in memory by the most of all runs.
+    /// Adds the losses: where a peer is better by the median, for memory by the highest peak of all runs.
     #[must_use]
     pub fn judged(self) -> Self {
         Self { losses: self.found_losses(), ..self }
@@ -159,7 +159,7 @@ impl Report {
             for line in self.tools.iter().filter(|line| is_peer(line)) {
                 let (mine, theirs) = (figure(ours), figure(line));
                 let times = mine.times(&theirs);
-                // What is the same in two digits is no loss.
+                // A difference that two digits do not show is not a loss.
                 if times >= 1.005 {
                     let doubt = if mine.min <= theirs.max {
                         ", though some runs were the other way round"
@@ -181,7 +181,7 @@ impl Report {
         losses.into_iter().map(|(_, text)| text).collect()
     }
 
-    /// Whether a tool's runs took so long that it had no more.
+    /// Whether a tool had fewer runs because they took too long.
     fn is_cut(&self, line: &Line) -> bool {
         let has_failed = self.failed.iter().any(|(name, _)| *name == line.tool);
         line.runs.len() < self.runs as usize && !has_failed
@@ -192,7 +192,7 @@ impl Report {
         runs.any(|run| !run.counts.checksums.is_empty())
     }
 
-    /// CPU time is told by the GiB where there are large objects, else by the run.
+    /// CPU time is per GiB for one large object, otherwise per run.
     fn cpu_unit(&self) -> (&'static str, f64) {
         if self.objects == 1 { ("CPU s/GiB", self.bytes as f64 / GIB as f64) } else { ("CPU s", 1.0) }
     }
@@ -211,7 +211,7 @@ impl Report {
             "server CPU s",
             "checksum stored",
         ];
-        // What is downloaded is stored already.
+        // Downloaded objects were stored before, so no checksum is reported.
         let columns = if self.is_upload() { &columns[..] } else { &columns[..columns.len() - 1] };
         let mut table = Table::new(columns.iter().copied());
         for line in &self.tools {
@@ -298,7 +298,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// How far our own runs are apart.
+/// The noise: how far our own runs are apart.
 pub(crate) fn noise(runs: usize, wall: Spread, cpu: Spread) -> String {
     if runs < 2 {
         return "not known, for tidegate has no two runs".to_owned();
@@ -315,7 +315,7 @@ fn shown(spread: &Spread, digits: usize) -> String {
     format!("{:.digits$} ({:.digits$}–{:.digits$})", spread.median, spread.min, spread.max)
 }
 
-/// A number of things, or from the least to the most of all runs.
+/// A count, or the range of the counts of all runs.
 fn shown_count(spread: &Spread) -> String {
     if spread.min == spread.max {
         spread.median.to_string()

@@ -1,4 +1,4 @@
-//! What is moved, random bytes in files, and what is written meanwhile: gone afterwards.
+//! A temporary folder for random source files and for everything that a run writes; removed afterwards.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,17 +10,17 @@ use tempfile::TempDir;
 use crate::size::{self, MIB};
 use crate::{Error, Result};
 
-/// What is to be removed when this process is interrupted.
+/// The folders to remove when this process is interrupted.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A folder for sources and logs, removed when this is dropped.
+/// A folder for sources and logs, removed on drop.
 #[derive(Debug)]
 pub struct Scratch {
     folder: TempDir,
 }
 
 impl Scratch {
-    /// A new folder in `chosen`, or where there is `room` for so many bytes: in memory (`/dev/shm`) or in the
+    /// Creates a folder in `chosen`, or where there is room for `room` bytes: in memory (`/dev/shm`) or in the
     /// system's folder for temporary files.
     pub fn new(chosen: Option<&Path>, room: u64) -> Result<Self> {
         let room = room + 64 * MIB;
@@ -37,15 +37,16 @@ impl Scratch {
         Ok(Self { folder: tempfile::Builder::new().prefix("tidegate-bench-").tempdir_in(place)? })
     }
 
-    /// Ctrl-C leaves nothing of it behind; what was started ends with this process.
+    /// Removes the folder on Ctrl-C; the processes that were started end with this process.
     pub fn remove_when_interrupted(&self) -> Result<()> {
         let folders = || FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = folders();
         if known.is_empty() {
-            // A process has one handler.
+            // A process can set only one handler.
             ctrlc::set_handler(move || {
                 for folder in folders().iter() {
-                    // It may be written to at this moment; then a second look finds the rest. Or it is gone already.
+                    // A program may write to the folder at this moment: a second removal finds the rest. Or the
+                    // folder is gone already.
                     let _ = std::fs::remove_dir_all(folder).or_else(|_| std::fs::remove_dir_all(folder));
                 }
                 std::process::exit(130);
@@ -61,34 +62,34 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// The place that the folder was made in.
+    /// The folder in which this folder was made.
     #[must_use]
     pub fn place(&self) -> &Path {
         self.path().parent().unwrap_or(self.path())
     }
 
-    /// The place and its filesystem, as a report has them.
+    /// The place and its filesystem, in words for a report.
     #[must_use]
     pub fn told(&self) -> String {
         let name = filesystem(self.place()).unwrap_or_else(|| "filesystem unknown".to_owned());
         format!("{} ({name})", self.place().display())
     }
 
-    /// A folder in it.
+    /// Creates a folder inside.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path().join(name);
         std::fs::create_dir(&path)?;
         Ok(path)
     }
 
-    /// A file of `size` random bytes.
+    /// Creates a file of `size` random bytes.
     pub fn file(&self, size: u64) -> Result<PathBuf> {
         let path = self.path().join("source");
         write(&path, size, &mut fastrand::Rng::with_seed(1))?;
         Ok(path)
     }
 
-    /// A directory of `count` files of `size` random bytes.
+    /// Creates a directory of `count` files of `size` random bytes.
     pub fn files(&self, count: u64, size: u64) -> Result<PathBuf> {
         let path = self.folder("sources")?;
         let mut random = fastrand::Rng::with_seed(1);
@@ -112,7 +113,7 @@ fn write(path: &Path, size: u64, random: &mut fastrand::Rng) -> Result<()> {
     Ok(())
 }
 
-/// Where the bytes of two files begin to differ, or one ends; `None` where both are the same.
+/// The offset at which two files first differ, or one ends; `None` if both are the same.
 pub fn first_difference(one: &Path, other: &Path) -> Result<Option<u64>> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     let (mut left, mut right) = (vec![0; MIB as usize], vec![0; MIB as usize]);
@@ -143,24 +144,24 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> Result<usize> {
     Ok(filled)
 }
 
-/// The kind of the filesystem that `place` is on, such as `tmpfs`.
+/// The kind of the filesystem of `place`, such as `tmpfs`.
 fn filesystem(place: &Path) -> Option<String> {
     let device = rustix::fs::stat(place).ok()?.st_dev;
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     kind_of(&device, &std::fs::read_to_string("/proc/self/mountinfo").ok()?)
 }
 
-/// What lies on a device, by a `/proc/PID/mountinfo`: the kind comes behind a lone dash.
+/// The kind of a device's filesystem, from a `/proc/PID/mountinfo`: the kind follows a lone dash.
 fn kind_of(device: &str, mounts: &str) -> Option<String> {
     let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
     let (_, rest) = mount.split_once(" - ")?;
     rest.split(' ').next().map(str::to_owned)
 }
 
-/// Bytes that may still be written below `place`.
+/// Free bytes below `place`.
 ///
 /// # Errors
-/// Where there is no such place.
+/// If there is no such place.
 pub(crate) fn free(place: &Path) -> Result<u64> {
     let facts = rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
     Ok(facts.f_bavail * facts.f_frsize)

@@ -1,20 +1,20 @@
-//! What several runs come to.
+//! Statistics of several runs.
 
 use serde::Serialize;
 
-/// The middle of some values, and how far they reach.
+/// The median of some values, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The middle value, or between the two middle ones.
+    /// The middle value, or the mean of the two middle values.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The most.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of some values; `None` where there are none.
+    /// The spread of some values; `None` if there are no values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -29,19 +29,20 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// How far the values are apart, in percent of the median: the noise of a measurement.
+    /// The range of the values in percent of the median: the noise of a measurement.
     #[must_use]
     pub fn noise_percent(&self) -> f64 {
         if self.median > 0.0 { (self.max - self.min) / self.median * 100.0 } else { 0.0 }
     }
 
-    /// How many times `other` this is, by the medians.
+    /// The ratio to `other`, by the medians.
     #[must_use]
     pub fn times(&self, other: &Self) -> f64 {
         if other.median > 0.0 { self.median / other.median } else { f64::NAN }
     }
 
-    /// Whether it is above `other` by more than either is apart, and than 15%: a few runs are not all that a machine does.
+    /// Whether this is above `other` by more than the noise of either, and by more than 15%, because a few runs
+    /// do not show all noise.
     #[must_use]
     pub fn is_above(&self, other: &Self) -> bool {
         let noise = self.noise_percent().max(other.noise_percent()).max(15.0);
@@ -55,31 +56,31 @@ impl Spread {
     }
 }
 
-/// How some values are spread, in the columns of the published table of strategies.
+/// The distribution of some values, in the columns of the published table of strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many there are.
+    /// How many values there are.
     pub count: usize,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Their standard deviation, of the sample; 0 of one value.
+    /// The standard deviation of the sample; 0 for one value.
     pub std: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The middle one; this and the next by nearest rank.
+    /// The median; this and the following by nearest rank.
     pub p50: f64,
-    /// Three quarters are at most this.
+    /// Three quarters of the values are at most this.
     pub p75: f64,
-    /// Nine tenths are.
+    /// Nine tenths of the values are at most this.
     pub p90: f64,
-    /// 99 of 100 are.
+    /// 99 of 100 values are at most this.
     pub p99: f64,
-    /// The most.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Distribution {
-    /// That of some values; `None` where there are none.
+    /// The distribution of some values; `None` if there are no values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -93,7 +94,7 @@ impl Distribution {
     }
 }
 
-/// The value below which `share` of the sorted ones lie, by nearest rank; no number where there are none.
+/// The value below which `share` of the sorted values lie, by nearest rank; NaN if there are no values.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;

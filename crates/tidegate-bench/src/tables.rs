@@ -1,6 +1,6 @@
-//! How long it takes until sorted tables are made and stored: each part uploaded while the next is made, whole tables
-//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection, or is
-//! a real one. It is one part of the published table D.
+//! Measures the time to build and store sorted tables: each part uploaded while the next is made, whole tables
+//! uploaded beside the next one, and whole tables one after the other. The store has latency and a limit on
+//! each connection, or is a real store. This is one part of the published table D.
 
 use std::fmt;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::size::{self, GIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
 
-/// What is built, and what the store is like.
+/// The tables to build, and the kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
 pub struct Trial {
     /// Size of all tables of a run together.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
-    /// Sizes of a table; one trial for each.
+    /// Sizes of a table; one trial for each size.
     #[arg(
         long,
         value_delimiter = ',',
@@ -32,29 +32,30 @@ pub struct Trial {
         value_parser = size::parse
     )]
     pub table_sizes: Vec<u64>,
-    /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
+    /// Memory budget of the engine; of the ways that hold tables whole, only requests in flight count against
+    /// it.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub memory: u64,
-    /// No limits but this machine's: what a connection moves and the latency mean nothing then.
+    /// No limits but this machine's; --megabytes and --latency-ms have no effect then.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has: the tables of each run are removed
-    /// after it.
+    /// Use a real store, such as s3://BUCKET/PREFIX, with its own limits. The tables of each run are removed
+    /// after the run.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// MB (of 1000000 bytes) a second that one connection moves.
+    /// MB (of 1000000 bytes) a second of one connection.
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub megabytes: u64,
-    /// Milliseconds before each request is looked at.
+    /// Milliseconds of latency before the server handles each request.
     #[arg(long, default_value_t = 20)]
     pub latency_ms: u64,
     /// The ways.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,beside,whole")]
     pub ways: Vec<Way>,
-    /// Runs of each that count.
+    /// Counted runs of each way.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// Few small tables, to see that everything works.
+    /// Few small tables, only to check that everything works.
     #[arg(long, conflicts_with_all = ["size", "table_sizes", "runs"])]
     pub quick: bool,
     /// Seconds that one run may take.
@@ -62,35 +63,36 @@ pub struct Trial {
     pub limit: u64,
 }
 
-/// All runs of one way with one size of tables.
+/// All runs of one way with one size of table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// How.
+    /// The way.
     pub way: Way,
     /// Bytes of a table.
     pub table_size: u64,
-    /// The processes.
+    /// The runs.
     pub runs: Vec<Run>,
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was measured.
+    /// The results by way and size of table.
     pub lines: Vec<Line>,
 }
 
 impl Trial {
-    /// Holds it against the store that was named, or the server of the program `tidegate`: for each size of tables all
-    /// ways in turn.
+    /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
+    /// each size of table.
     ///
     /// # Errors
-    /// Where the server does not start, a run fails, stores less than it should, or takes longer than the limit.
+    /// If the server does not start, or a run fails, stores less than it should, or takes longer than the
+    /// limit.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let mut trial = self.clone();
         if trial.quick {
@@ -159,7 +161,7 @@ impl Trial {
 }
 
 impl Report {
-    /// What does not hold of what the table is to show: that streams are not slower than whole tables one after the other.
+    /// The claims that do not hold: streams are not slower than whole tables one after the other.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let spread = |way, table_size| {
@@ -178,7 +180,7 @@ impl Report {
         slower.collect()
     }
 
-    /// The median time of a way beside these tables.
+    /// The median time of a way with tables of this size.
     fn wall(&self, way: Way, table_size: u64) -> Option<f64> {
         let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
         Spread::of(line.runs.iter().map(|run| run.usage.wall)).map(|wall| wall.median)

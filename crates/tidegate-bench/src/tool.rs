@@ -1,4 +1,4 @@
-//! The tools: how each is found, called and told where the store is.
+//! The tools: how to find each, and how to give it the store's address.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ mod tuning;
 
 pub use tuning::Tuning;
 
-/// The prefix of the object that is downloaded.
+/// The prefix of the objects that are downloaded.
 pub const OBJECT: &str = "source/";
 
 /// A program that uploads and downloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    /// Ours.
+    /// tidegate.
     Tidegate,
     /// object_store's `BufWriter`.
     ObjectStore,
@@ -31,17 +31,17 @@ pub enum Tool {
     AwsCli,
     /// AWS's library for Python, with its own threads.
     Boto3,
-    /// AWS's common runtime in C, as boto3 has it.
+    /// AWS's common runtime in C, through boto3.
     Crt,
     /// object_store as a Python library.
     Obstore,
     /// OpenDAL's writer and reader.
     Opendal,
-    /// A bare socket loop: not a tool, but the least that any could take.
+    /// A bare socket loop: not a tool, but the least cost of moving the bytes.
     Floor,
 }
 
-/// What is moved.
+/// The source of a transfer, and its direction.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// One file, into the store.
@@ -52,22 +52,22 @@ pub enum Source {
     Pipe(PathBuf),
     /// One object below [`OBJECT`], out of the store into a file of the tool's own.
     Object {
-        /// A file with the same bytes.
+        /// A file with the same bytes, to compare.
         original: PathBuf,
-        /// The folder that the tool's file is in.
+        /// The folder for the tool's file.
         into: PathBuf,
     },
     /// All objects below [`OBJECT`], out of the store into a directory of the tool's own.
     Objects {
-        /// A directory of files with the same names and bytes.
+        /// A directory of files with the same names and bytes, to compare.
         originals: PathBuf,
-        /// The folder that the tool's directory is in.
+        /// The folder for the tool's directory.
         into: PathBuf,
     },
 }
 
 impl Source {
-    /// Whether the bytes go out of the store.
+    /// Whether the transfer is a download.
     #[must_use]
     pub fn is_download(&self) -> bool {
         matches!(self, Self::Object { .. } | Self::Objects { .. })
@@ -75,7 +75,7 @@ impl Source {
 }
 
 impl Tool {
-    /// All of them, ours first and the floor last.
+    /// All tools, tidegate first and the floor last.
     pub const ALL: [Self; 12] = [
         Self::Tidegate,
         Self::ObjectStore,
@@ -91,7 +91,7 @@ impl Tool {
         Self::Floor,
     ];
 
-    /// What it is called in a table.
+    /// The name in a table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,13 +110,13 @@ impl Tool {
         }
     }
 
-    /// The same as a name in a store or a folder.
+    /// The name as a part of a key or a path.
     #[must_use]
     pub fn file_name(self) -> String {
         self.name().trim_matches(['(', ')']).replace(' ', "-").to_lowercase()
     }
 
-    /// Its program, where it is installed.
+    /// The tool's program, if installed.
     #[must_use]
     pub fn find(self) -> Option<PathBuf> {
         match self {
@@ -136,7 +136,7 @@ impl Tool {
         }
     }
 
-    /// How to get it.
+    /// How to install the tool.
     #[must_use]
     pub fn how_to_get(self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ impl Tool {
         }
     }
 
-    /// Its version, where it can be known: said by itself, pinned, or noted by `scripts/install`.
+    /// The tool's version, if known: printed by the tool, pinned, or recorded by `scripts/install`.
     #[must_use]
     pub fn version(self, path: &Path) -> Option<String> {
         match self {
@@ -163,13 +163,13 @@ impl Tool {
             Self::ObjectStore => Some("0.14.2".to_owned()),
             Self::Opendal => Some("0.59.5".to_owned()),
             Self::TransferManager => Some("0.3.1".to_owned()),
-            // As crates/tidegate-bench/peers/python/requirements.txt has them.
+            // As in crates/tidegate-bench/peers/python/requirements.txt.
             Self::AwsCli => Some("1.46.2".to_owned()),
             Self::Boto3 => Some("1.44.5".to_owned()),
             Self::Crt => Some("(of boto3 1.44.5)".to_owned()),
             Self::Obstore => Some("0.12.1".to_owned()),
             Self::S5cmd | Self::Rclone | Self::Mc => {
-                // What they say themselves depends on how they were built.
+                // The version that these tools print depends on how they were built.
                 let stamps = path.parent()?.parent()?.join("stamps");
                 version_in(&std::fs::read_to_string(stamps.join(path.file_name()?)).ok()?)
             }
@@ -178,13 +178,14 @@ impl Tool {
     }
 }
 
-/// A tool that `scripts/install` built: in `.tools/bin` of the folder that this is run in or was built in, or above.
+/// A tool that `scripts/install` built, in `.tools/bin`: of the current folder, of the folder where this
+/// program was built, or of a folder above.
 #[must_use]
 pub fn installed(name: &str) -> Option<PathBuf> {
     in_tools(&format!("bin/{name}"))
 }
 
-/// What lies at `path` in `.tools`.
+/// The file at `path` in `.tools`.
 fn in_tools(path: &str) -> Option<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts
@@ -194,7 +195,7 @@ fn in_tools(path: &str) -> Option<PathBuf> {
         .find_map(|folder| existing(folder.join(".tools").join(path)))
 }
 
-/// A program that cargo put beside this one.
+/// A program that cargo built beside this one.
 fn beside(name: &str) -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name(name))
 }

@@ -1,4 +1,4 @@
-//! What all tools are to move in one contest: from where to where, through which network, and how often.
+//! Defines a contest: what every tool moves, from where to where, through which network, and how often.
 
 mod entered;
 mod words;
@@ -20,66 +20,67 @@ use crate::tool::{OBJECT, Source, Tool, Tuning, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
 use entered::entered;
 
-/// How often the tools run, where, and how that is told.
+/// How often and where the tools run, and how the result is printed.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Runs of each tool that count; one more comes before, to warm up.
+    /// Counted runs of each tool, after one warm-up run.
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// Folder for the tools' files; default: /dev/shm, or the system's temporary one, whichever has room.
+    /// Folder for the tools' files; default: /dev/shm or the system's temporary folder, whichever has room.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run of one tool may take.
     #[arg(long, default_value_t = LIMIT, value_name = "SECONDS")]
     pub limit: u64,
-    /// Seconds of one tool's runs in all, with the one to warm up, that are enough: it has no more of them, though one
-    /// counts at least.
+    /// Seconds after which a tool has no more runs, counted over all its runs and the warm-up; at least one run
+    /// counts.
     #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
     pub enough: u64,
-    /// Print one JSON object, with every single run, and no table.
+    /// Print one JSON object with every single run, instead of a table.
     #[arg(long)]
     pub json: bool,
 }
 
-/// How many seconds a run may take where nothing is said of it.
+/// Default limit of one run, in seconds.
 pub const LIMIT: u64 = 300;
-/// What is enough where nothing is said of it.
+/// Default of `enough`, in seconds.
 pub const ENOUGH: u64 = 20;
 
-/// A network that is not as fast as the machine.
+/// A network that is slower than the machine.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Network {
-    /// Milliseconds that everything takes, each way.
+    /// Latency in milliseconds, each way.
     #[arg(long, default_value_t = 20)]
     pub latency_ms: u64,
-    /// MB (of 1000000 bytes) a second that one connection moves.
+    /// MB (of 1000000 bytes) a second of one connection.
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub megabytes: u64,
 }
 
-/// One object into a file.
+/// The download of one object into a file.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("latency_ms", |arg| arg.requires("shaped")), mut_arg("megabytes", |arg| arg.requires("shaped")))]
 pub struct Download {
-    /// How often, where, and how that is told.
+    /// How often and where the tools run, and how the result is printed.
     #[command(flatten)]
     pub common: Common,
     /// Size of the object.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
-    /// Through a network with latency and a limit on each connection: --latency-ms and --megabytes, which are for this
-    /// only.
+    /// Download through a network with latency and a limit on each connection; only then do --latency-ms and
+    /// --megabytes have an effect.
     #[arg(long)]
     pub shaped: bool,
-    /// That network.
+    /// The network of --shaped.
     #[command(flatten)]
     pub network: Network,
-    /// One run each of an object of 64 MiB: whether it works, and no figures.
+    /// Run each tool once with an object of 64 MiB, only to check that everything works; the figures mean
+    /// nothing.
     #[arg(long, conflicts_with_all = ["runs", "size"])]
     pub quick: bool,
 }
 
-/// What every tool moves.
+/// The kind of source that every tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     File,
@@ -89,14 +90,14 @@ enum Load {
     Pipe,
 }
 
-/// What is between the tools and the server.
+/// The network between the tools and the server.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// Nothing but the machine.
+    /// Only the machine itself.
     Plain,
-    /// A network that is not as fast.
+    /// A slower network.
     Shaped(Network),
-    /// TLS, with a certificate of the benchmark's own.
+    /// TLS, with a certificate that the benchmark makes.
     Tls,
 }
 
@@ -104,38 +105,38 @@ pub enum Way {
 #[derive(Clone, Debug)]
 pub struct Transfer {
     load: Load,
-    /// Of each file or object.
+    /// Size of each file or object.
     size: u64,
     way: Way,
     best: bool,
 }
 
 impl Transfer {
-    /// A file that is uploaded.
+    /// Uploads a file.
     #[must_use]
     pub fn upload(size: u64) -> Self {
         Self::of(Load::File, size)
     }
 
-    /// So many files that are uploaded.
+    /// Uploads `count` files.
     #[must_use]
     pub fn uploads(files: u64, size: u64) -> Self {
         Self::of(Load::Files(files), size)
     }
 
-    /// An object that is downloaded.
+    /// Downloads an object.
     #[must_use]
     pub fn download(size: u64) -> Self {
         Self::of(Load::Object, size)
     }
 
-    /// So many objects that are downloaded.
+    /// Downloads `count` objects.
     #[must_use]
     pub fn downloads(objects: u64, size: u64) -> Self {
         Self::of(Load::Objects(objects), size)
     }
 
-    /// A file that comes through a pipe.
+    /// Uploads a file that comes through a pipe.
     #[must_use]
     pub fn pipe(size: u64) -> Self {
         Self::of(Load::Pipe, size)
@@ -145,22 +146,22 @@ impl Transfer {
         Self { load, size, way: Way::Plain, best: false }
     }
 
-    /// The same by another way.
+    /// The same contest over another network.
     #[must_use]
     pub fn by(self, way: Way) -> Self {
         Self { way, ..self }
     }
 
-    /// The same with each tool's best settings instead of its defaults.
+    /// The same contest with each tool's best settings instead of its defaults.
     #[must_use]
     pub fn at_best(self) -> Self {
         Self { best: true, ..self }
     }
 
-    /// Has all tools that are installed do it, beside the program `tidegate`.
+    /// Runs the contest: all installed tools, and the program `tidegate`.
     ///
     /// # Errors
-    /// Where there is no room, a server does not start, or a tool fails or does not do all of it.
+    /// If there is no room, a server does not start, or a tool fails or leaves something out.
     pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Report> {
         let scratch = Scratch::new(common.scratch.as_deref(), self.room())?;
         scratch.remove_when_interrupted()?;
@@ -169,7 +170,7 @@ impl Transfer {
         let nothing = measure::floor(folder.path())?;
         let before = machine::load();
         let limit = Duration::from_secs(common.limit);
-        // Only what is read again needs to be kept.
+        // Only objects that are read again must be kept.
         let storage = if source.is_download() { "memory" } else { "discard" };
         let server = match self.way {
             Way::Tls => Embedded::storing_over_tls(tidegate, folder.path(), storage)?,
@@ -234,13 +235,13 @@ impl Transfer {
         if let Load::Files(count) | Load::Objects(count) = self.load { count } else { 1 }
     }
 
-    /// Through a network that limits each connection, eight would be the limit.
+    /// The settings of the floor. A network that limits each connection would make eight connections the limit.
     fn floor(&self) -> Tuning {
         let at_once = if matches!(self.way, Way::Shaped(_)) { 64 } else { 8 };
         Tuning { part_mib: 16, at_once }
     }
 
-    /// A file takes whole pages; beside what is downloaded there is the copy of one tool.
+    /// Bytes of room needed. A file takes whole pages; a download also needs room for one tool's copy.
     fn room(&self) -> u64 {
         let copies = if matches!(self.load, Load::Object | Load::Objects(_)) { 2 } else { 1 };
         copies * self.count() * self.size.next_multiple_of(4 * KIB)
@@ -270,7 +271,7 @@ impl Transfer {
 }
 
 impl Download {
-    /// Holds the contest.
+    /// Runs the contest.
     ///
     /// # Errors
     /// As [`Transfer::hold`].

@@ -1,4 +1,4 @@
-//! Runs the server by itself, for clients in other languages:
+//! Runs the embedded server as a program, for clients in other languages:
 //! `cargo run -p tidegate-dev --example serve -- --storage discard`.
 
 use std::io::Write;

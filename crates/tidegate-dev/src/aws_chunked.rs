@@ -1,10 +1,9 @@
-//! Decodes `STREAMING-UNSIGNED-PAYLOAD-TRAILER` bodies as they come.
+//! Decodes `STREAMING-UNSIGNED-PAYLOAD-TRAILER` bodies as they arrive.
 //!
-//! s3s decodes them too, but it collects each chunk whole before it hands out the first byte of
-//! it, so that a client that sends a part as one chunk has it sit in memory cold; and it takes a
-//! body that breaks off between two chunks for a whole one. The signature of such a request does
-//! not cover its body, so the body can be taken aside (see [`is_unsigned_upload`]) before s3s
-//! sees the request, and be decoded here.
+//! s3s can decode them too, but buffers each chunk whole before it returns the first byte: a part that a client
+//! sends as one chunk sits in memory until it has left the processor's cache. s3s also accepts a body that
+//! breaks off between two chunks as complete. The signature of such a request does not cover its body, so the
+//! body can be set aside (see [`is_unsigned_upload`]) before s3s gets the request, and decoded here.
 
 use bytes::{Buf, Bytes};
 use http::request::Parts;
@@ -13,12 +12,13 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use s3s::StdError;
 
-/// A chunk's head is a length in hexadecimal; with all extensions it is never near this.
+/// The longest line, in bytes: a chunk's head is a hexadecimal length and is far shorter, even with all
+/// extensions.
 const LONGEST_LINE: usize = 8 * 1024;
-/// More trailers than any client has reason to send.
+/// The most trailers accepted: more than any client needs.
 const MOST_TRAILERS: usize = 32;
 
-/// What is wrong with the framing.
+/// An error in the framing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FramingError {
     #[error("the body ends within its chunk framing")]
@@ -29,7 +29,7 @@ pub(crate) enum FramingError {
     Body(StdError),
 }
 
-/// Whether the request uploads bytes in this encoding, to an object or part.
+/// Whether the request uploads an object or a part in this encoding.
 pub(crate) fn is_unsigned_upload(parts: &Parts) -> bool {
     let names_upload = parts.uri.query().is_none_or(|query| {
         query.split('&').all(|pair| {
@@ -54,7 +54,7 @@ enum State {
     Done,
 }
 
-/// The decoded bytes of one body, and its trailers once it has ended.
+/// Decodes one body; holds its trailers once it has ended.
 #[derive(Debug)]
 pub(crate) struct Decoder<B> {
     body: B,
@@ -68,7 +68,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         Self { body, pending: Bytes::new(), state: State::Head, trailers: HeaderMap::new() }
     }
 
-    /// The trailers; complete when [`Self::next`] has given `None`.
+    /// The trailers; complete once [`Self::next`] has returned `None`.
     pub(crate) fn trailers(&self) -> &HeaderMap {
         &self.trailers
     }
@@ -100,7 +100,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         Ok(self.pending.split_to(size))
     }
 
-    /// Reads one line and acts on it.
+    /// Reads one line and advances the state.
     async fn line(&mut self) -> Result<(), FramingError> {
         let line = self.read_line().await?;
         match self.state {
@@ -155,7 +155,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         }
     }
 
-    /// Reads to the end of the request, so that its connection can serve another.
+    /// Checks that no bytes follow, by reading the request to its end: then its connection can be reused.
     async fn end(&mut self) -> Result<(), FramingError> {
         if !self.pending.is_empty() || self.fetch().await? {
             return Err(FramingError::Malformed("bytes after the last chunk"));
@@ -178,7 +178,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
                     self.pending = bytes;
                     return Ok(true);
                 }
-                // The trailers of HTTP itself are of no interest.
+                // HTTP's own trailers are ignored.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(FramingError::Body(error)),
                 None => return Ok(false),

@@ -1,4 +1,4 @@
-//! The bodies of requests and answers: counted, and broken off where a knob says so.
+//! The bodies of requests and answers: counts their bytes, and breaks them off where a knob demands.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,21 +13,21 @@ mod request;
 pub(crate) use answer::AnswerBody;
 pub(crate) use request::RequestBody;
 
-/// A body that a knob has broken off.
+/// A knob broke the body off.
 #[derive(Debug, thiserror::Error)]
 #[error("broken off by a knob after {after} bytes of the body")]
 pub(crate) struct Broken {
     after: u64,
 }
 
-/// A body that is given up to places where a knob has something to do.
+/// A body that can be split at the offsets where a knob acts.
 #[derive(Debug)]
 struct Pieces<B> {
-    /// `None` once it has ended.
+    /// `None` after the end.
     inner: Option<B>,
-    /// What has come behind such a place.
+    /// Bytes received beyond the offset of the last split.
     rest: Bytes,
-    /// How many bytes were given.
+    /// How many bytes were returned.
     at: u64,
 }
 
@@ -39,7 +39,7 @@ where
         Self { inner: Some(inner), rest: Bytes::new(), at: 0 }
     }
 
-    /// The next frame, none of whose bytes lies behind byte `place`.
+    /// The next frame, cut off at offset `place`.
     fn poll_up_to(
         &mut self,
         place: u64,

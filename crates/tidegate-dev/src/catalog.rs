@@ -1,5 +1,5 @@
-//! What the store knows: buckets, objects and sessions, in memory for every storage. With disk
-//! storage the [`ledger`] writes down each change before it is made here.
+//! The store's buckets, objects and sessions, in memory for every kind of storage. With disk storage, the
+//! [`ledger`] records each change before the change is made here.
 
 pub(crate) mod generations;
 pub(crate) mod ledger;
@@ -19,16 +19,16 @@ pub(crate) use generations::{Generations, Version};
 use ledger::Ledger;
 pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, UploadName};
 
-/// The protocol that a request came in.
+/// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     S3,
-    /// JSON, gRPC, or XML in Google's words.
+    /// JSON, gRPC, or Google's dialect of XML.
     Google,
 }
 
 impl Dialect {
-    /// Whether the store whose protocol this is keeps the name for itself.
+    /// Whether this protocol's store reserves the name for itself.
     fn reserves(self, name: &str) -> bool {
         match self {
             Self::S3 => {
@@ -44,7 +44,7 @@ impl Dialect {
     }
 }
 
-/// The conditions a write may carry.
+/// The conditions of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
     pub(crate) if_match: Option<ETagCondition>,
@@ -95,11 +95,11 @@ pub(crate) fn matches_etag(condition: &ETagCondition, etag: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) buckets: BTreeMap<String, Bucket>,
-    /// Google's resumable uploads, by id: they are found by it alone.
+    /// Google's resumable uploads, by id: a request names a session by its id alone.
     pub(crate) sessions: BTreeMap<String, session::Session>,
-    /// How many there were when they were last looked over for what may be forgotten.
+    /// How many sessions there were at the last sweep for sessions to forget.
     sessions_looked_over: usize,
-    /// The latest that was given out.
+    /// The latest generation assigned.
     pub(crate) generation: u64,
     pub(crate) ledger: Option<Ledger>,
 }
@@ -120,9 +120,10 @@ impl Catalog {
         })
     }
 
-    /// Adds a bucket, whichever protocol or call wants it. This is the one place that decides about names: by S3's
-    /// rules (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which include most of Google's
-    /// (`cloud.google.com/storage/docs/buckets#naming`); names that a store reserves are refused in its own protocol.
+    /// Adds a bucket, for every protocol. All checks of bucket names are here: S3's rules
+    /// (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which include most of Google's
+    /// (`cloud.google.com/storage/docs/buckets#naming`); names that a store reserves are refused in its own
+    /// protocol.
     pub(crate) fn add_bucket(&mut self, name: &str, dialect: Dialect) -> Result<(), Error> {
         if !s3s::path::check_bucket_name(name) || dialect.reserves(name) {
             return Err(Error::BucketName(name.to_owned()));
@@ -176,7 +177,7 @@ impl Catalog {
         condition.check(self.bucket(bucket)?.objects.get(key))
     }
 
-    /// Makes the object visible, in place of any other of its key.
+    /// Publishes the object; replaces any object with the same key.
     pub(crate) fn put_object(
         &mut self,
         bucket: &str,
@@ -200,7 +201,7 @@ impl Catalog {
         self.describe(bucket, key, &Condition::default(), |object| object.attributes.tags = tags).map(drop)
     }
 
-    /// Changes what describes the object, not its bytes.
+    /// Changes the object's attributes, not its bytes.
     pub(crate) fn describe(
         &mut self,
         bucket: &str,
@@ -220,7 +221,7 @@ impl Catalog {
         Ok(object)
     }
 
-    /// Removes the object if it is there.
+    /// Removes the object if it exists.
     pub(crate) fn remove_object(&mut self, bucket: &str, key: &str, condition: &Condition) -> S3Result<()> {
         let existing = self.bucket(bucket)?.objects.get(key);
         condition.check(existing)?;
@@ -259,8 +260,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Ends the session; its parts go, but the ones that `object` is made of, if there is one
-    /// (their numbers ascending).
+    /// Ends the session and publishes `object`, if given. Releases all parts except those that make up the
+    /// object (their numbers, ascending).
     pub(crate) fn end_upload(
         &mut self,
         bucket: &str,

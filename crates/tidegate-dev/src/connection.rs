@@ -1,4 +1,4 @@
-//! Connections: accepted, paced, and each request on them led to the control endpoint or to s3s.
+//! Accepts connections, paces them, and routes each request to the control endpoint, Google's protocols or s3s.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ use crate::guard::{Guard, Refused};
 use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
 use crate::{Tls, aws_chunked, control};
 
-/// What all connections of a server share.
+/// Shared by all connections of a server.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) s3: S3Service,
@@ -38,35 +38,35 @@ pub(crate) struct Shared {
     pub(crate) faults: Arc<Faults>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rates: Arc<Rates>,
-    /// `None` where clients speak in the clear.
+    /// `None` where clients use plain HTTP.
     pub(crate) tls: Option<Tls>,
 }
 
-/// How much of a refused upload is read before it is answered. A client that is still sending
-/// would otherwise meet a reset and never see the answer.
+/// How much of a refused upload's body is read, in bytes. A client that is still sending would otherwise get a
+/// connection reset instead of the answer.
 const DRAINED: usize = 64 * 1024 * 1024;
 
-/// How long a stream that is answered before its end may go on.
+/// How long the server keeps reading a stream that it answered before the end.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// The largest read from a socket: small enough to stay in a processor's cache.
 const READ_BUFFER: usize = 256 * 1024;
 
-/// How much of gRPC's messages may be on their way to the server.
+/// The HTTP/2 flow-control window: how many bytes of requests may be in flight to the server.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// How many connections are served at once; others wait to be accepted. Each costs a descriptor and, while nothing
-/// happens on it, some ten KiB.
+/// How many connections are served at once; further ones wait to be accepted. An idle connection costs a
+/// descriptor and about ten KiB.
 const CONNECTIONS: usize = 4096;
 
-/// How long a client may take for the head of a request, and how long a connection may wait for its next one. Servers
-/// of this kind take 5 s (Go's examples) to 75 s (nginx).
+/// How long a client may take to send the head of a request, and how long a connection may wait for its next
+/// request. Comparable servers use 5 s (Go's examples) to 75 s (nginx).
 const HEAD: Duration = Duration::from_secs(75);
 
 /// How long a connection may move no byte in either direction in the middle of a request or an answer.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// A connection that ends without an answer, as a knob wants it.
+/// Ends a connection without an answer, as a knob demands.
 #[derive(Debug, thiserror::Error)]
 #[error("connection cut by a knob")]
 struct Cut;
@@ -94,7 +94,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Can
                 });
             }
             Err(error) => {
-                // Out of descriptors, or the peer has gone already: the next may do better.
+                // No descriptors left, or the peer has already gone: the next attempt may succeed.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -102,7 +102,7 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Can
     }
     connections.close();
     connections.wait().await;
-    // What was appending to a session persists what it has, now that nothing more comes.
+    // No more bytes arrive: tasks that append to a session now persist their bytes.
     shared.google.tasks.close();
     shared.google.tasks.wait().await;
 }
@@ -131,7 +131,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
     }
 }
 
-/// Answers what is asked on one connection.
+/// Answers all requests of one connection.
 async fn speak(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     shared: &Arc<Shared>,
@@ -144,7 +144,7 @@ async fn speak(
         async move { shared.answer(request, link).await }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // The buffer's size is also the limit of a head.
+    // The buffer's size also limits the head of a request.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(READ_BUFFER);
     builder.http2().initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
     if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
@@ -198,7 +198,7 @@ impl Shared {
         {
             answer.headers_mut().insert(http::header::LOCATION, location);
         }
-        // Google says so of an upload that was cancelled as it was asked to be.
+        // Google answers 499 when an upload was cancelled as requested: that is no error.
         let is_error = answer.status().as_u16() >= 400 && answer.status().as_u16() != 499;
         let has_failed =
             is_error || gcs::grpc::has_failed(&answer) || exchange.refused.load(Ordering::Acquire);
@@ -207,13 +207,13 @@ impl Shared {
         let denial = exchange.denial().filter(|_| !has_failed);
         self.count(&exchange, has_failed || is_lost || denial.is_some());
         if exchange.hold_answer.load(Ordering::Acquire) && !has_failed {
-            // It ends with the connection: when the client gives up, or the server stops.
+            // Ends with the connection: when the client gives up, or the server stops.
             std::future::pending::<()>().await;
         }
         if is_lost {
             link.cut.store(true, Ordering::Relaxed);
             if is_http2 {
-                // An error would end this one stream of the connection.
+                // Over HTTP/2, the error returned below would end only this stream: end the whole connection.
                 link.end.cancel();
             }
             return Err(Cut);
@@ -224,8 +224,8 @@ impl Shared {
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
         if let Some(rest) = exchange.take_leftover().filter(|_| !is_http2) {
             if dialect == Dialect::Json && !waits_for_continue && rest.size_hint().exact().is_none() {
-                // A stream may have no end before its client is told: it is answered first, and what
-                // it still sends meanwhile is read, lest the answer meet a reset.
+                // The stream may not end until the client has the answer. Answer first, then read what the
+                // client still sends: otherwise it would get a reset instead of the answer.
                 let stop = self.google.stop.clone();
                 self.google.tasks.spawn(async move {
                     tokio::select! {
@@ -238,8 +238,8 @@ impl Shared {
                     answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters)))
                 );
             }
-            // A client that waits for leave to send its body is not given it, but then the
-            // connection is at an end, and the client has to be told so.
+            // A client that waits for `100 Continue` will not send its body, so the connection cannot be
+            // reused: announce that with `Connection: close`.
             let is_drained = !waits_for_continue && drain(rest).await;
             if !is_drained {
                 let close = HeaderValue::from_static("close");
@@ -249,7 +249,7 @@ impl Shared {
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
     }
 
-    /// Answers a request that is not let in, and reads what it sends, so that the client sees the answer.
+    /// Refuses a request, after reading its body, so that the client sees the answer.
     async fn turn_away(
         &self,
         refused: &Refused,
@@ -271,7 +271,7 @@ impl Shared {
         }
     }
 
-    /// Google's XML API is S3's with other words.
+    /// Translates a request of Google's XML API to S3, and the answer back.
     async fn answer_xml(
         &self,
         mut parts: Parts,
@@ -319,7 +319,7 @@ impl Shared {
     }
 }
 
-/// Reads what the operation left of the request's body; says whether it came to the end of it.
+/// Reads the unread rest of a request's body, up to a limit; returns whether its end was reached.
 async fn drain(mut rest: Incoming) -> bool {
     let mut read = 0;
     while read < DRAINED {

@@ -1,4 +1,5 @@
-//! The control endpoint: knobs, counts and empty objects over HTTP, under a path that no bucket can have.
+//! The control endpoint: serves knobs, counts and empty objects over HTTP, under a path that no bucket can
+//! have.
 
 use std::sync::Arc;
 
@@ -17,13 +18,13 @@ use crate::knobs::Knobs;
 use crate::s3::Store;
 use crate::shaping::Link;
 
-/// An underscore cannot begin a bucket's name.
+/// A bucket's name cannot begin with an underscore.
 pub(crate) const PATH: &str = "/_tidegate/";
 
-/// Knobs are a page of JSON, not a payload.
+/// The largest JSON of knobs accepted, in bytes: about a page is normal.
 const LARGEST_KNOBS: usize = 1024 * 1024;
 
-/// Keys of some ten thousand objects.
+/// The largest list of keys accepted, in bytes: enough for tens of thousands of objects.
 const LARGEST_FILL: usize = 32 * 1024 * 1024;
 
 /// Answers one request to the control endpoint.
@@ -71,7 +72,7 @@ pub(crate) async fn answer(
     answer_with(status, text, link)
 }
 
-/// Answers a request that is not let in.
+/// Answers a request that the guard refused.
 pub(crate) fn refuse(refused: &Refused, link: Arc<Link>) -> Response<AnswerBody> {
     answer_with(refused.status, error(&refused.message), link)
 }

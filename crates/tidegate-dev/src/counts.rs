@@ -1,4 +1,4 @@
-//! What happened, by S3 operation, so that tests can assert how many requests a job took.
+//! Counts requests by operation, bytes and connections, so that tests can assert how many requests a job took.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,47 +10,48 @@ use crate::s3::checksum::Checksum;
 
 /// Requests, bytes and connections since the start or the last reset.
 ///
-/// A request counts from the moment it is known what it asks, whatever became of it. Requests
-/// that never got that far (a bad signature, an unknown operation) are under `Refused`.
+/// A request counts as soon as its operation is known, even if it fails later. Requests that fail before (a bad
+/// signature, an unknown operation) count as `Refused`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests by the operation's name, as S3's `PutObject` or Google's `storage.objects.insert`.
+    /// Requests by operation, such as S3's `PutObject` or Google's `storage.objects.insert`.
     pub requests: BTreeMap<String, u64>,
-    /// Of these, the ones answered with an error or not at all.
+    /// The requests among them that were answered with an error or not at all.
     pub failed: BTreeMap<String, u64>,
     /// Bytes of request bodies, as sent (with any chunk framing).
     pub bytes_in: u64,
-    /// Bytes of answers' bodies.
+    /// Bytes of answer bodies.
     pub bytes_out: u64,
     /// Connections accepted.
     pub connections: u64,
-    /// Objects that `PutObject`, `CopyObject` and `CompleteMultipartUpload` stored, over S3's API or the XML API, by the
-    /// checksum that they carry: `CRC64NVME`, `CRC32 COMPOSITE` (of the parts' checksums, not of the bytes), `none`.
+    /// Objects stored by `PutObject`, `CopyObject` and `CompleteMultipartUpload`, over S3's API or the XML API,
+    /// by their checksum: `CRC64NVME`, `CRC32 COMPOSITE` (over the parts' checksums, not over the bytes),
+    /// `none`.
     #[serde(default)]
     pub checksums: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// How many requests there were of one operation.
+    /// The number of requests of one operation.
     #[must_use]
     pub fn get(&self, operation: &str) -> u64 {
         self.requests.get(operation).copied().unwrap_or(0)
     }
 
-    /// How many of them failed.
+    /// The number of failed requests of one operation.
     #[must_use]
     pub fn failed(&self, operation: &str) -> u64 {
         self.failed.get(operation).copied().unwrap_or(0)
     }
 
-    /// How many requests there were in all.
+    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.requests.values().sum()
     }
 }
 
-/// The counts while they are being counted.
+/// The live counters behind `Counts`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     operations: Mutex<Operations>,

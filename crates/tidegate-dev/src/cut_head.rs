@@ -1,5 +1,5 @@
-//! Answers of which the first byte is all that arrives. Cut above TLS: below it would be a byte of a record,
-//! of which a client sees nothing.
+//! Sends only the first byte of an answer, then resets the connection. The cut is above TLS: below TLS that
+//! byte would be part of a record, and the client would see nothing of it.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 
 use crate::shaping::{BEFORE_RESET, Link};
 
-/// A stream that does so when its [`Link`] says it.
+/// A stream that cuts an answer when its [`Link`] demands it.
 #[derive(Debug)]
 pub(crate) struct CutHead<S> {
     stream: S,
@@ -30,11 +30,11 @@ impl<S: AsyncWrite + Unpin> CutHead<S> {
         self.link.cut_head.load(Ordering::Relaxed)
     }
 
-    /// Sends one byte, and then fails: the reset follows when the stream is dropped.
+    /// Sends one byte, then fails; the reset follows when the stream is dropped.
     fn poll_cut(&mut self, cx: &mut Context<'_>, byte: &[u8]) -> Poll<io::Result<usize>> {
         if self.link.cut.load(Ordering::Relaxed) {
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
-            // A reset overtakes what is still buffered.
+            // A reset would discard bytes that are still buffered.
             let nap = self.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(BEFORE_RESET)));
             ready!(nap.as_mut().poll(cx));
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));

@@ -1,4 +1,4 @@
-//! Which of the protocols a request is of.
+//! Determines the protocol of a request.
 
 use http::StatusCode;
 use http::request::Parts;
@@ -7,7 +7,7 @@ use crate::faults::Refusal;
 use crate::gcs;
 use crate::guard::Refused;
 
-/// The words that a request is made in, and wants to be answered in.
+/// The protocol of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     S3,
@@ -17,7 +17,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// That of a request.
+    /// Determines the protocol of a request.
     pub(crate) fn of(parts: &Parts) -> Self {
         if gcs::grpc::is_grpc(parts) {
             Self::Grpc
@@ -30,12 +30,12 @@ impl Dialect {
         }
     }
 
-    /// Refuses a request in the words of its dialect.
+    /// Refuses a request in its own protocol.
     pub(crate) fn refuse(self, refused: &Refused) -> http::Response<s3s::Body> {
         gcs::forbid(self, refused)
     }
 
-    /// An error where there was none.
+    /// An error in place of a success.
     pub(crate) fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
         let code = &denial.code;
         let body = match (self, code.as_str()) {

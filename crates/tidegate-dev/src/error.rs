@@ -1,4 +1,4 @@
-//! What can go wrong outside of requests: starting the server and its convenience calls.
+//! Errors outside of requests: from starting the server and from calls on it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,34 +8,34 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The listening address could not be taken.
+    /// The listening address cannot be bound.
     #[error("cannot listen on {addr}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The storage directory cannot be used.
     #[error("storage at {}: {source}", path.display())]
     Storage {
-        /// The file or directory in question.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A metadata file in the storage directory cannot be understood.
+    /// A metadata file in the storage directory is malformed.
     #[error("metadata in {}: {reason}", path.display())]
     Metadata {
-        /// The file in question.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The name is not one that a bucket may have.
+    /// The bucket name is not valid.
     #[error("{0:?} is not a valid bucket name")]
     BucketName(String),
-    /// The bucket is there already.
+    /// The bucket exists already.
     #[error("bucket {0:?} exists")]
     BucketExists(String),
 }

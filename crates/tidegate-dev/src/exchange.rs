@@ -1,5 +1,5 @@
-//! One request on its way through the server: what its outer layers (connection, bodies) and its
-//! inner ones (gate, operations) have to tell each other. s3s carries it in the extensions.
+//! The state of one request, shared by the server's outer layers (connection, bodies) and inner ones (gate,
+//! operations). s3s carries it in the request's extensions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use crate::catalog::Generations;
 use crate::faults::{Answering, Refusal, Verdict};
 use crate::shaping::Link;
 
-/// No byte count reaches it: nothing is reset.
+/// No byte count reaches this: stands for no reset.
 const NEVER: u64 = u64::MAX;
 
 /// The state of one request and its answer.
@@ -20,35 +20,35 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Exchange {
     link: Arc<Link>,
     operation: OnceLock<String>,
-    /// Wanted by the knobs before the operation is run; the bodies and the connection obey.
+    /// Set from the knobs before the operation runs; the bodies and the connection obey.
     pub(crate) reset_request_after: AtomicU64,
     pub(crate) reset_response_after: AtomicU64,
     pub(crate) lose_answer: AtomicBool,
     pub(crate) cut_head: AtomicBool,
     pub(crate) hold_answer: AtomicBool,
-    /// A refusal behind so many bytes of the body, and whether it has come to that.
+    /// A refusal at an offset of the body; `refused_late` is set once the refusal has happened.
     refuse_after: OnceLock<(u64, Refusal)>,
     pub(crate) refused_late: AtomicBool,
-    /// A pause behind so many bytes of the body.
+    /// A pause at an offset of the body.
     stall: OnceLock<(u64, Duration)>,
     redirect: OnceLock<String>,
-    /// It came in the words of Google's XML API, with these conditions.
+    /// The request came over Google's XML API, with these conditions.
     google: OnceLock<Generations>,
-    /// What to say in place of a success.
+    /// The error to answer in place of a success.
     denial: OnceLock<Refusal>,
     answering: OnceLock<Answering>,
-    /// The request was refused by a knob, whatever its status says.
+    /// A knob refused the request, whatever the answer's status.
     pub(crate) refused: AtomicBool,
-    /// The connection has to be cut: a reset in the request's body has happened.
+    /// The connection must be cut: the request's body was reset.
     pub(crate) cut: AtomicBool,
-    /// A body that s3s does not see, see [`crate::aws_chunked`].
+    /// A body that bypasses s3s, see [`crate::aws_chunked`].
     aside: Mutex<Option<RequestBody>>,
-    /// What was not read of the request's body.
+    /// The unread rest of the request's body.
     leftover: Mutex<Option<Incoming>>,
 }
 
 impl Exchange {
-    /// A request that came over the connection of `link`.
+    /// Creates the state of a request on the connection of `link`.
     pub(crate) fn new(link: Arc<Link>) -> Self {
         link.set_slow(None);
         Self {
@@ -73,9 +73,9 @@ impl Exchange {
         }
     }
 
-    /// Records what the request asks and what is to become of it.
+    /// Records the request's operation and its faults.
     pub(crate) fn decide(&self, operation: &str, verdict: &Verdict) {
-        // Only the gate calls this, once a request.
+        // Only the gate calls this, once per request.
         self.operation.get_or_init(|| operation.to_owned());
         self.link.set_slow(verdict.slow);
         let after = |bytes: Option<u64>| bytes.unwrap_or(NEVER);
@@ -100,7 +100,7 @@ impl Exchange {
         self.refused.store(verdict.refusal.is_some(), Ordering::Release);
     }
 
-    /// The S3 operation, once it is known.
+    /// The operation, once known.
     pub(crate) fn operation(&self) -> Option<&str> {
         self.operation.get().map(String::as_str)
     }
@@ -109,17 +109,17 @@ impl Exchange {
         self.denial.get()
     }
 
-    /// What happens to the answer's body.
+    /// The faults of the answer's body.
     pub(crate) fn answering(&self) -> Answering {
         self.answering.get().copied().unwrap_or_default()
     }
 
-    /// After how many bytes of the body the request is refused.
+    /// The offset of the body at which the request is refused.
     pub(crate) fn refuse_after(&self) -> u64 {
         self.refuse_after.get().map_or(NEVER, |(after, _)| *after)
     }
 
-    /// The refusal that the request has met in the middle of its body.
+    /// The refusal, if the request was refused in the middle of its body.
     pub(crate) fn late_refusal(&self) -> Option<&Refusal> {
         let (_, refusal) = self.refuse_after.get()?;
         self.refused_late.load(Ordering::Acquire).then_some(refusal)
@@ -133,7 +133,7 @@ impl Exchange {
         self.google.get_or_init(|| generations);
     }
 
-    /// What a request in the words of Google's XML API puts on the object.
+    /// The generation conditions of a request over Google's XML API.
     pub(crate) fn google(&self) -> Option<Generations> {
         self.google.get().copied()
     }

@@ -1,7 +1,7 @@
-//! Draws what happens to a request from the knobs.
+//! Decides, from the knobs, which faults hit a request.
 //!
-//! A draw depends on the seed, the rule and how many requests that rule has seen, and on nothing
-//! else: the nth `UploadPart` meets the same fate in every run, whatever flies beside it.
+//! A rule's draw depends only on the seed, the rule and how many requests the rule has seen: the nth
+//! `UploadPart` gets the same fault in every run, whatever other requests are in flight.
 
 mod answering;
 
@@ -14,7 +14,7 @@ pub(crate) use answering::{Answering, Misrange};
 use crate::knobs::{Action, Delay, Knobs, RateLimit};
 use crate::shaping::{Rates, TokenBucket};
 
-/// What a request is, as far as faults care.
+/// The facts about a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) operation: &'a str,
@@ -23,19 +23,19 @@ pub(crate) struct Subject<'a> {
     pub(crate) part_number: Option<u32>,
 }
 
-/// What is to happen to a request.
+/// The faults and delays that a request gets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) delay: Duration,
-    /// How many times slower than others, where it is.
+    /// Factor by which the request is slower than others, if any.
     pub(crate) slow: Option<f64>,
     pub(crate) refusal: Option<Refusal>,
     pub(crate) reset_request: Option<u64>,
-    /// After so many bytes of the body.
+    /// The body offset in bytes, and the refusal there.
     pub(crate) refuse_after: Option<(u64, Refusal)>,
-    /// After so many bytes of the body, for so long.
+    /// The body offset in bytes, and how long the pause there lasts.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// Where the client is sent instead.
+    /// The origin to redirect the client to.
     pub(crate) redirect: Option<String>,
     pub(crate) reset_response: Option<u64>,
     pub(crate) lose_answer: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Verdict {
     pub(crate) meddling: Vec<Meddling>,
 }
 
-/// What others do to the key of a request, just before it.
+/// Changes by other clients to a request's key, made just before the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meddling {
     Replace,
@@ -54,7 +54,7 @@ pub(crate) enum Meddling {
     AbortSessions,
 }
 
-/// An error to answer instead of acting.
+/// An error to answer instead of carrying the request out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -62,7 +62,7 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<u64>,
 }
 
-/// The knobs in force and what they have done so far.
+/// The knobs in force, and their counters.
 #[derive(Debug)]
 pub(crate) struct Faults {
     seed: u64,
@@ -75,17 +75,17 @@ struct State {
     knobs: Arc<Knobs>,
     requests: u64,
     commits: u64,
-    /// By rule: requests that matched it, and how many of them it hit.
+    /// For each rule: how many requests matched it, and how many of them it hit.
     rules: Vec<(u64, u64)>,
     prefixes: HashMap<String, TokenBucket>,
 }
 
-/// Keeps the random streams apart: rules use their own index, these come after any rule's.
+/// Separate random streams: a rule uses its index, these numbers are beyond any rule's.
 const LATENCY: u64 = u64::MAX;
 const SLOW: u64 = u64::MAX - 1;
 const COMMIT: u64 = u64::MAX - 2;
 
-/// More prefixes than this and full buckets are forgotten, as a full one and none are the same.
+/// Beyond this many prefixes, full buckets are dropped: a missing bucket starts full anyway.
 const REMEMBERED_PREFIXES: usize = 10_000;
 
 impl Faults {
@@ -99,14 +99,14 @@ impl Faults {
         Arc::clone(&self.lock().knobs)
     }
 
-    /// Puts new knobs in force; all counting starts anew.
+    /// Puts new knobs in force and resets all counters.
     pub(crate) fn set_knobs(&self, knobs: Knobs) {
         self.rates.set(&knobs.bandwidth);
         *self.lock() =
             State { rules: vec![(0, 0); knobs.faults.len()], knobs: Arc::new(knobs), ..State::default() };
     }
 
-    /// Decides about one request.
+    /// Decides on the faults and delays of one request.
     pub(crate) fn judge(&self, subject: Subject<'_>, now: Instant) -> Verdict {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -148,7 +148,7 @@ impl Faults {
         verdict
     }
 
-    /// How long the store thinks after the last byte of an object or part.
+    /// The delay after the last byte of an object or part.
     pub(crate) fn commit_delay(&self) -> Duration {
         let mut state = self.lock();
         let ordinal = state.commits;
@@ -166,7 +166,7 @@ impl Faults {
     }
 
     fn rng(&self, stream: u64, ordinal: u64) -> fastrand::Rng {
-        // Odd multipliers spread neighbouring numbers over the whole seed space.
+        // Odd multipliers spread adjacent numbers over the whole seed space.
         fastrand::Rng::with_seed(
             self.seed
                 ^ stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -180,7 +180,8 @@ impl Faults {
 }
 
 impl Verdict {
-    /// The first refusal stands; everything else adds up.
+    /// The first refusal, pause, redirect and denial stand, and the last reset; delays and slowdowns
+    /// accumulate.
     fn apply(&mut self, action: &Action, delay_ms: &mut f64) {
         if self.answering.apply(action) {
             return;
@@ -228,7 +229,7 @@ impl Verdict {
                 self.denial.get_or_insert(denial);
                 return;
             }
-            // What happens to the answer has been applied.
+            // Actions on the answer were applied above.
             Action::EndResponse { .. }
             | Action::StallResponse { .. }
             | Action::CorruptResponse { .. }

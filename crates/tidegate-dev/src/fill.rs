@@ -1,4 +1,4 @@
-//! Objects of no bytes, many at once: for listings of more than anyone would upload one by one.
+//! Creates many empty objects at once, to test listings longer than a test would upload one by one.
 
 use s3s::S3Result;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::catalog::{Attributes, Condition, Dialect, Moment, Object, Version};
 use crate::s3::Store;
 
-/// What to make.
+/// The objects to create.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fill {
@@ -15,7 +15,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// Makes an object of each key, in place of any other of that key; says how many keys there were.
+    /// Creates an empty object for each key, replacing any object with that key; returns the number of keys.
     pub(crate) fn apply(self, store: &Store) -> S3Result<usize> {
         store.find_bucket(&self.bucket, Dialect::S3)?;
         let (count, modified) = (self.keys.len(), Moment::now());

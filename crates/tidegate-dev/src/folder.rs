@@ -1,5 +1,5 @@
-//! A directory held open by its descriptor. Every operation names one entry of that directory and never follows a
-//! symbolic link, so that no name, whoever chose it, leads out of the storage.
+//! A directory held open by its descriptor. Every operation names one entry of that directory and never follows
+//! a symbolic link, so that no name, not even a client's, leads out of the storage.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,17 +15,17 @@ use crate::Error;
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: OwnedFd,
-    /// Where it was when it was opened; for messages only.
+    /// The path at opening time; for messages only.
     path: PathBuf,
 }
 
-/// The modes that `std` creates with; the umask takes away from them.
+/// The modes that `std` uses; the umask restricts them.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 
 impl Folder {
-    /// Opens the storage's own directory, which the user has named: it is created where it is missing, and may be
-    /// reached through links.
+    /// Opens the storage's own directory, whose path the user chose: created if missing; the path may contain
+    /// links.
     pub(crate) fn root(path: &Path) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(Error::storage(path))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -34,18 +34,18 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// Where an entry is, for messages.
+    /// The path of an entry, for messages.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a directory in this one.
+    /// Opens a subdirectory.
     pub(crate) fn open(&self, name: &str) -> Result<Self, Error> {
         let fd = self.open_with(name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(self.at(name))?;
         Ok(Self { fd, path: self.path_of(name) })
     }
 
-    /// Opens a directory in this one, creating it where it is missing.
+    /// Opens a subdirectory, creating it if missing.
     pub(crate) fn make(&self, name: &str) -> Result<Self, Error> {
         let make = || match rustix::fs::mkdirat(&self.fd, component(name)?, FOLDER_MODE) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -57,7 +57,7 @@ impl Folder {
 
     /// Opens a regular file for reading.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
-        // Without NONBLOCK a named pipe would hold up the server.
+        // Without NONBLOCK, opening a named pipe would block the server.
         let file = File::from(self.open_with(name, OFlags::RDONLY | OFlags::NONBLOCK)?);
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -65,18 +65,18 @@ impl Folder {
         Ok(file)
     }
 
-    /// Creates a file that must not be there yet.
+    /// Creates a file; fails if it exists.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
         Ok(self.open_with(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?.into())
     }
 
-    /// Opens a file for writing, creating it where it is missing.
+    /// Opens a file for writing, creating it if missing.
     pub(crate) fn create(&self, name: &str) -> Result<File, Error> {
         let opened = self.open_with(name, OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK);
         Ok(opened.map_err(self.at(name))?.into())
     }
 
-    /// The whole content of a file.
+    /// Reads a whole file.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
         let read = || {
             let mut content = Vec::new();
@@ -86,7 +86,7 @@ impl Folder {
         read().map_err(self.at(name))
     }
 
-    /// Writes a file beside its place and renames it: the file is whole or absent.
+    /// Writes a temporary file and renames it to `name`: the file is whole or absent.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let beside = beside(name);
         let write = || {
@@ -101,7 +101,7 @@ impl Folder {
         self.open_file(name).is_ok()
     }
 
-    /// Removes a file, or a link by itself.
+    /// Removes a file, or a link but not its target.
     pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::empty())?)
     }
@@ -110,7 +110,8 @@ impl Folder {
         self.remove_file(name).map_err(self.at(name))
     }
 
-    /// Removes a directory and the files in it that `is_ours` names. Where it has other entries it stays, with them.
+    /// Removes a directory and those of its files for which `is_ours` is true. If other entries remain, the
+    /// directory stays.
     pub(crate) fn remove_folder(&self, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<(), Error> {
         let folder = self.open(name)?;
         for entry in folder.entries()? {
@@ -135,7 +136,7 @@ impl Folder {
         remove().map_err(self.at(name))
     }
 
-    /// What is in this directory. Entries whose names are not UTF-8 are left out: the server made none of those.
+    /// Lists this directory. Skips entries whose names are not UTF-8: the server creates no such names.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Error> {
         let list = || {
             let mut entries = Vec::new();
@@ -172,7 +173,7 @@ impl Folder {
     }
 }
 
-/// An entry of a directory. Links and devices are neither files nor folders.
+/// A directory entry. Links and devices count neither as files nor as folders.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -180,7 +181,7 @@ pub(crate) struct Entry {
     pub(crate) is_folder: bool,
 }
 
-/// Where a file is written before it is renamed to `name`.
+/// The temporary name of a file before it is renamed to `name`.
 fn beside(name: &str) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     format!("{stem}.tmp")

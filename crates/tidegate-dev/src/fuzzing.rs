@@ -1,4 +1,4 @@
-//! What the fuzz targets in `fuzz/` call. Each function takes any bytes and must not panic.
+//! Entry points of the fuzz targets in `fuzz/`. Each function takes any bytes and must not panic.
 
 use bytes::Bytes;
 use futures::{FutureExt, stream};
@@ -7,7 +7,8 @@ use http_body_util::StreamBody;
 
 use crate::aws_chunked::Decoder;
 
-/// A body in the encoding `aws-chunked`. The first byte says how large the pieces are in which the rest arrives.
+/// Decodes a body in the encoding `aws-chunked`. The first byte of `input` is the size of the pieces in which
+/// the rest arrives.
 pub fn aws_chunked(input: &[u8]) {
     let Some((size, body)) = input.split_first() else { return };
     let pieces: Vec<_> = body

@@ -1,5 +1,4 @@
-//! Where every request passes once its signature is checked and its operation is known: it is
-//! counted here, and the knobs decide about it.
+//! Counts each request and applies the knobs to it, after its signature is checked and its operation is known.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,22 +18,22 @@ use crate::s3::Store;
 pub(crate) struct Gate {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Faults>,
-    /// What others are made to change.
+    /// The store in which knobs make other clients' changes.
     pub(crate) store: Arc<Store>,
 }
 
-/// A request that does not pass.
+/// Why a request does not pass the gate.
 #[derive(Debug)]
 pub(crate) enum Denied {
-    /// The connection is to be cut, without an answer.
+    /// Cut the connection without an answer.
     Reset,
     Refused(Refusal),
-    /// What others were to do first did not succeed.
+    /// A change on behalf of another client failed.
     Store(S3Error),
 }
 
 impl Gate {
-    /// Counts the request, and does to it what the knobs say.
+    /// Counts the request and applies the knobs to it.
     pub(crate) async fn admit(&self, exchange: &Exchange, subject: Subject<'_>) -> Result<(), Denied> {
         self.counters.request(subject.operation);
         let verdict = self.faults.judge(subject, Instant::now());
@@ -50,7 +49,7 @@ impl Gate {
                 .map_err(Denied::Store)?;
         }
         if exchange.reset_request_after.load(Ordering::Acquire) == 0 {
-            // Also requests without a body have a byte zero to be cut at.
+            // Even a request without a body can be cut at byte 0.
             exchange.cut.store(true, Ordering::Release);
             return Err(Denied::Reset);
         }
@@ -68,7 +67,7 @@ impl S3Access for Gate {
         let Some(exchange) = exchange else {
             return Err(s3_error!(InternalError, "The request lost its exchange"));
         };
-        // Google's side asks nobody who he is.
+        // Google's side needs no S3 credentials.
         if cx.credentials().is_none() && exchange.google().is_none() {
             return Err(s3_error!(AccessDenied, "Anonymous requests are refused"));
         }

@@ -1,6 +1,6 @@
-//! Google Cloud Storage's JSON and XML APIs, over the same storage as S3's side
-//! (`cloud.google.com/storage/docs/apis`). Each module holds some operations; this one tells
-//! Google's requests from S3's and leads them there.
+//! Google Cloud Storage's JSON and XML APIs, over the same storage as S3
+//! (`cloud.google.com/storage/docs/apis`). The modules hold the operations; this file tells Google's requests
+//! from S3's and dispatches them.
 
 mod bucket;
 mod call;
@@ -43,14 +43,14 @@ use request::Request;
 #[derive(Debug)]
 pub(crate) struct Google {
     pub(crate) gate: Gate,
-    /// Requests that append to sessions: they end in order also when their connection is gone.
+    /// Requests that append to sessions: they finish in order even after their connection has ended.
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
-    /// What its addresses begin with.
+    /// The scheme of the server's URLs.
     pub(crate) scheme: &'static str,
 }
 
-/// Whether it is signed as S3's clients sign: then it is S3's, whatever its path.
+/// Whether the request has an S3 signature: then it goes to S3, whatever its path.
 fn is_signed_for_s3(parts: &Parts) -> bool {
     let authorization = header(&parts.headers, AUTHORIZATION.as_str()).unwrap_or_default();
     let query = parts.uri.query().unwrap_or_default();
@@ -59,7 +59,7 @@ fn is_signed_for_s3(parts: &Parts) -> bool {
         || query.contains("AWSAccessKeyId=")
 }
 
-/// Whether the request is one to the JSON API.
+/// Whether the request is for the JSON API.
 pub(crate) fn is_json_api(parts: &Parts) -> bool {
     call::is_path(parts.uri.path()) && !is_signed_for_s3(parts)
 }
@@ -75,7 +75,7 @@ impl Google {
         if let Some(method) = header(&parts.headers, "x-http-method-override")
             && let Ok(method) = Method::from_bytes(method.as_bytes())
         {
-            // Java's client cannot say PATCH.
+            // Google's Java client cannot send PATCH.
             parts.method = method;
         }
         let request = Request::new(parts, body, self.stop.clone(), self.scheme);
@@ -120,12 +120,12 @@ impl Google {
     }
 }
 
-/// A refusal of a knob's, as Google would word it.
+/// A knob's refusal, in the form of the JSON API.
 pub(crate) fn refuse(refusal: &crate::faults::Refusal) -> Response<Body> {
     Refusal::by_knob(refusal).answer()
 }
 
-/// A request that is not let in, refused in the words of its dialect.
+/// A refusal by the guard, in the form of the request's protocol.
 pub(crate) fn forbid(dialect: Dialect, refused: &Refused) -> Response<Body> {
     let is_xml = matches!(dialect, Dialect::S3 | Dialect::Xml);
     let reason = match (refused.status, is_xml) {
@@ -146,7 +146,7 @@ impl From<Denied> for Refusal {
         match denied {
             Denied::Refused(refusal) => Self::by_knob(&refusal),
             Denied::Store(error) => error.into(),
-            // Nobody reads it: the connection is cut.
+            // No client gets this answer: the connection is cut.
             Denied::Reset => Self::internal("Reset by a knob"),
         }
     }
@@ -171,7 +171,7 @@ fn no_content() -> Response<Body> {
     answer
 }
 
-/// Keys as Google allows them (`cloud.google.com/storage/docs/objects#naming`).
+/// Checks a key against Google's rules (`cloud.google.com/storage/docs/objects#naming`).
 fn check_key(key: &str) -> Result<(), Refusal> {
     if key.is_empty() {
         return Err(Refusal::required("name"));

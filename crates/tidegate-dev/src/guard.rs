@@ -1,5 +1,5 @@
-//! Who may use the server. It is a store for programs on this machine: a web page must not reach it through a browser,
-//! and beyond this machine nobody may without a secret.
+//! Decides who may use the server. It is a store for programs on this machine: no web page may reach it through
+//! a browser, and beyond this machine clients need a secret.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,17 +9,17 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::dialect::Dialect;
 
-/// What a server lets in.
+/// A server's admission rules.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// Names and addresses that clients may find the server by, beside those of this machine's loopback.
+    /// Host names and addresses accepted from clients, in addition to loopback's.
     hosts: Vec<String>,
-    /// What clients have to present as `Authorization: Bearer …` where their dialect has no signature. `None`: anybody
-    /// is let in.
+    /// The token that clients must present as `Authorization: Bearer …` in the dialects without signatures.
+    /// `None` admits all clients.
     bearer: Option<String>,
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
@@ -35,12 +35,12 @@ impl Guard {
         Self { hosts: hosts.into_iter().map(|host| bare(&host).to_ascii_lowercase()).collect(), bearer }
     }
 
-    /// Refuses what comes by a name that is not the server's, or from a web page.
+    /// Refuses requests that use a host name other than the server's, and requests from web pages.
     ///
-    /// A page of another site can have its visitor's browser send requests to 127.0.0.1. It can read the answers too where
-    /// its own name is made to lead to 127.0.0.1 (DNS rebinding): then the `Host` is that name. Browsers tell of a page
-    /// by `Origin` and `Sec-Fetch-Site`; the server has no pages of its own, and an object that is shown as a page is
-    /// not one that may change others.
+    /// A page of another site can make its visitor's browser send requests to 127.0.0.1. It can even read the
+    /// answers if its own name resolves to 127.0.0.1 (DNS rebinding): then the `Host` is that name. Browsers
+    /// mark a page's requests with `Origin` and `Sec-Fetch-Site`. The server has no pages of its own, and an
+    /// object that a browser shows as a page must not change other objects.
     pub(crate) fn check_way(&self, parts: &Parts) -> Result<(), Refused> {
         let forbidden = |message| Err(Refused { status: StatusCode::FORBIDDEN, message });
         let mut hosts = parts.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
@@ -61,24 +61,24 @@ impl Guard {
             return forbidden(format!("web pages may not use this server (Origin {origin:?})"));
         }
         match parts.headers.get("sec-fetch-site") {
-            // What a person has typed into the browser, or opened from a bookmark.
+            // Programs send no such header; `none` means that the user typed the address or opened a bookmark.
             None => Ok(()),
             Some(site) if site == "none" => Ok(()),
             Some(site) => forbidden(format!("web pages may not use this server (Sec-Fetch-Site {site:?})")),
         }
     }
 
-    /// Refuses a request of `dialect` that has to prove who sends it, and does not.
+    /// Refuses a request without the bearer token that its `dialect` requires.
     pub(crate) fn check_dialect(&self, dialect: Dialect, headers: &HeaderMap) -> Result<(), Refused> {
         match dialect {
-            // Its requests are signed.
+            // s3s checks the signatures of these requests.
             Dialect::S3 => Ok(()),
             Dialect::Xml | Dialect::Json | Dialect::Grpc => self.check_bearer(headers),
         }
     }
 
-    /// Refuses a request to the control endpoint that has no right to it, or that a browser would send for any page
-    /// without asking first: the types that need no preflight are those of forms and plain text, and none.
+    /// Refuses a request to the control endpoint without the bearer token, or with a content type that a
+    /// browser would send for any page without a preflight: those of forms and plain text, or no type.
     pub(crate) fn check_control(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refused> {
         self.check_bearer(headers)?;
         if !matches!(*method, Method::PUT | Method::POST | Method::PATCH) {
@@ -115,21 +115,21 @@ impl Guard {
         let host = bare(host).to_ascii_lowercase();
         let is_loopback = match host.parse::<IpAddr>() {
             Ok(ip) => ip.to_canonical().is_loopback(),
-            // Names below `localhost` lead to loopback too (RFC 6761, 6.3).
+            // Names below `localhost` also stand for loopback (RFC 6761, 6.3).
             Err(_) => host == "localhost" || host.ends_with(".localhost"),
         };
         is_loopback || self.hosts.contains(&host)
     }
 }
 
-/// A host without its port, and without the brackets of an IPv6 address.
+/// Returns the host without its port and without the brackets of an IPv6 address.
 fn bare(host: &str) -> &str {
-    // Only an authority of a URI may have a name and a password in it; a Host has none.
+    // Does not expect a user name and password: only a URI's authority may contain them, a `Host` may not.
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split_once(']').map_or("", |(address, _)| address);
     }
     let name = match host.rsplit_once(':') {
-        // An IPv6 address as --host takes it.
+        // An IPv6 address without brackets, as in --host.
         Some((name, _)) if name.contains(':') => host,
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -137,7 +137,7 @@ fn bare(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Compares in a time that does not tell how much of the secret was right.
+/// Compares in constant time for equal lengths: the duration does not reveal how much of the secret was right.
 fn is_same(given: &str, secret: &str) -> bool {
     given.len() == secret.len()
         && given.bytes().zip(secret.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0

@@ -1,4 +1,4 @@
-//! What the server can be told to do badly. Plain data: [`crate::faults`] acts on it.
+//! The server's misbehaviour on request, as plain data: [`crate::faults`] applies it.
 
 mod fault;
 
@@ -8,7 +8,7 @@ pub use fault::{Action, Fault};
 
 /// How the server behaves. Everything is off by default.
 ///
-/// The same names are the fields of the JSON that `/_tidegate/knobs` takes and gives:
+/// The field names are also those of the JSON at `/_tidegate/knobs`:
 ///
 /// ```
 /// let knobs: tidegate_dev::Knobs = serde_json::from_str(r#"{
@@ -27,31 +27,32 @@ pub use fault::{Action, Fault};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Knobs {
-    /// Time that passes before a request is acted on: the time to first byte.
+    /// Delay before the server acts on a request: the time to first byte.
     pub latency: Delay,
     /// Makes some requests much slower than the others.
     pub slow: Option<Slow>,
-    /// Time that passes between the last byte of an object, part, chunk or completion and its answer; also
-    /// before that to a flush over gRPC, whose stream goes on meanwhile.
+    /// Delay between the last byte of an object, part, chunk or completion and its answer; also before the
+    /// answer to a flush over gRPC, whose stream continues meanwhile.
     pub commit_latency: Delay,
-    /// How fast bytes move.
+    /// Limits on the transfer rate.
     pub bandwidth: Bandwidth,
-    /// How many requests a key prefix takes.
+    /// Limits on the request rate of each key prefix.
     pub rate_limit: Option<RateLimit>,
-    /// What goes wrong, and when. All rules are tried on every request, in order.
+    /// Faults to inject. Each request is checked against all rules, in order.
     pub faults: Vec<Fault>,
     /// Refuses to complete a session whose parts, but the last, differ in size (as R2 does).
     pub equal_parts: bool,
-    /// Behaves as a store from before checksums: ignores them in requests, sends none.
+    /// Behaves as a store that predates checksums: ignores them in requests, sends none.
     pub no_checksums: bool,
-    /// How many bytes one of Google's rewrites copies before it is to be asked again; all where not set.
+    /// How many bytes one request of Google's rewrite copies before the client has to call again; unlimited if
+    /// not set.
     pub rewrite_step: Option<u64>,
-    /// The least size of a part that is not the last; S3's 5 MiB where not set.
+    /// The minimum size of every part but the last; S3's 5 MiB if not set.
     pub min_part_size: Option<u64>,
 }
 
 impl Knobs {
-    /// S3's own limit for parts that are not the last.
+    /// S3's own minimum for every part but the last.
     pub const S3_MIN_PART_SIZE: u64 = 5 * 1024 * 1024;
 
     pub(crate) fn least_part(&self) -> u64 {
@@ -63,42 +64,42 @@ impl Knobs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
-    /// No time at all.
+    /// No delay.
     #[default]
     None,
-    /// Always the same.
+    /// Always this delay.
     FixedMs(f64),
-    /// Any time from the first to the second, equally likely.
+    /// Any delay from the first to the second, equally likely.
     UniformMs(f64, f64),
 }
 
-/// A fraction of slow requests: what hedging is for.
+/// Slows down a fraction of the requests: the case that hedging is for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slow {
-    /// How many of all requests are slow, 0 to 1.
+    /// The fraction of all requests that are slow, 0 to 1.
     pub fraction: f64,
-    /// Their latency is multiplied by this.
+    /// Factor on the latency of a slow request.
     #[serde(default = "one")]
     pub factor: f64,
-    /// And this much is added to it, in milliseconds.
+    /// Added to the latency after the factor, in milliseconds.
     #[serde(default)]
     pub extra_ms: f64,
 }
 
-/// Bytes per second, by direction as the server sees it. Not set means as fast as it goes.
+/// Limits in bytes per second; "in" is from client to server. A limit that is not set does not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bandwidth {
-    /// What one connection receives.
+    /// Received per connection.
     pub connection_in: Option<u64>,
-    /// What one connection sends.
+    /// Sent per connection.
     pub connection_out: Option<u64>,
-    /// What all connections together receive.
+    /// Received over all connections together.
     pub total_in: Option<u64>,
-    /// What comes of one request's body, also where several share a connection (HTTP/2).
+    /// Received per request body, even where several requests share a connection (HTTP/2).
     pub stream_in: Option<u64>,
-    /// What all connections together send.
+    /// Sent over all connections together.
     pub total_out: Option<u64>,
 }
 
@@ -120,13 +121,13 @@ impl Bandwidth {
     }
 }
 
-/// Requests per second and key prefix; past it the answer is 503 SlowDown.
+/// Limits the requests per second of each key prefix; beyond it the answer is 503 SlowDown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// How many requests a second each prefix takes.
+    /// Requests per second allowed for each prefix.
     pub per_second: f64,
-    /// How many may come at once after a pause; one second's worth where not set.
+    /// How many requests may arrive at once after a pause; one second's worth if not set.
     #[serde(default)]
     pub burst: Option<f64>,
     /// How many leading path segments of the key make the prefix; 0 is the whole bucket.

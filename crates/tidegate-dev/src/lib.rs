@@ -1,11 +1,11 @@
-//! An embedded server that speaks S3 and Google Cloud Storage, for tests, demonstrations and
+//! An embedded server that speaks the protocols of S3 and Google Cloud Storage, for tests, demonstrations and
 //! measurements.
 //!
-//! S3's protocol (routing, XML, signatures) is [`s3s`]'s; this crate adds what a store *does*:
-//! objects, multipart sessions, listings and checksums, kept in memory, on disk or not at all
-//! ([`Storage`]), and what a store does *badly* on request ([`Knobs`]): latency, narrow and
-//! throttled connections, errors, resets, lost answers. Every request is counted by its
-//! operation ([`Counts`]), so that a test can say how many requests a job may take.
+//! [`s3s`] provides S3's protocol (routing, XML, signatures). This crate adds the store behind it: objects,
+//! multipart sessions, listings and checksums, kept in memory, on disk or not at all ([`Storage`]). On request
+//! the store misbehaves ([`Knobs`]): latency, narrow and throttled connections, errors, resets, lost answers.
+//! The server counts every request by its operation ([`Counts`]), so that a test can assert how many requests a
+//! job took.
 //!
 //! ```
 //! # tokio_test();
@@ -28,32 +28,33 @@
 //! # }
 //! ```
 //!
-//! Google's JSON API is on the same port: `STORAGE_EMULATOR_HOST` is [`Server::endpoint`], and a request
-//! to `/storage/v1/b…`, `/upload/storage/v1/b…` or `/download/storage/v1/b…` that is not signed for S3
-//! is Google's. Any credentials will do. Buckets and objects are the same from both sides. Its
-//! operations are counted and meet faults by the names that Google's documents have for them, as
-//! `storage.objects.insert`; those of resumable uploads are `storage.resumable.start`, `append`,
-//! `query` and `cancel`. A session has persisted whole multiples of 256 KiB, is finished once or never,
-//! lasts a week, and with [`Storage::Disk`] outlives the server.
+//! The same port serves Google's JSON API: set `STORAGE_EMULATOR_HOST` to [`Server::endpoint`]. A request to
+//! `/storage/v1/b…`, `/upload/storage/v1/b…` or `/download/storage/v1/b…` that is not signed for S3 goes to
+//! this API. On loopback any credentials will do; beyond loopback, clients present the secret key as their
+//! bearer token (see `ServerBuilder::allow_anonymous`). Both protocols share the same buckets and objects.
+//! Counts and faults use the operation names of Google's documentation, such as `storage.objects.insert`;
+//! resumable uploads use `storage.resumable.start`, `append`, `query` and `cancel`. A session persists whole
+//! multiples of 256 KiB until it is finished, is finished at most once, lasts a week, and with
+//! [`Storage::Disk`] outlives the server.
 //!
-//! Google's XML API is there as far as it is S3's: a request with a word of Google's (`x-goog-…`) or a
-//! token is answered, and counted, as the operation of S3 that it is, so multipart uploads have parts
-//! for `gs://` as well. Objects of it have a CRC32C of the whole.
+//! Google's XML API is supported where it matches S3's, so `gs://` has multipart uploads with parts as well. A
+//! request with a header of Google's (`x-goog-…`) or a token is answered, and counted, as the S3 operation that
+//! it corresponds to. Objects written over it have a CRC32C of the whole object.
 //!
-//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2 from the first byte on): `GetObject`,
+//! Google's gRPC protocol, `google.storage.v2`, is supported over HTTP/2 without an upgrade: `GetObject`,
 //! `ReadObject`, `ListObjects`, `DeleteObject`, `RewriteObject`, `WriteObject`, `BidiWriteObject`,
-//! `StartResumableWrite`, `QueryWriteStatus` and `CancelResumableWrite`, counted as
-//! `storage.v2.WriteObject` and so on. Its sessions are those of the JSON API: an upload may be begun
-//! over one and finished over the other.
+//! `StartResumableWrite`, `QueryWriteStatus` and `CancelResumableWrite`, counted as `storage.v2.WriteObject`
+//! and so on. It shares its sessions with the JSON API: an upload may be started over one and finished over the
+//! other.
 //!
-//! What of it is not there: access control, versioning, composing, batches, holds, encryption keys,
-//! soft deletion, notifications, appendable objects.
+//! Of Google's features these are missing: access control, versioning, composing, batches, holds, encryption
+//! keys, soft deletion, notifications, appendable objects.
 //!
-//! With [`ServerBuilder::tls`] all of this is spoken over TLS, on the one port.
+//! With [`ServerBuilder::tls`] the server speaks TLS on this port, for all protocols.
 //!
-//! Knobs and counts are also served over HTTP, on the server's own port, under
-//! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE). Objects of no bytes are made
-//! by the thousands with a POST to `/_tidegate/objects`.
+//! The same port also serves knobs and counts over HTTP, under `/_tidegate/knobs` (GET, PUT) and
+//! `/_tidegate/counts` (GET, DELETE). A POST to `/_tidegate/objects` creates thousands of empty objects at
+//! once.
 
 mod aws_chunked;
 mod body;

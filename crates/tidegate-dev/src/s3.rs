@@ -1,4 +1,4 @@
-//! The S3 operations. Each module holds some; this one only leads requests to them.
+//! The S3 operations. This file dispatches requests to the functions in the modules.
 
 mod bucket;
 pub(crate) mod checksum;
@@ -51,17 +51,17 @@ impl Store {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The checksum that is taken of what comes without one.
+    /// The checksum algorithm for bytes that arrive without a checksum.
     fn default_algorithm(&self, google: Option<Generations>) -> Option<Algorithm> {
         let takes_one = self.vault.keeps_bytes() && !self.faults.knobs().no_checksums;
         match google {
-            // Every object of Google's has one.
+            // Every object written over Google's API has a CRC32C.
             Some(_) => Some(Algorithm::Crc32c),
             None => takes_one.then_some(Algorithm::Crc64Nvme),
         }
     }
 
-    /// Finds the bucket before a body is read into it, or makes it where that is wanted.
+    /// Finds the bucket before a body is read into it, or creates it where the server does so.
     pub(crate) fn find_bucket(&self, name: &str, dialect: Dialect) -> S3Result<()> {
         let mut catalog = self.lock();
         if self.creates_buckets && !catalog.buckets.contains_key(name) {
@@ -70,7 +70,7 @@ impl Store {
         catalog.bucket(name).map(|_| ())
     }
 
-    /// The time a store takes to make an object or part durable.
+    /// Waits for the time that a store takes to make an object or part durable.
     pub(crate) async fn commit_delay(&self) {
         let delay = self.faults.commit_delay();
         if !delay.is_zero() {
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-/// The conditions of a request that came in the words of Google's XML API.
+/// The conditions of a request over Google's XML API.
 fn google_of(extensions: &Extensions) -> Option<Generations> {
     extensions.get::<Arc<Exchange>>()?.google()
 }
@@ -88,7 +88,7 @@ fn dialect_of(extensions: &Extensions) -> Dialect {
     google_of(extensions).map_or(Dialect::S3, |_| Dialect::Google)
 }
 
-/// How the knobs have a request for a range misunderstood.
+/// How the knobs make the server misread a requested range.
 fn misrange_of(extensions: &Extensions) -> Option<Misrange> {
     extensions.get::<Arc<Exchange>>()?.answering().misrange
 }
@@ -100,7 +100,7 @@ fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -
     error
 }
 
-/// Leads each of the trait's operations to the function of the same name in a module.
+/// Maps each of the trait's operations to the function of the same name in a module.
 macro_rules! operations {
     ($($module:ident :: $name:ident ( $input:ty ) -> $output:ty;)*) => {
         #[async_trait::async_trait]
@@ -114,7 +114,7 @@ macro_rules! operations {
     };
 }
 
-/// The store as s3s takes it.
+/// The store, in the form that s3s takes.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreHandle(pub(crate) Arc<Store>);
 

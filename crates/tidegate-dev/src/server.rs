@@ -1,4 +1,4 @@
-//! The server: built, started, turned by its knobs, stopped.
+//! Configures, starts, controls and stops the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,22 +25,22 @@ use crate::shaping::Rates;
 use crate::storage::Vault;
 use crate::{Error, Knobs, Tls};
 
-/// The largest document that is read: a completion of 10,000 parts with checksums has some 3 MiB.
+/// The largest XML document accepted: a completion of 10,000 parts with checksums has about 3 MiB.
 const LARGEST_XML: usize = 8 << 20;
 
-/// Where the server keeps the bytes that it is sent.
+/// Where the server stores the bytes it receives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
     /// In memory, until the server stops.
     #[default]
     Memory,
-    /// In this directory; buckets, objects and sessions are there again after a restart.
+    /// In this directory; buckets, objects and sessions survive a restart.
     Disk(PathBuf),
-    /// Nowhere: sizes and checksums are kept, and reads give zeros. For measuring clients.
+    /// Nowhere: only sizes and checksums are stored, and reads return zeros. For measuring clients.
     Discard,
 }
 
-/// Sets a [`Server`] up.
+/// Configures and starts a [`Server`].
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
     storage: Storage,
@@ -77,7 +77,7 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Where bytes are kept; in memory by default.
+    /// Where the server stores bytes; in memory by default.
     #[must_use]
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = storage;
@@ -91,14 +91,14 @@ impl ServerBuilder {
         self
     }
 
-    /// The one pair of keys that is let in; `tidegate` and `tidegate` by default.
+    /// The only access key and secret key that the server accepts; `tidegate` and `tidegate` by default.
     #[must_use]
     pub fn credentials(mut self, access: impl Into<String>, secret: impl Into<String>) -> Self {
         self.credentials = (access.into(), secret.into());
         self
     }
 
-    /// The region that buckets are in; `us-east-1` by default. Requests may be signed for any.
+    /// The region of all buckets; `us-east-1` by default. Requests may be signed for any region.
     #[must_use]
     pub fn region(mut self, region: impl Into<String>) -> Self {
         self.region = region.into();
@@ -112,21 +112,21 @@ impl ServerBuilder {
         self
     }
 
-    /// The least size of parts but the last: a knob of its own for tests with small parts.
+    /// The minimum size of every part but the last: sets the knob `min_part_size`, for tests with small parts.
     #[must_use]
     pub fn min_part_size(mut self, bytes: u64) -> Self {
         self.knobs.min_part_size = Some(bytes);
         self
     }
 
-    /// The seed of whatever the knobs leave to chance.
+    /// The seed for all random choices of the knobs.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Whether ETags are MD5s, as S3's mostly are. Off by default: they cost more than all else.
+    /// Whether ETags are MD5s, as S3's mostly are. Off by default: the MD5 costs more than all other work.
     #[must_use]
     pub fn md5_etags(mut self, has_md5_etags: bool) -> Self {
         self.has_md5_etags = has_md5_etags;
@@ -140,32 +140,33 @@ impl ServerBuilder {
         self
     }
 
-    /// Whether [`Server::requests`] keeps what it is asked, one after the other. Off by default: a
-    /// server that runs for long is asked much.
+    /// Whether [`Server::requests`] records every request in order. Off by default: the record of a
+    /// long-running server grows without limit.
     #[must_use]
     pub fn journal(mut self, keeps: bool) -> Self {
         self.keeps_journal = keeps;
         self
     }
 
-    /// Speaks TLS with this certificate, and nothing else, to all clients. Off by default.
+    /// Speaks only TLS, with this certificate, to all clients. Off by default.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Also answers requests for this host, a name or an address without a port; may be called several times. Requests
-    /// for any other host than loopback's (`localhost`, 127.0.0.0/8, `::1`) are refused, lest a web page reach the server
-    /// by a name of its own.
+    /// Also answers requests for this host, a name or an address without a port; may be called several times.
+    /// Requests for any other host than loopback's (`localhost`, 127.0.0.0/8, `::1`) are refused: otherwise a
+    /// web page could reach the server through a name of its own.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// Whether clients of Google Cloud Storage, and the control endpoint, need no credentials beyond loopback either.
-    /// Off by default: there they present the secret key as their bearer token. On loopback they need none.
+    /// Whether clients of Google Cloud Storage and of the control endpoint need no credentials even beyond
+    /// loopback. Off by default: beyond loopback they present the secret key as their bearer token. On loopback
+    /// they need none.
     #[must_use]
     pub fn allow_anonymous(mut self, allows: bool) -> Self {
         self.allows_anonymous = allows;
@@ -176,7 +177,7 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// Where the address is taken, or the storage directory is not usable.
+    /// If the address is taken, or the storage directory is not usable.
     pub async fn start(self) -> Result<Server, Error> {
         let (catalog, vault) = match &self.storage {
             Storage::Memory => (Catalog::default(), Vault::Memory),
@@ -198,7 +199,8 @@ impl ServerBuilder {
             has_md5_etags: self.has_md5_etags,
             creates_buckets: self.creates_buckets,
             counters: Arc::clone(&counters),
-            // Ahead of every earlier run on the same directory, where sessions are ordered by it.
+            // Larger than in every earlier run on the same directory, because sessions are sorted by this
+            // number.
             sequence: AtomicU64::new(Moment::now().sequence()),
         });
         let (access, secret) = &self.credentials;
@@ -236,7 +238,7 @@ impl ServerBuilder {
     }
 }
 
-/// A running server. It stops when it is dropped; [`Server::stop`] also waits until it has.
+/// A running server. Dropping it stops it; [`Server::stop`] also waits until it has stopped.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -250,43 +252,43 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with everything at its default.
+    /// A builder with default settings.
     #[must_use]
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// Where clients find it, as `http://127.0.0.1:9000`; with TLS as `https://127.0.0.1:9000`.
+    /// The URL for clients, such as `http://127.0.0.1:9000`; with TLS, `https://127.0.0.1:9000`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("{}://{}", self.scheme, self.addr)
     }
 
-    /// The address that it listens on.
+    /// The address that the server listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The access key and the secret key that it lets in.
+    /// The access key and the secret key that the server accepts.
     #[must_use]
     pub fn credentials(&self) -> (&str, &str) {
         (&self.credentials.0, &self.credentials.1)
     }
 
-    /// What has happened since the start or the last reset.
+    /// Requests, bytes and connections since the start or the last reset.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.snapshot()
     }
 
-    /// Counts from nothing again.
+    /// Resets all counts to zero.
     pub fn reset_counts(&self) {
         self.counters.reset();
     }
 
-    /// The S3 operations since the start or the last reset, in the order in which they came. Only
-    /// where it was asked for: see [`ServerBuilder::journal`].
+    /// The operations since the start or the last reset, in order of arrival. Empty unless
+    /// [`ServerBuilder::journal`] is on.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.counters.journal()
@@ -298,8 +300,7 @@ impl Server {
         Knobs::clone(&self.faults.knobs())
     }
 
-    /// Puts these knobs in force, for requests that come from now on. Rules that count requests
-    /// count from nothing again.
+    /// Puts these knobs in force for all later requests. Rules that count requests start from zero again.
     pub fn set_knobs(&self, knobs: Knobs) {
         self.faults.set_knobs(knobs);
     }
@@ -308,13 +309,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where the name is not one that S3 allows, the bucket exists, or the disk refuses.
+    /// If S3 does not allow the name, the bucket exists, or the disk fails.
     pub fn create_bucket(&self, name: &str) -> Result<(), Error> {
         let mut catalog = self.store.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         catalog.add_bucket(name, Dialect::S3)
     }
 
-    /// Stops the server and waits until its port and its storage are free.
+    /// Stops the server and waits until it has released its port and its storage.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(accepting) = self.accepting.take()

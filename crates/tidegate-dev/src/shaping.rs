@@ -1,7 +1,7 @@
-//! Narrow pipes: a TCP stream whose reads and writes are paced by token buckets.
+//! Throttles connections: a TCP stream whose reads and writes are paced by token buckets.
 //!
-//! Pacing sits below HTTP and TLS, so that a slow connection fills the peer's socket buffers and slows
-//! the peer down, as a slow network does.
+//! Pacing sits below HTTP and TLS, so that a slow connection fills the peer's socket buffers and slows the peer
+//! down, as a slow network does.
 
 use std::future::Future;
 use std::io;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::knobs::Bandwidth;
 
-/// Tokens that come at a rate, up to a burst.
+/// A token bucket: fills at a rate, up to a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     tokens: f64,
@@ -30,7 +30,7 @@ impl TokenBucket {
         Self { tokens: burst, at: now }
     }
 
-    /// Adds what has come since the last look and says how many there are; may be negative.
+    /// Adds the tokens since the last call and returns the balance; may be negative.
     pub(crate) fn available(&mut self, rate: f64, burst: f64, now: Instant) -> f64 {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = self.at.max(now);
@@ -43,17 +43,18 @@ impl TokenBucket {
     }
 }
 
-/// How long the bytes before a reset get to leave.
+/// How long the server waits before a reset, so that earlier bytes still leave.
 pub(crate) const BEFORE_RESET: Duration = Duration::from_millis(20);
 
-/// How much may move in one go after a pause, as a share of a second.
+/// How much may move at once after a pause, in seconds of the rate.
 const BURST_SECONDS: f64 = 0.05;
-/// How much is worth waking up for, as a share of a second.
+/// The smallest transfer worth waking up for, in seconds of the rate.
 const STEP_SECONDS: f64 = 0.02;
-/// The same, of one body: what its client has on the way meanwhile is no more than a window of HTTP/2.
+/// The smallest transfer worth waking up for, for one body: shorter, because a client has at most one HTTP/2
+/// window in flight meanwhile.
 const BODY_STEP_SECONDS: f64 = 0.005;
 
-/// One direction's rates: what a connection may do, and what all of them share.
+/// One direction's rates: for each connection, and shared by all connections.
 #[derive(Debug)]
 struct Way {
     connection: AtomicU64,
@@ -81,7 +82,7 @@ impl Way {
     }
 }
 
-/// The bandwidth in force. Zero stands for no limit.
+/// The bandwidth limits in force. Zero means no limit.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     reads: Way,
@@ -102,20 +103,20 @@ impl Rates {
     }
 }
 
-/// What the two ends of a connection in this server (its stream, its requests) tell each other.
+/// State shared between the two layers that handle a connection: its stream and its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The connection speaks to the control endpoint and is not paced.
+    /// The connection serves the control endpoint and is not paced.
     pub(crate) exempt: AtomicBool,
-    /// The connection is to end with a reset instead of an orderly close.
+    /// The connection ends with a reset instead of an orderly close.
     pub(crate) cut: AtomicBool,
-    /// The connection is to end now, whatever else is under way on it.
+    /// The connection ends now, even if other requests are in flight on it.
     pub(crate) end: CancellationToken,
-    /// One byte of the next answer leaves, then the connection is reset.
+    /// The connection is reset after one byte of the next answer.
     pub(crate) cut_head: AtomicBool,
     /// When bytes last moved.
     pub(crate) activity: Arc<Activity>,
-    /// How many times slower than others the connection receives; the bits of an `f64`, 0 for not.
+    /// Factor by which this connection receives more slowly than others: the bits of an `f64`, 0 for none.
     slow: AtomicU64,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) struct Activity {
     began: Instant,
-    /// Milliseconds since then.
+    /// Milliseconds from `began`.
     last: AtomicU64,
 }
 
@@ -139,7 +140,7 @@ impl Activity {
         self.last.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Waits until no byte has moved for so long.
+    /// Waits until no byte has moved for `limit`.
     pub(crate) async fn passed(&self, limit: Duration) {
         loop {
             let last = self.last.load(Ordering::Relaxed);
@@ -153,7 +154,7 @@ impl Activity {
 }
 
 impl Link {
-    /// From here on it receives so many times slower than others.
+    /// Makes the connection receive more slowly by this factor from now on.
     pub(crate) fn set_slow(&self, times: Option<f64>) {
         self.slow.store(times.map_or(0, f64::to_bits), Ordering::Relaxed);
     }
@@ -178,7 +179,7 @@ impl Pace {
         Self { own: TokenBucket::full(0.0, Instant::now()), nap: None }
     }
 
-    /// Waits until some of `want` bytes may move and takes their tokens.
+    /// Waits until some of `want` bytes may move, and takes their tokens.
     fn poll_grant(&mut self, way: &Way, want: usize, slow: f64, cx: &mut Context<'_>) -> Poll<usize> {
         loop {
             if let Some(nap) = &mut self.nap {
@@ -199,7 +200,7 @@ impl Pace {
                 way.with_shared(|shared| shared.take(granted as f64));
                 return Poll::Ready(granted);
             }
-            // The timer ticks in milliseconds; less would only spin.
+            // The timer ticks in milliseconds; a shorter wait would only spin.
             let wait = wait.max(Duration::from_millis(1));
             self.nap = Some(Box::pin(tokio::time::sleep(wait)));
         }
@@ -211,11 +212,11 @@ impl Pace {
     }
 }
 
-/// Paces one request's body, above HTTP: where requests share a connection, each has its own pace.
+/// Paces one request's body, above HTTP: requests that share a connection are paced separately.
 #[derive(Debug)]
 pub(crate) struct BodyPace {
     rates: Arc<Rates>,
-    /// From when bytes are first asked for: what came before is the request's latency, not its body's time.
+    /// Starts at the first poll: earlier time counts as the request's latency, not as its body's time.
     tokens: Option<TokenBucket>,
     nap: Option<Pin<Box<Sleep>>>,
 }
@@ -237,7 +238,7 @@ impl BodyPace {
                 return Poll::Ready(());
             }
             let now = Instant::now();
-            // The first bytes wait for nothing, and are owed for.
+            // The first bytes pass at once and are paid for afterwards.
             let tokens = self.tokens.get_or_insert_with(|| TokenBucket::full(1.0, now));
             let tokens = tokens.available(rate, (rate * BURST_SECONDS).max(1.0), now);
             if tokens > 0.0 {
@@ -255,7 +256,7 @@ impl BodyPace {
     }
 }
 
-/// What one bucket would let through now, or how long to wait for it.
+/// How many bytes one bucket would let through now, or how long to wait.
 struct Allowance {
     bytes: usize,
     wait: Duration,
@@ -277,7 +278,7 @@ impl Allowance {
     }
 }
 
-/// A TCP stream under the server's [`Rates`].
+/// A TCP stream paced by the server's [`Rates`].
 #[derive(Debug)]
 pub(crate) struct ShapedStream {
     stream: TcpStream,
@@ -296,7 +297,7 @@ impl ShapedStream {
         !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
     }
 
-    /// Notes that bytes have left, if they have.
+    /// Records activity if bytes were written.
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(&result, Poll::Ready(Ok(moved)) if *moved > 0) {
             self.link.activity.moved();

@@ -1,5 +1,5 @@
-//! Where bytes are kept. A [`Piece`] is what one request brought: an object is a list of them, so
-//! that completing a session moves no bytes, whatever the storage.
+//! Stores bytes. A [`Piece`] holds the bytes of one request, and an object is a list of pieces, so that
+//! completing a session moves no bytes in any storage.
 
 pub(crate) mod discard;
 pub(crate) mod disk;
@@ -24,7 +24,7 @@ pub(crate) enum Vault {
 }
 
 impl Vault {
-    /// Starts taking the bytes of one request.
+    /// Starts to store the bytes of one request.
     pub(crate) fn writer(&self) -> Writer {
         match self {
             Self::Memory => Writer::Memory(memory::Writer::default()),
@@ -33,13 +33,13 @@ impl Vault {
         }
     }
 
-    /// Whether bytes are kept, so that a checksum of them means something later.
+    /// Whether bytes are stored, so that a checksum of them is useful later.
     pub(crate) fn keeps_bytes(&self) -> bool {
         !matches!(self, Self::Discard)
     }
 }
 
-/// Takes the bytes of one request; dropped unfinished, it leaves nothing behind.
+/// Stores the bytes of one request; if dropped before `finish`, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) enum Writer {
     Memory(memory::Writer),
@@ -66,7 +66,7 @@ impl Writer {
     }
 }
 
-/// The bytes of one request, as kept.
+/// The stored bytes of one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Memory(Arc<[Bytes]>, u64),
@@ -82,14 +82,14 @@ impl Piece {
         }
     }
 
-    /// The record of it now stands on disk: it outlives the process.
+    /// Keeps the data file: its record is on disk, so the file outlives the process.
     pub(crate) fn keep(&self) {
         if let Self::File(file) = self {
             file.set_kept(true);
         }
     }
 
-    /// Nothing refers to it any longer: it goes when its last reader has gone.
+    /// Gives the data file up: it is removed when its last reader is dropped.
     pub(crate) fn release(&self) {
         if let Self::File(file) = self {
             file.set_kept(false);
@@ -105,7 +105,7 @@ impl Piece {
     }
 }
 
-/// The bytes of `range` of the concatenated pieces.
+/// Reads `range` of the concatenated pieces.
 pub(crate) fn read(pieces: &[Piece], range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
     let mut parts = Vec::new();
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! TLS: what the server shows to its clients, and how long they have to agree with it.
+//! TLS: the server's certificate and key, and the time limit for handshakes.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,25 +15,25 @@ use webpki::EndEntityCert;
 
 use crate::shaping::ShapedStream;
 
-/// How long a client has for its handshake.
+/// How long a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What an encrypted private key has in its text (RFC 7468, section 11; RFC 1421 for those of old).
+/// Appears in the text of an encrypted private key (RFC 7468, section 11; RFC 1421 for old keys).
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-/// How much is read from a socket at once: what is above asks for 4 KiB at a time.
+/// The size of a socket read: rustls asks for only 4 KiB at a time.
 const READ_AHEAD: usize = 64 * 1024;
 
-/// A certificate and the private key that belongs to it: what a server needs to speak TLS 1.2 and 1.3.
+/// A certificate and its private key, which a server needs to speak TLS 1.2 and 1.3.
 ///
-/// A client that offers both HTTP/1.1 and HTTP/2 is given HTTP/1.1, which is all that S3 speaks. Those of gRPC
-/// offer nothing but HTTP/2.
+/// A client that offers both HTTP/1.1 and HTTP/2 gets HTTP/1.1, the only version that S3 speaks. gRPC clients
+/// offer only HTTP/2.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
-    /// The server's own, and those behind it.
+    /// The server's certificate, followed by its issuers.
     chain: Arc<[CertificateDer<'static>]>,
-    /// How long a client has to agree.
+    /// How long a client may take for its handshake.
     handshake: Duration,
 }
 
@@ -41,24 +41,25 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The text of the certificate, for this reason.
+    /// The certificate's text is not usable, for this reason.
     #[error("the certificate cannot be used: {0}")]
     Certificate(String),
-    /// The text of the private key, for this reason.
+    /// The private key's text is not usable, for this reason.
     #[error("the private key cannot be used: {0}")]
     Key(String),
-    /// Neither of them is to blame.
+    /// TLS failed for another reason.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
 
 impl Tls {
-    /// Takes texts in PEM: the server's certificate, followed by those that lead from it to its authority, if any;
-    /// and its private key (PKCS #8, PKCS #1 or SEC 1, not encrypted; RSA, ECDSA on P-256 or P-384, or Ed25519).
+    /// Takes PEM texts: the server's certificate, followed by the certificates from its issuer up to its
+    /// authority, if any; and the private key (PKCS #8, PKCS #1 or SEC 1, not encrypted; RSA, ECDSA on P-256 or
+    /// P-384, or Ed25519).
     ///
     /// # Errors
     ///
-    /// Where one of the texts is not PEM or has not in it what it should, or where the key is not that of the
+    /// If one of the texts is not PEM or lacks its certificate or key, or if the key does not belong to the
     /// first certificate.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
@@ -94,18 +95,18 @@ impl Tls {
                     "{error}; what is taken is RSA, ECDSA on P-256 or P-384, and Ed25519"
                 )),
             })?;
-        // The first of these that a client offers is taken.
+        // The server chooses the first of these that the client offers.
         config.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
         Ok(Self { config: Arc::new(config), chain: chain.into(), handshake: HANDSHAKE })
     }
 
-    /// Whether a client that trusts these certificates trusts the server: they lead from the server's to one that has
-    /// signed itself, which may be the server's.
+    /// Whether a client that trusts these certificates trusts the server: they lead from the server's
+    /// certificate to a self-signed one, which may be the server's own.
     #[must_use]
     pub fn has_authority(&self) -> bool {
         let all: Vec<_> = self.chain.iter().filter_map(|der| EndEntityCert::try_from(der).ok()).collect();
         let mut at = all.first();
-        // A chain is no longer than there are certificates, whatever they say of each other.
+        // A chain cannot be longer than the number of certificates: this stops a cycle.
         for _ in &all {
             let Some(certificate) = at else { return false };
             if certificate.issuer() == certificate.subject() {
@@ -116,19 +117,19 @@ impl Tls {
         false
     }
 
-    /// Whether the server's certificate names this address: at one that it does not name, clients refuse it.
+    /// Whether the server's certificate names this address; clients refuse the server at any other address.
     #[must_use]
     pub fn names(&self, address: IpAddr) -> bool {
         let name = ServerName::from(address);
         self.certificate().is_some_and(|own| own.verify_is_valid_for_subject_name(&name).is_ok())
     }
 
-    /// The server's own, which was parsed before.
+    /// The server's certificate; it parsed before.
     fn certificate(&self) -> Option<EndEntityCert<'_>> {
         self.chain.first().and_then(|der| EndEntityCert::try_from(der).ok())
     }
 
-    /// Agrees with a client, in a limited time.
+    /// Performs the handshake with a client, within a time limit.
     pub(crate) async fn handshake(
         &self,
         stream: ShapedStream,

@@ -1,4 +1,4 @@
-//! A writer's task: it does what its plan says, and tells what came of it.
+//! Runs one writer's task: carries out the writer's plan and reports the outcome.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,21 +23,21 @@ mod produce;
 
 pub use feed::feed;
 
-/// What came of a writer.
+/// How a writer ended.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It says that the object is there; with its description where the face gives one.
+    /// The engine reported the commit; with the object's description where the face returns one.
     Committed(Option<Box<Object>>),
-    /// It failed.
+    /// The writer failed.
     Failed(Failed),
-    /// It was aborted.
+    /// The producer aborted the writer; holds the error of an abort that failed.
     Aborted(Option<Failed>),
-    /// It was dropped.
+    /// The writer was dropped.
     Dropped,
 }
 
 impl Outcome {
-    /// In one or two words, for counting.
+    /// The outcome in a few words, for counting.
     pub fn name(&self) -> String {
         match self {
             Self::Committed(_) => "committed".to_owned(),
@@ -49,20 +49,20 @@ impl Outcome {
     }
 }
 
-/// An error, as far as it is checked.
+/// The fields of an error that the checks need.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// Its kind.
+    /// The error's kind.
     pub kind: ErrorKind,
-    /// What was being done.
+    /// The operation that failed.
     pub operation: Operation,
     /// How many requests were made.
     pub attempts: u32,
-    /// All of it.
+    /// The whole message.
     pub text: String,
-    /// What the memory held when it was told.
+    /// Memory usage when the error was reported.
     pub usage: Usage,
-    /// When its writer had last taken a byte, and when it was told: virtual milliseconds.
+    /// When the writer last accepted a byte, and when the error was reported, in virtual milliseconds.
     pub waited: (u64, u64),
 }
 
@@ -84,7 +84,7 @@ impl From<io::Error> for Failed {
         let text = error.to_string();
         match error.into_inner().map(|inner| inner.downcast::<Error>()) {
             Some(Ok(error)) => Self::from(*error),
-            // Not one of the engine's: reported as what no check allows.
+            // Not an error of the engine: reported as a kind that no check allows.
             _ => Self {
                 kind: ErrorKind::Unsupported,
                 operation: Operation::Write,
@@ -97,38 +97,38 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// One writer at work.
+/// One writer, and everything that its task needs.
 pub struct Actor {
-    /// Its number.
+    /// The writer's number.
     pub number: usize,
-    /// What it does.
+    /// The writer's plan.
     pub plan: WriterPlan,
-    /// The bytes of its object.
+    /// The object's content.
     pub content: Bytes,
-    /// Where it writes.
+    /// The bucket that gets the object.
     pub bucket: Store,
-    /// Its engine.
+    /// The engine.
     pub tide: Tidegate,
-    /// What is seen there.
+    /// The simulated store behind the bucket.
     pub store: SimStore,
-    /// What happened.
+    /// The run's trace.
     pub trace: Arc<Trace>,
-    /// Its own choices.
+    /// The writer's own random stream.
     pub random: Rng,
-    /// What it does now, for the case that it never ends.
+    /// The current step, for the report of a run that is stuck.
     pub status: Arc<Mutex<&'static str>>,
-    /// Its figures, once there are any.
+    /// The writer's progress, once the writer is built.
     pub progress: Arc<Mutex<Option<Progress>>>,
-    /// When all are done who go on.
+    /// Falls when every writer that does not hold has ended.
     pub(crate) curtain: Arc<Curtain>,
-    /// When its writer last took a byte: virtual milliseconds.
+    /// When the writer last accepted a byte, in virtual milliseconds.
     pub moved: u64,
-    /// How many writes it has cancelled.
+    /// How many writes the producer has cancelled.
     pub cancelled: u32,
 }
 
 impl Actor {
-    /// Does it all.
+    /// Carries out the plan from start to end.
     pub async fn run(mut self) -> Outcome {
         self.set("not started");
         sleep(Duration::from_millis(self.plan.start_after)).await;
@@ -206,7 +206,7 @@ impl Actor {
             self.trace.note(format_args!("writer {}: its file is truncated: {cut:?}", self.number));
             std::future::pending::<()>().await;
         };
-        // Polled in this order, so that the trace is the same each time.
+        // Polls in a fixed order, so that the trace is the same in every run.
         let (mut upload, mut truncate) = (std::pin::pin!(upload), std::pin::pin!(truncate));
         let both = std::future::poll_fn(|cx| {
             let _ = truncate.as_mut().poll(cx);
@@ -241,7 +241,7 @@ impl Actor {
         Ok(())
     }
 
-    /// How far it gives its content at first.
+    /// The offset at which the producer first stops.
     fn stop(&self) -> u64 {
         match self.plan.ending {
             Ending::Abort(at) | Ending::Drop(at) | Ending::SourceFails(at) => at,
@@ -253,7 +253,7 @@ impl Actor {
     async fn end(&mut self, writer: Writer) -> Result<Outcome, Failed> {
         let began = self.trace.now();
         let ended = self.bring_to_end(writer).await;
-        // What a sink was given last may have waited for memory.
+        // The last piece given to a sink may have waited for memory.
         let waited = (self.number, began, self.trace.now());
         self.store.state().witness.waits.push(waited);
         ended
@@ -306,7 +306,7 @@ impl Actor {
         }
     }
 
-    /// A writer that has failed says so to whoever goes on.
+    /// Checks that a failed writer rejects more bytes with `Closed`.
     async fn check_closed(&self, writer: &mut Writer) {
         let again = writer.write(Bytes::from_static(b"more")).await;
         let closed = again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Closed);
@@ -317,7 +317,7 @@ impl Actor {
     }
 }
 
-/// A source that can't be read.
+/// A source whose reads fail.
 fn tokio_failing() -> impl tokio::io::AsyncRead + Unpin {
     struct Failing;
     impl tokio::io::AsyncRead for Failing {

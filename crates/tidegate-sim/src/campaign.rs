@@ -1,4 +1,4 @@
-//! Many seeds, on several threads; each run has one thread to itself.
+//! Runs many seeds on several threads; each run has one thread to itself.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,52 +9,52 @@ use std::time::{Duration, Instant};
 use crate::faults::NAMES;
 use crate::{Plant, Report, Settings, run};
 
-/// Real time after which a seed is called stuck; most take a millisecond.
+/// Real time after which a seed counts as stuck; most take a millisecond.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Which seeds are run, and how.
+/// The seeds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// The first.
+    /// The first seed.
     pub start: u64,
-    /// From one to the next.
+    /// The step from one seed to the next.
     pub step: u64,
-    /// How many.
+    /// How many seeds.
     pub seeds: u64,
-    /// On how many threads.
+    /// How many threads.
     pub jobs: usize,
-    /// A bug to be planted.
+    /// The bug to plant.
     pub plant: Option<Plant>,
 }
 
-/// What came of all runs.
+/// The results of all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How many were run.
+    /// How many seeds were run.
     pub seeds: u64,
     /// Faults injected, in the order of [`NAMES`].
     pub troubles: [u64; NAMES.len()],
-    /// Writers by what came of them.
+    /// How many writers had each outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// Requests that stores have seen.
+    /// Requests that reached the stores.
     pub requests: u64,
-    /// Slow parts that were sent again.
+    /// Hedges: slow parts that were sent again.
     pub hedges: u64,
     /// Bytes of memory that were brought back by the spool.
     pub spilled: u64,
     /// Bytes in committed objects.
     pub committed: u64,
-    /// Virtual time in all.
+    /// Virtual time of all runs.
     pub simulated: Duration,
     /// Real time.
     pub took: Duration,
-    /// Failed seeds in order, each with what was wrong.
+    /// Failed seeds in order, each with its violations.
     pub failed: BTreeMap<u64, Vec<String>>,
 }
 
 impl Campaign {
-    /// Runs them all; `progress` is told every now and then, and `stuck` of a seed that takes longer in
-    /// real time than any should, which no virtual clock can end.
+    /// Runs all seeds; calls `progress` at most every half second, and `stuck` for a seed that has run for more
+    /// than a minute of real time, which no virtual clock can end.
     pub fn run(&self, progress: impl Fn(&Summary) + Sync, stuck: impl Fn(u64) + Sync) -> Summary {
         let (began, next, running) = (Instant::now(), AtomicU64::new(0), Mutex::new(BTreeMap::new()));
         let summary = Mutex::new((Summary::default(), began));

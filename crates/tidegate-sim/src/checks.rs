@@ -1,4 +1,4 @@
-//! What must hold after every run.
+//! Checks the invariants that must hold after every run.
 
 use tidegate::backend::FaultKind;
 use tidegate::{ErrorKind, Operation, Snapshot, Strategy, Usage};
@@ -14,17 +14,17 @@ mod certainty;
 mod counts;
 mod pressure;
 
-/// What came of one writer, and its figures.
+/// How one writer ended, and its final progress.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What came of it.
+    /// How the writer ended.
     pub outcome: Outcome,
-    /// Its figures at the end.
+    /// The writer's progress at the end.
     pub progress: Option<Snapshot>,
 }
 
-/// Checks a run; says what is wrong. `at_settled` are the sessions that were open when the engine said
-/// that all was settled.
+/// Checks a run and returns the violations. `at_settled` lists the sessions that were open when the engine
+/// reported that everything was settled.
 pub fn check(
     scenario: &Scenario,
     subjects: &[Subject],
@@ -66,7 +66,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whatever was ever visible is whole, and of a writer that asked for it.
+    /// Every version that was ever visible is whole, and was written by a writer of that key.
     fn check_history(&mut self) {
         for key in self.state.model.keys() {
             for version in self.state.model.history(key) {
@@ -150,7 +150,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether what was done to a writer, or what it did, explains this error.
+    /// Whether an injected fault, or the writer's own plan, explains this error.
     fn explains(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
         let seen = &self.state.witness.seen[number];
         let told = |kind| seen.injected.contains(&kind);
@@ -175,12 +175,12 @@ impl Run<'_> {
             ErrorKind::Unavailable => told(FaultKind::Transient),
             ErrorKind::Integrity => told(FaultKind::Integrity),
             ErrorKind::SessionLost => {
-                // Each completion met another copy that came late, as often as it may be made.
+                // Every completion, up to the last attempt, met a part that a late copy had replaced.
                 let lags = failed.operation == Operation::Complete
                     && failed.attempts >= self.scenario.retry.attempts
                     && told(FaultKind::Timeout);
-                // What the store says of other parts than it has is no session that is gone, but where it
-                // said so when it was asked for these.
+                // An `InvalidPart` answer does not mean that the session is gone, unless the store said so when
+                // the engine then listed the parts.
                 let named_others =
                     failed.text.contains("InvalidPart") && !failed.text.contains("listing the parts");
                 lags || (told(FaultKind::NoSession) && !named_others)
@@ -190,13 +190,13 @@ impl Run<'_> {
         }
     }
 
-    /// A session that the client knows of is gone when all is settled, but where the store did not
-    /// let it be aborted.
+    /// Every session whose id reached the client must be gone when all is settled, unless the store did not let
+    /// the engine abort the session.
     fn check_sessions(&mut self, at_settled: &[String]) {
         let attempts = self.scenario.retry.attempts;
         for id in at_settled {
             let Some(seen) = self.state.witness.sessions.get(id) else { continue };
-            // The abort of an endpoint that takes few retries may be given up sooner.
+            // With a small retry reserve, the engine may give up an abort sooner.
             let tried = seen.aborts >= attempts || (seen.aborts > 0 && self.scenario.retry.reserve < 10);
             let excused = !seen.delivered || tried || seen.abort_denied;
             self.hold(excused, || format!("{id} is left behind: {seen:?}"));
@@ -231,7 +231,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether an error of this kind comes only after the last attempt of a request.
+/// Whether the engine reports this error only after the last attempt of a request.
 fn is_retried(failed: &Failed) -> bool {
     let kinds = [ErrorKind::Throttled, ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Integrity];
     kinds.contains(&failed.kind) && failed.operation != Operation::Write

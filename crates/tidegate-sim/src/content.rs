@@ -16,7 +16,7 @@ pub fn content(seed: u64, writer: usize, size: u64) -> Bytes {
     bytes.into()
 }
 
-/// The finisher of SplitMix64: neighbours give unrelated words.
+/// The finisher of SplitMix64: neighbouring inputs give unrelated outputs.
 pub(crate) fn mix(word: u64) -> u64 {
     let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,25 +1,25 @@
-//! The end of the play: told when everyone who goes on is done.
+//! Releases the writers that hold memory when all the others are done.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use tokio::sync::Notify;
 
-/// Falls when the last of those who go on is done; those who hold something wait for it.
+/// Falls when the last writer that does not hold is done; writers that hold memory wait for that.
 #[derive(Debug)]
 pub(crate) struct Curtain {
     left: Mutex<usize>,
-    /// Wakes in the order of waiting, which a seed decides.
+    /// Wakes in the order of waiting, which the seed decides.
     fallen: Notify,
 }
 
 impl Curtain {
-    /// One that waits for so many.
+    /// A curtain that waits for `going_on` writers.
     pub(crate) fn new(going_on: usize) -> Self {
         Self { left: Mutex::new(going_on), fallen: Notify::new() }
     }
 
-    /// One more is done.
+    /// Counts one more writer as done.
     pub(crate) fn done(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = left.saturating_sub(1);
@@ -28,7 +28,7 @@ impl Curtain {
         }
     }
 
-    /// Waits until all are done.
+    /// Waits until the curtain has fallen.
     pub(crate) async fn fallen(&self) {
         let fallen = self.fallen.notified();
         if *self.left.lock().unwrap_or_else(PoisonError::into_inner) > 0 {

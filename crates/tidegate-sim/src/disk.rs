@@ -1,4 +1,4 @@
-//! A simulated disk to spool onto: slow, small, failing, forgetful.
+//! A simulated spool disk that may be slow or small, may fail, and may return wrong bytes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,34 +15,34 @@ use tokio::time::{Instant, sleep_until};
 use crate::plant::Plant;
 use crate::trace::Trace;
 
-/// What the disk's space is handed out in.
+/// The disk allocates its space in blocks of this many bytes.
 pub const BLOCK: u64 = 64 << 10;
-/// More than any run writes.
+/// More bytes than any run writes.
 const LARGE: u64 = 1 << 30;
 
-/// What a disk is like.
+/// The size, the speed and the faults of a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskPlan {
-    /// Bytes in all.
+    /// Capacity in bytes.
     pub size: u64,
-    /// Least and most milliseconds of a write.
+    /// Least and most latency of a write, in milliseconds.
     pub latency: (u64, u64),
-    /// Bytes a millisecond.
+    /// Write speed in bytes a millisecond.
     pub rate: u64,
     /// Share of writes that fail.
     pub bad_writes: f64,
     /// Share of reads that fail.
     pub bad_reads: f64,
-    /// Share of reads that give other bytes.
+    /// Share of reads that return wrong bytes.
     pub wrong_reads: f64,
-    /// Whether reads give less than they are asked for.
+    /// Whether reads return fewer bytes than asked for.
     pub short_reads: bool,
-    /// Whether it does not say how full it is.
+    /// Whether the disk does not report its free space.
     pub silent: bool,
 }
 
 impl DiskPlan {
-    /// One that has room and works.
+    /// A disk that has room and works.
     pub fn sound(random: &mut Rng) -> Self {
         let least = random.choice([0, 1, 20, 500]).unwrap_or(0);
         Self {
@@ -54,12 +54,12 @@ impl DiskPlan {
         }
     }
 
-    /// One on which writes fail.
+    /// A disk whose writes may fail.
     pub fn bad_writer(random: &mut Rng) -> Self {
         Self { bad_writes: random.choice([0.05, 0.5, 1.0]).unwrap_or(1.0), ..Self::small(random) }
     }
 
-    /// One on which anything fails.
+    /// A disk with failing writes, failing reads, wrong reads, or little room.
     pub fn bad(random: &mut Rng) -> Self {
         let plan = match random.u8(0..4) {
             0 => Self::bad_writer(random),
@@ -74,23 +74,23 @@ impl DiskPlan {
         Self { size: BLOCK * random.u64(0..=32), ..Self::sound(random) }
     }
 
-    /// Whether it has room for all that a run writes, and works.
+    /// Whether the disk has room for everything that a run writes, and works.
     pub fn is_sound(&self) -> bool {
         self.size == LARGE && self.writes() && self.reads()
     }
 
-    /// Whether no write to it fails, but for want of room.
+    /// Whether writes fail only for lack of room.
     pub fn writes(&self) -> bool {
         self.bad_writes == 0.0
     }
 
-    /// Whether it gives back what was written.
+    /// Whether reads return the bytes that were written.
     pub fn reads(&self) -> bool {
         self.bad_reads == 0.0 && self.wrong_reads == 0.0
     }
 }
 
-/// A simulated disk; a clone is the same.
+/// A simulated disk; a clone is the same disk.
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     number: usize,
@@ -106,15 +106,15 @@ struct State {
     blocks: BTreeMap<u64, Vec<u8>>,
     /// Ranges that are being written.
     writing: Vec<Range<u64>>,
-    /// When it has done all that it was asked so far.
+    /// When the disk will have done all writes requested so far.
     busy_until: Instant,
-    /// How often it was asked for its space at one moment.
+    /// When the engine last asked for the free space, and how often at that moment.
     asked: (Instant, u64),
     violations: Vec<String>,
 }
 
 impl SimDisk {
-    /// An empty one.
+    /// An empty disk.
     pub fn new(number: usize, plan: DiskPlan, random: Rng, trace: Arc<Trace>, plant: Option<Plant>) -> Self {
         let now = Instant::now();
         let state = State {
@@ -128,12 +128,12 @@ impl SimDisk {
         Self { number, plan, plant, trace, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What was done to it that no engine should.
+    /// Misuses of the disk by the engine.
     pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
     }
 
-    /// Whether no write goes on.
+    /// Whether no write is running.
     pub fn is_quiet(&self) -> bool {
         self.lock().writing.is_empty()
     }
@@ -142,7 +142,7 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the write of `pieces` comes to, when it is over.
+    /// Carries out the write of `pieces`, once its latency has passed.
     fn carry_out(&self, pieces: &[(u64, Bytes)]) -> io::Result<()> {
         let mut state = self.lock();
         let lost = usize::from(self.plant == Some(Plant::LostTail));
@@ -198,7 +198,7 @@ impl Disk for SimDisk {
         format!("disk-{}", self.number)
     }
 
-    /// As a thread would, the write goes on where nobody waits for it any more.
+    /// Like a write on a real thread, the write continues when its caller is dropped.
     async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
         if self.plant == Some(Plant::LostWake) {
             std::future::pending::<()>().await;
@@ -232,7 +232,7 @@ impl Disk for SimDisk {
         tokio::spawn(write).await.unwrap_or_else(|ended| Err(io::Error::other(ended)))
     }
 
-    /// All of it at once: a real thread that waits for a disk would decide by real time what comes first.
+    /// Reads at once: if a real thread waited for a disk, real time would decide the order of events.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         let mut state = self.lock();
         let name = self.name();
@@ -250,7 +250,7 @@ impl Disk for SimDisk {
         let read = state.blocks.get(&block).and_then(|block| block.get(within..within + length));
         match read.map(|read| buffer[..length].copy_from_slice(read)) {
             Some(()) => {}
-            // A sparse file.
+            // Reads as zeros, like a hole in a sparse file.
             None if self.plant.is_some() => buffer[..length].fill(0),
             None => {
                 state.violation(format!("{name}: read at {offset} of what was not written"));
@@ -268,7 +268,7 @@ impl Disk for SimDisk {
     }
 
     fn space(&self) -> io::Result<Space> {
-        /// Asking is cheap, so that a relief that turns round and round is what asks this often.
+        /// The engine asks this often at one moment only if its search for memory loops without progress.
         const MOST: u64 = 1_000_000;
         let mut state = self.lock();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What goes wrong with a request, drawn from the seed.
+//! Draws the faults and the latency of each request from the seed.
 
 use std::time::Duration;
 
@@ -6,43 +6,44 @@ use fastrand::Rng;
 use tidegate::Operation;
 use tidegate::backend::{Fault, FaultKind};
 
-/// How often what goes wrong, each as a share of requests from 0 to 1.
+/// Latencies, and the rate of each fault as a share of requests from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Least and most time of a request, in milliseconds.
+    /// Least and most milliseconds to reach the store; the work takes half of such a draw, the way back a
+    /// quarter.
     pub latency: (u64, u64),
-    /// Requests of the heavy tail, and the most that these take in milliseconds.
+    /// Share of requests with a heavy-tailed delay, and the longest such delay in milliseconds.
     pub tail: (f64, u64),
-    /// An error before the request had an effect.
+    /// An error before the request took effect.
     pub lost_request: f64,
-    /// An error after it had its effect.
+    /// An error after the request took effect.
     pub lost_answer: f64,
-    /// Never an answer; whether and when it has its effect is drawn as well.
+    /// Never an answer; whether and when the request takes effect is drawn as well.
     pub silence: f64,
-    /// The connection is lost after the last byte; the effect comes later, or at once.
+    /// The connection is lost after the last byte; the request takes effect later, or at once.
     pub cut: f64,
-    /// The longest time until a request that is not answered has its effect, in milliseconds.
+    /// The longest time until an unanswered request takes effect, in milliseconds.
     pub late: u64,
-    /// 503, with a wish for when to come back or without.
+    /// 503, with or without a time to retry after.
     pub throttled: f64,
     /// The payload is read slowly.
     pub slow: f64,
     /// The connection is reset within the payload.
     pub reset: f64,
-    /// The store says that the bytes did not arrive as they were sent.
+    /// The store reports that the bytes arrived damaged.
     pub integrity: f64,
-    /// A completion is answered with 200 and an error in the body; nothing was done.
+    /// A completion is answered with 200 and an error in the body, and has no effect.
     pub ok_with_error: f64,
-    /// The credentials do not allow it (any more).
+    /// The credentials do not allow the request (any more).
     pub denied: f64,
-    /// Someone else ends the session first.
+    /// Another client ends the session first.
     pub expired: f64,
-    /// All of the above are multiplied by this for requests that publish, which are few.
+    /// Multiplies all fault rates above for requests that publish, because such requests are few.
     pub commit_factor: f64,
 }
 
 impl Profile {
-    /// Whether nothing goes wrong.
+    /// Whether there are no faults.
     pub fn is_calm(&self) -> bool {
         let calm = Self { latency: self.latency, commit_factor: self.commit_factor, ..Self::default() };
         *self == calm
@@ -66,29 +67,29 @@ pub const NAMES: [&str; 13] = [
     "cut",
 ];
 
-/// What becomes of one request.
+/// The timing and the fault of one request.
 #[derive(Clone, Debug)]
 pub struct Fate {
-    /// The way there.
+    /// Time until the request arrives.
     pub before: Duration,
     /// A pause after each piece of the payload.
     pub pace: Duration,
-    /// From the last byte to the effect.
+    /// Time from the last byte to the effect.
     pub work: Duration,
-    /// The way back.
+    /// Time from the effect to the answer.
     pub after: Duration,
-    /// What goes wrong.
+    /// The fault, if any.
     pub trouble: Option<Trouble>,
-    /// Whether it is carried out all the same where the client gives up between last byte and effect.
+    /// Whether the request still takes effect when the client gives up between last byte and effect.
     pub outlives_client: bool,
 }
 
-/// What goes wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// An error before it had an effect.
+    /// An error before the request took effect.
     LostRequest,
-    /// An error after it had its effect.
+    /// An error after the request took effect.
     LostAnswer,
     /// No answer, no effect.
     Silence,
@@ -96,24 +97,24 @@ pub enum Trouble {
     Late(u64),
     /// An error at once; the effect after this many milliseconds.
     Cut(u64),
-    /// 503, with the seconds to wait.
+    /// 503, with the seconds to wait if given.
     Throttled(Option<u64>),
-    /// Everything slow, but in the end right.
+    /// The payload is read slowly; the answer is right.
     Slow,
     /// An error after this many pieces of the payload.
     Reset(usize),
-    /// The bytes did not arrive as they were sent.
+    /// The store reports that the bytes arrived damaged.
     Integrity,
-    /// 200 with an error.
+    /// 200 with an error in the body.
     OkWithError,
-    /// Not allowed.
+    /// Permission denied.
     Denied,
-    /// The session is ended by someone else first.
+    /// Another client ends the session first.
     Expired,
 }
 
 impl Trouble {
-    /// Its place among [`NAMES`].
+    /// The index in [`NAMES`].
     pub fn index(self) -> usize {
         match self {
             Self::LostRequest => 0,
@@ -132,7 +133,7 @@ impl Trouble {
         }
     }
 
-    /// What the client is told, where it is told something at once.
+    /// The fault in the answer, if this trouble answers with one.
     pub fn fault(self) -> Option<Fault> {
         let (kind, answered, message) = match self {
             Self::LostRequest => (FaultKind::Transient, true, "500 InternalError"),
@@ -155,7 +156,7 @@ impl Trouble {
 }
 
 impl Profile {
-    /// Draws what becomes of a request.
+    /// Draws the timing and the fault of a request.
     pub fn draw(&self, random: &mut Rng, operation: Operation, pieces: usize) -> Fate {
         let ms = |random: &mut Rng| Duration::from_millis(random.u64(self.latency.0..=self.latency.1));
         let mut fate = Fate {
@@ -167,7 +168,8 @@ impl Profile {
             outlives_client: random.bool(),
         };
         if random.f64() < self.tail.0 {
-            // Heavy: of the logarithm, so that most are short and some very long.
+            // Heavy tail: drawn evenly on a logarithmic scale, so that most delays are short and some very
+            // long.
             let most = (self.tail.1.max(2) as f64).ln();
             let tail = Duration::from_millis((random.f64() * most).exp() as u64);
             match random.u8(0..3) {

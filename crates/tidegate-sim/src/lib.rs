@@ -1,8 +1,8 @@
 //! Deterministic simulation of the engine.
 //!
-//! The real engine runs on tokio's paused clock over a [simulated store](store); one seed decides
-//! everything: what is written and how, what fails and when. After each run the [`checks`] look at
-//! what came of it. The same seed makes the same run, event for event.
+//! The real engine runs on tokio's paused clock over a [simulated store](store). One seed decides everything:
+//! the objects, the behaviour of the writers, the faults and the latencies. After each run the [`checks`]
+//! verify the outcome. The same seed makes the same run, event for event.
 //!
 //! ```
 //! let report = tidegate_sim::run(&tidegate_sim::Settings::new(7));

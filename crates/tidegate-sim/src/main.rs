@@ -1,4 +1,4 @@
-//! `tidegate-sim`: runs seeds of the simulation, and replays one.
+//! `tidegate-sim`: runs many seeds of the simulation, or replays one.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,33 +20,33 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run many seeds; fails where one of them does.
+    /// Run many seeds; fails if any of them fails.
     Run {
-        /// How many seeds.
+        /// Number of seeds.
         #[arg(long, default_value_t = 10_000)]
         seeds: u64,
-        /// The first of them.
+        /// First seed.
         #[arg(long, default_value_t = 0)]
         start: u64,
-        /// From one to the next.
+        /// Step from one seed to the next.
         #[arg(long, default_value_t = 1)]
         step: u64,
-        /// On how many threads; one a core by default.
+        /// Number of threads; one per core by default.
         #[arg(long)]
         jobs: Option<usize>,
-        /// Plant a bug, to see it found.
+        /// Plant a bug, to check that the simulation finds it.
         #[arg(long)]
         plant: Option<Plant>,
     },
     /// Run one seed again.
     Replay {
-        /// Which.
+        /// The seed.
         #[arg(long)]
         seed: u64,
-        /// Print everything that happens.
+        /// Print every event.
         #[arg(long)]
         trace: bool,
-        /// Plant a bug, to see it found.
+        /// Plant a bug, to check that the simulation finds it.
         #[arg(long)]
         plant: Option<Plant>,
     },

@@ -1,6 +1,6 @@
-//! What a store is: objects, sessions and their parts, by S3's rules, in one synchronous step a request.
+//! A model of a store: objects, sessions and parts by S3's rules, each request as one synchronous step.
 //!
-//! Written anew, not the library's memory backend: a mistake in one is seen by the other.
+//! Written independently of the library's memory backend, so that a mistake in one shows in the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,68 +10,68 @@ use tidegate::Object;
 use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum, Hasher};
 
-/// A request as the store carries it out, its bytes received.
+/// A request as the store carries it out, after its bytes have arrived.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Write an object.
     Put {
-        /// Where.
+        /// The object's key.
         key: String,
-        /// All of it.
+        /// The object's bytes.
         bytes: Bytes,
-        /// How.
+        /// The options of the write.
         options: WriteOptions,
     },
     /// Open a session.
     Open {
-        /// For which key.
+        /// The object's key.
         key: String,
-        /// How the object is to be written.
+        /// The options of the write.
         options: WriteOptions,
     },
     /// Store a part.
     Part {
-        /// Of which session.
+        /// The part's session.
         session: Session,
-        /// Which number.
+        /// The part's number.
         number: u32,
-        /// All of it.
+        /// The part's bytes.
         bytes: Bytes,
     },
     /// Publish an object from its parts.
     Complete {
-        /// Of which session.
+        /// The session to complete.
         session: Session,
-        /// Which parts, in which order.
+        /// The receipts of the parts, in order.
         parts: Vec<Receipt>,
-        /// Of the whole.
+        /// The checksum of the whole object.
         checksum: Checksum,
-        /// Whether only where there is none.
+        /// Whether to fail if the key already has an object.
         create_only: bool,
     },
     /// List the parts of a session.
     Parts {
-        /// Which.
+        /// The session to list.
         session: Session,
     },
     /// End a session.
     Abort {
-        /// Which.
+        /// The session to abort.
         session: Session,
     },
     /// Describe an object.
     Head {
-        /// Which.
+        /// The object's key.
         key: String,
     },
     /// Remove an object.
     Delete {
-        /// Which.
+        /// The object's key.
         key: String,
     },
 }
 
-/// What the store answers.
+/// The store's answer to a request that succeeded.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// An object.
@@ -82,18 +82,18 @@ pub enum Answer {
     Receipt(Receipt),
     /// The parts of a session.
     Parts(Vec<StoredPart>),
-    /// Nothing more to say.
+    /// Success without a value.
     Done,
 }
 
 /// An object as it was visible at some time.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Since when, in virtual milliseconds.
+    /// When the version became visible, in virtual milliseconds.
     pub at: u64,
-    /// Its description.
+    /// The object's description.
     pub object: Object,
-    /// Its bytes, in pieces.
+    /// The object's bytes, in pieces.
     pub pieces: Arc<[Bytes]>,
 }
 
@@ -108,12 +108,12 @@ struct Upload {
 #[derive(Debug)]
 pub struct Model {
     limits: Capabilities,
-    /// Says that a session is aborted also where there is none, as MinIO does.
+    /// Confirms the abort of a session that does not exist, as MinIO does.
     lenient_abort: bool,
-    /// Gives each copy of a part a tag of its own.
+    /// Gives each copy of a part its own tag.
     copies_differ: bool,
     copies: u64,
-    /// Every version of every key, oldest first: nothing that was ever visible is forgotten.
+    /// Every version of every key, oldest first; versions are never removed.
     history: BTreeMap<String, Vec<Version>>,
     gone: BTreeMap<String, bool>,
     sessions: BTreeMap<String, Upload>,
@@ -145,7 +145,7 @@ impl Model {
         self.history.keys().map(String::as_str)
     }
 
-    /// What is visible at `key` now.
+    /// The version visible at `key` now.
     pub fn current(&self, key: &str) -> Option<&Version> {
         if self.gone.get(key).copied().unwrap_or(false) { None } else { self.history.get(key)?.last() }
     }

@@ -1,5 +1,4 @@
-//! Planted bugs: what a client could do wrong, done between the engine and the store, to see that the
-//! checks find it.
+//! Plants client bugs between the engine and the store, to verify that the checks find them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,36 +13,36 @@ use tidegate::payload::Payload;
 
 use crate::store::SimStore;
 
-/// A bug.
+/// A bug to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
     /// Completes with two parts in the wrong order.
     UnsortedParts,
-    /// Says that a part was stored without sending it.
+    /// Reports a part as stored without sending it.
     UnsentPart,
-    /// Sends other bytes when a part is sent again.
+    /// Sends different bytes when a part is sent again.
     OtherBytes,
-    /// Says that a session was aborted without asking.
+    /// Reports a session as aborted without asking the store.
     ForgottenAbort,
     /// Publishes an empty object when a session is opened.
     PublishOnOpen,
     /// Sends every part twice.
     PartTwice,
-    /// Overwrites where it should only create.
+    /// Overwrites an object where the write should only create one.
     Overwrite,
-    /// Says that a failed completion went well.
+    /// Reports a failed completion as a success.
     SwallowedError,
-    /// Leaves out the last byte of an object that is sent in one request.
+    /// Drops the last byte of an object that is sent in one request.
     ShortPut,
-    /// Leaves out the last byte of a write to the spool.
+    /// Drops the last byte of a write to the spool.
     LostTail,
-    /// Gives one block of a spool disk to two.
+    /// Maps two blocks of a spool disk to the same block.
     SharedBlock,
-    /// Never tells that a write to the spool is over.
+    /// Never reports that a write to the spool is done.
     LostWake,
-    /// Ends waits for memory in half of the time.
+    /// Ends waits for memory after half of the time.
     Impatience,
-    /// Keeps the bytes of parts whose requests are over.
+    /// Keeps the bytes of parts whose requests have ended.
     KeptBytes,
 }
 
@@ -106,7 +105,7 @@ impl std::str::FromStr for Plant {
     }
 }
 
-/// A simulated store with a bug before it.
+/// A simulated store behind a planted bug.
 #[derive(Debug)]
 pub struct Planted {
     store: SimStore,

@@ -1,4 +1,4 @@
-//! One run: the engine, the store and the writers of one seed, from beginning to end.
+//! Runs one seed from beginning to end: the engine, the simulated store and the writers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,15 +24,15 @@ use crate::store::SimStore;
 use crate::trace::Trace;
 use crate::witness::{Subject, Witness};
 
-/// A run that is not over by then never will be.
+/// Virtual time after which a run counts as stuck.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// What is to be run.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The seed that decides everything.
     pub seed: u64,
-    /// A bug to be planted.
+    /// The bug to plant.
     pub plant: Option<Plant>,
     /// Whether the trace's lines are kept.
     pub trace: bool,
@@ -45,30 +45,30 @@ impl Settings {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What was wrong; empty where all is well.
+    /// The violations; empty when all is well.
     pub failures: Vec<String>,
-    /// The hash of everything that happened.
+    /// The hash of all events.
     pub hash: u64,
-    /// How many events that were.
+    /// How many events there were.
     pub events: u64,
-    /// The events, where they were kept.
+    /// The events, if the trace kept them.
     pub trace: Vec<String>,
     /// Faults injected, in the order of [`NAMES`].
     pub troubles: [u64; NAMES.len()],
-    /// Writers by what came of them.
+    /// How many writers had each outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// Requests that the store has seen.
+    /// Requests that reached the store.
     pub requests: u64,
-    /// Slow parts that were sent again.
+    /// Hedges: slow parts that were sent again.
     pub hedges: u64,
     /// Bytes of memory that were brought back by the spool.
     pub spilled: u64,
-    /// Bytes in objects that writers committed.
+    /// Bytes in committed objects.
     pub committed: u64,
     /// Virtual time that passed.
     pub elapsed: Duration,
@@ -87,7 +87,7 @@ pub fn run(settings: &Settings) -> Report {
     }
 }
 
-/// A writer that is at work.
+/// A started writer, watched in case the run gets stuck.
 struct Started {
     status: Arc<Mutex<&'static str>>,
     progress: Arc<Mutex<Option<Progress>>>,
@@ -216,7 +216,7 @@ async fn simulate(settings: &Settings) -> Report {
     report
 }
 
-/// Reads what is there through the engine, and says what differs.
+/// Reads every visible object through the engine, and returns the differences.
 async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
     let mut failures = Vec::new();
     let current: Vec<Version> = {
@@ -238,14 +238,14 @@ async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
     failures
 }
 
-/// When a run is over that will ever be: a writer that waits for memory may be the last of many.
+/// Virtual time limit of a run: the waits for memory of all writers may follow one another.
 fn longest(scenario: &Scenario) -> Duration {
     let waits = u32::try_from(scenario.writers.len()).unwrap_or(u32::MAX);
     LONGEST + scenario.memory_wait * waits
 }
 
-/// Waits until the spool disks are quiet: a write outlives who waited for it, and holds its memory and its
-/// blocks. Where one fails, the next is tried.
+/// Waits until the spool disks are quiet: a write outlives its caller, and holds memory and blocks. After a
+/// failed write the engine tries the next disk, so the disks must be quiet three times in a row.
 async fn quiesce(disks: &[SimDisk]) {
     let mut quiet = 0;
     while quiet < 3 {
@@ -271,7 +271,7 @@ fn subjects(scenario: &Scenario) -> Vec<Subject> {
             content: content(scenario.seed, number, plan.size),
             parts_in_flight: match plan.strategy {
                 tidegate::Strategy::Chunked => 1,
-                // Its parts are all in the spool when the first is sent.
+                // All parts are spooled before the first is sent, so any number may be in flight.
                 tidegate::Strategy::Spool if !matches!(plan.source, Source::File { .. }) => usize::MAX,
                 _ => plan.parts_in_flight.unwrap_or(scenario.parts_in_flight),
             },
@@ -280,7 +280,7 @@ fn subjects(scenario: &Scenario) -> Vec<Subject> {
         .collect()
 }
 
-/// Who waits for what.
+/// Describes the writers and the requests that have not ended.
 fn stuck(writers: &[Started], store: &SimStore, tide: &Tidegate) -> String {
     let mut dump =
         format!("not over after {} virtual hours; memory: {:?}", LONGEST.as_secs() / 3600, tide.usage());

@@ -1,4 +1,4 @@
-//! What one seed stands for: an engine, a store and its troubles, and writers with their plans.
+//! Draws a scenario from a seed: an engine, a store with its faults, and writers with their plans.
 
 use std::time::Duration;
 
@@ -21,29 +21,29 @@ pub use plan::{Ending, Face, Producer, Source, WriterPlan};
 
 const KIB: u64 = 1 << 10;
 
-/// What a run is about.
+/// The focus of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// Nothing goes wrong: requests are the fewest possible.
+    /// No faults: writers must make the fewest possible requests.
     Calm,
-    /// A bit of everything goes wrong.
+    /// Faults of every kind.
     Faulty,
-    /// Many writers on little memory.
+    /// Many writers with little memory.
     Crowd,
     /// Small objects on a store that answers commits badly.
     Commits,
-    /// Several writers on the same keys.
+    /// Several writers of the same keys.
     Races,
-    /// Writers that stop, or are fed in turn, on little memory and without a spool.
+    /// Writers that stop, or that one task feeds in turn, with little memory and no spool.
     Pressure,
-    /// The same with a spool that has room and works.
+    /// The same, with a spool that has room and works.
     Spooled,
-    /// The same with a spool that is small, or fails.
+    /// The same, with a spool that is small or fails.
     BadSpool,
 }
 
 impl Theme {
-    /// Whether it is about writers that hold memory and do not go on.
+    /// Whether the theme has writers that hold memory and make no progress.
     pub fn is_pressure(self) -> bool {
         matches!(self, Self::Pressure | Self::Spooled | Self::BadSpool)
     }
@@ -54,43 +54,43 @@ impl Theme {
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
-    /// What it is about.
+    /// The theme.
     pub theme: Theme,
     /// Memory budget in bytes.
     pub memory: u64,
     /// Slab in bytes.
     pub slab: usize,
-    /// Fixed limit of requests, or found by the engine.
+    /// Fixed limit of requests in flight; `None` lets the engine find the limit.
     pub concurrency: Option<usize>,
-    /// Parts in flight of one writer.
+    /// Most parts in flight of one writer.
     pub parts_in_flight: usize,
-    /// How requests are made again.
+    /// The retry policy.
     pub retry: RetryPolicy,
-    /// What the store takes.
+    /// The store's limits.
     pub capabilities: Capabilities,
-    /// Whether the store says that a session is aborted also where there is none, as MinIO does.
+    /// Whether the store confirms the abort of a session that does not exist, as MinIO does.
     pub lenient_abort: bool,
     /// Whether the tags of two copies of a part differ, as under some encryption.
     pub copies_differ: bool,
-    /// What goes wrong.
+    /// Latencies and fault rates.
     pub profile: Profile,
     /// The writers.
     pub writers: Vec<WriterPlan>,
     /// Objects that appear without the engine: key and virtual milliseconds.
     pub foreign: Vec<(String, u64)>,
-    /// The spool.
+    /// The spool's disks.
     pub disks: Vec<DiskPlan>,
-    /// How long a wait for memory that nothing in flight can end may last.
+    /// How long a writer may wait for memory that no request in flight can free.
     pub memory_wait: Duration,
-    /// When the store stops to answer, and for how long: virtual milliseconds.
+    /// When the store stops answering, and for how long, in virtual milliseconds.
     pub stall: Option<(u64, u64)>,
 }
 
 impl Scenario {
-    /// First and step of the seeds that are about memory pressure.
+    /// First and step of the seeds with memory pressure.
     pub const PRESSURE: (u64, u64) = (4, 5);
 
-    /// What `seed` stands for.
+    /// Draws the scenario of `seed`.
     pub fn new(seed: u64) -> Self {
         let mut random = Rng::with_seed(mix(seed));
         let theme = match random.u8(0..100) {
@@ -140,7 +140,7 @@ impl Scenario {
         scenario
     }
 
-    /// What came to be drawn later has a random stream of its own: the seeds keep their meaning.
+    /// Draws newer settings from a random stream of their own, so that older seeds keep their meaning.
     fn draw_copies(&mut self, random: &mut Rng) {
         self.capabilities.hedge = random.u8(0..4) > 0;
         self.copies_differ = random.bool();
@@ -176,8 +176,8 @@ impl Scenario {
         self.draw_files(random);
     }
 
-    /// Many writers fill small parts, and then one joins whose part takes the whole memory: what was
-    /// safe to hold until then is not any more.
+    /// Many writers fill small parts, then one joins whose part takes the whole memory: the amount that was
+    /// safe to hold before is now too much.
     fn draw_latecomer(&mut self, random: &mut Rng) {
         let (least, most) = (self.capabilities.min_part, self.capabilities.max_part.min(self.memory));
         for plan in &mut self.writers {

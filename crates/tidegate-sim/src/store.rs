@@ -21,7 +21,7 @@ mod backend;
 #[cfg(test)]
 mod tests;
 
-/// The metadata name under which a writer says who it is.
+/// The metadata name under which a writer stores its number.
 pub const WRITER: &str = "writer";
 
 /// A simulated store; a clone is the same store.
@@ -34,36 +34,36 @@ pub struct SimStore {
 struct Shared {
     capabilities: Capabilities,
     profile: Profile,
-    /// When it stops to answer, and when it goes on.
+    /// When the store stops answering, and when it answers again.
     stall: Option<(Instant, Instant)>,
     trace: Arc<Trace>,
     engine: OnceLock<Tidegate>,
     state: Mutex<State>,
 }
 
-/// What the store knows and has seen.
+/// Everything that the store holds and has recorded.
 #[derive(Debug)]
 pub struct State {
     /// Objects and sessions.
     pub model: Model,
-    /// What was seen.
+    /// The record of all requests.
     pub witness: Witness,
-    /// Effects that are yet to come of requests whose clients have given up.
+    /// How many requests without a normal answer have still to take effect.
     pub late: usize,
     random: Rng,
 }
 
-/// A request on its way. Dropped without an answer, the client has given up.
+/// A request between arrival and answer. Dropped without an answer, the request was given up by the client.
 struct Arrival {
     store: SimStore,
     id: u64,
     label: String,
-    /// Carried out where the client gives up now.
+    /// The command to carry out even if the client gives up now.
     outlives: Option<Command>,
     answered: bool,
 }
 
-/// What is asked, before its bytes are read.
+/// A request, before its bytes are read.
 struct Asked<'a> {
     operation: Operation,
     writers: Vec<usize>,
@@ -89,25 +89,25 @@ impl SimStore {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The engine whose memory is watched.
+    /// Sets the engine whose memory is watched.
     pub fn watch(&self, engine: Tidegate) {
-        // A second engine would be watched by no one.
+        // Only the first engine is watched.
         let _ = self.shared.engine.set(engine);
     }
 
-    /// What it knows and has seen. Held only between awaits.
+    /// The store's state. Lock it only between awaits.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another writer's object appears, without the engine.
+    /// Writes an object as another client would, without the engine.
     pub fn write_foreign(&self, key: &str, bytes: Bytes) {
         let mut options = WriteOptions::default();
         options.attributes.metadata.insert(WRITER.to_owned(), "foreign".to_owned());
         self.carry_out("another's put", Command::Put { key: key.to_owned(), bytes, options });
     }
 
-    /// Waits until nothing is on its way any more.
+    /// Waits until no late request has still to take effect.
     pub async fn quiesce(&self) {
         while self.state().late > 0 {
             sleep(Duration::from_secs(1)).await;
@@ -126,7 +126,7 @@ impl SimStore {
         let answer = state.model.execute(command, self.shared.trace.now());
         match &answer {
             Ok(Answer::Session(session)) => state.witness.opened(session, opener),
-            // The engine is the one that must know the rules.
+            // The engine must know the store's rules, and never break them.
             Err(fault) if fault.kind == FaultKind::Invalid => {
                 state.witness.violation(format!("{label}: {fault}"))
             }
@@ -141,7 +141,7 @@ impl SimStore {
         answer
     }
 
-    /// As `execute`, where nobody waits for the answer; the trace has it.
+    /// Like `execute`, when no client waits for the answer; the trace records the outcome.
     fn carry_out(&self, label: &str, command: Command) {
         let _ = self.execute(label, command);
     }
@@ -281,7 +281,7 @@ impl Drop for Arrival {
     }
 }
 
-/// Reads a payload; `None` where it was cut off after so many pieces.
+/// Reads a payload; `None` if the connection was reset after `stop_after` pieces.
 async fn receive(payload: &Payload, stop_after: usize, pace: Duration) -> Result<Option<Bytes>, Fault> {
     let mut bytes = BytesMut::new();
     let mut stream = payload.stream();
@@ -302,7 +302,7 @@ async fn receive(payload: &Payload, stop_after: usize, pace: Duration) -> Result
     }
 }
 
-/// Which writer says in these that it is its object.
+/// The writer whose number these attributes carry.
 pub fn writer_of(attributes: &Attributes) -> Option<usize> {
     attributes.metadata.get(WRITER)?.parse().ok()
 }

@@ -1,11 +1,11 @@
-//! The trace of a run: what happened at which virtual time, as a hash and, where asked for, as lines.
+//! Records the trace of a run: each event with its virtual time, as a hash and, if asked for, as lines.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Takes down events.
+/// Records events.
 #[derive(Debug)]
 pub struct Trace {
     began: Instant,
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl Trace {
-    /// An empty trace that begins now; `keep` keeps its lines.
+    /// An empty trace that starts now; `keep` keeps its lines.
     pub fn new(keep: bool) -> Self {
         let state = State { digest: Digest(0xcbf2_9ce4_8422_2325), events: 0, lines: keep.then(Vec::new) };
         Self { began: Instant::now(), state: Mutex::new(state) }
@@ -31,7 +31,7 @@ impl Trace {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Takes down one event.
+    /// Records one event.
     pub fn note(&self, event: fmt::Arguments<'_>) {
         let now = self.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl Trace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).events
     }
 
-    /// The lines, where they were kept.
+    /// The lines, if they were kept.
     pub fn lines(&self) -> Vec<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).lines.clone().unwrap_or_default()
     }

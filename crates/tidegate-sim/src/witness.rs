@@ -1,4 +1,4 @@
-//! What the store sees: counts, and whatever is wrong the moment it is seen.
+//! Records every request that the store sees, and reports a violation as soon as it happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +10,34 @@ use crate::faults::{NAMES, Trouble};
 use crate::model::Answer;
 use crate::store::writer_of;
 
-/// A writer, as the witness has to know it.
+/// The facts about a writer that the witness checks against.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// What it writes.
+    /// The key that the writer writes.
     pub key: String,
-    /// The bytes that its object is to have.
+    /// The bytes that the object must have.
     pub content: Bytes,
-    /// Most parts that it may have in flight.
+    /// Most parts that the writer may have in flight.
     pub parts_in_flight: usize,
-    /// Whether its bytes are streamed from a file, so that requests hold less than their length.
+    /// Whether bytes may be streamed from a file or a spool disk, so that requests hold less memory than their
+    /// length.
     pub streamed: bool,
 }
 
-/// What was seen of one writer.
+/// Everything seen of one writer.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Requests by operation, retries among them.
+    /// Requests by operation, retries included.
     pub requests: BTreeMap<&'static str, u64>,
-    /// Bytes of the parts that were seen, by number: where they begin and how many they are.
+    /// Offset and length of each part that was seen, by part number.
     pub parts: BTreeMap<u32, (u64, u64)>,
-    /// Whether its producer has asked for the commit.
+    /// Whether the producer has asked for the commit.
     pub finishing: bool,
-    /// What it was told that was made up.
+    /// The kinds of injected faults that the writer met.
     pub injected: Vec<FaultKind>,
-    /// Whether some request to publish was made again, or was left without a clear answer.
+    /// Whether a put or a completion met a fault that may be retried, so that the outcome may be unclear.
     pub doubt: bool,
-    /// What the store has told of its object; of all that is told of the key where it has several writers.
+    /// The store's answers about the object; where a key has several writers, the answers to all of them.
     pub told: Told,
 }
 
@@ -47,50 +48,50 @@ impl Seen {
     }
 }
 
-/// What a client was told when it asked whether its object is there.
+/// The store's answers when a client checked whether its object is there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// The last question for the object was not answered.
+    /// The last HEAD for the object was not answered.
     pub no_answer: bool,
-    /// Some request to end the session was not answered.
+    /// An abort of the session failed or was not answered.
     pub no_abort: bool,
-    /// The object is its own.
+    /// A HEAD found the writer's own object.
     pub own: bool,
-    /// The object is another's.
+    /// A HEAD found another writer's object.
     pub another: bool,
-    /// There is no session.
+    /// An abort or a completion found no session.
     pub gone: bool,
-    /// Some attempt to write the object in one request was never answered: it may be carried out yet.
+    /// A put was never answered: the store may still carry it out.
     pub late: bool,
 }
 
-/// What was seen of one session.
+/// Everything seen of one session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSeen {
-    /// Whether the client was told of it.
+    /// Whether the session's id reached the client.
     pub delivered: bool,
-    /// How often it was asked to be aborted.
+    /// How many aborts of the session arrived.
     pub aborts: u32,
-    /// Whether the last answer to an abort was that it is not allowed.
+    /// Whether the store denied the last abort.
     pub abort_denied: bool,
     writer: usize,
 }
 
-/// A request that has no answer yet.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub struct Flight {
-    /// What.
+    /// The operation.
     pub operation: Operation,
-    /// Whose; several where the key has several writers.
+    /// The writers of the request; several where the key has several writers.
     pub writers: Vec<usize>,
-    /// In words.
+    /// The request in words, for messages.
     pub label: String,
-    /// Session and number, where it is a part.
+    /// Session id and part number of a part.
     part: Option<(String, u32)>,
     held: u64,
 }
 
-/// Sees every request.
+/// Records every request.
 #[derive(Debug)]
 pub struct Witness {
     subjects: Vec<Subject>,
@@ -100,25 +101,25 @@ pub struct Witness {
     pub sessions: BTreeMap<String, SessionSeen>,
     /// Faults injected, in the order of [`NAMES`].
     pub troubles: [u64; NAMES.len()],
-    /// When objects were looked at: key and virtual milliseconds.
+    /// Every HEAD: key and virtual milliseconds.
     pub heads: Vec<(String, u64)>,
-    /// Who waited in a write, from when to when: virtual milliseconds.
+    /// Every wait in a write: the writer, and from when to when in virtual milliseconds.
     pub waits: Vec<(usize, u64, u64)>,
-    /// What was wrong.
+    /// The violations, at most 20.
     pub violations: Vec<String>,
-    /// Requests without an answer, by number.
+    /// Requests in flight, by number.
     pub flights: BTreeMap<u64, Flight>,
-    /// The most at once.
+    /// The most requests in flight at once.
     pub most_flights: usize,
     /// All requests.
     pub requests: u64,
-    /// Requests whose clients did not wait for the answer.
+    /// Requests that the client gave up before the answer.
     pub given_up: u64,
     limit: Option<usize>,
 }
 
 impl Witness {
-    /// Nothing seen yet; `limit` is the most requests that may be in flight.
+    /// A witness that has seen nothing; `limit` is the most requests that may be in flight.
     pub fn new(subjects: Vec<Subject>, limit: Option<usize>) -> Self {
         let seen = vec![Seen::default(); subjects.len()];
         Self {
@@ -137,7 +138,7 @@ impl Witness {
         }
     }
 
-    /// Something is wrong.
+    /// Records a violation.
     pub fn violation(&mut self, message: impl Into<String>) {
         if self.violations.len() < 20 {
             self.violations.push(message.into());
@@ -154,7 +155,7 @@ impl Witness {
         self.sessions.get(&session.id).map(|seen| seen.writer).into_iter().collect()
     }
 
-    /// A request arrives that carries `bytes`, while the budget holds `held`.
+    /// Records the arrival of a request that carries `bytes`, while the memory budget holds `held` bytes.
     pub fn arrive(
         &mut self,
         operation: Operation,
@@ -178,7 +179,7 @@ impl Witness {
         let told = label.clone();
         self.flights.insert(id, Flight { operation, writers: writers.clone(), label, part, held: held_here });
         for writer in writers {
-            // Two copies of a part are one part.
+            // Two copies of a part count as one part.
             let (now, most) = (self.parts_of(writer), self.subjects[writer].parts_in_flight);
             if operation == Operation::Part && now > most {
                 self.violation(format!("{told}: {now} parts of one writer in flight, of at most {most}"));
@@ -188,7 +189,7 @@ impl Witness {
         if let Some(limit) = self.limit.filter(|limit| self.flights.len() > *limit) {
             self.violation(format!("{} requests in flight, of at most {limit}", self.flights.len()));
         }
-        // So are their bytes.
+        // The bytes of two copies of a part count once, too.
         let mut parts = BTreeSet::new();
         let counts = |flight: &&Flight| flight.part.as_ref().is_none_or(|part| parts.insert(part.clone()));
         let in_requests: u64 = self.flights.values().filter(counts).map(|flight| flight.held).sum();
@@ -206,7 +207,7 @@ impl Witness {
         of.filter_map(|flight| flight.part.as_ref()).collect::<BTreeSet<_>>().len()
     }
 
-    /// The payload of a request was read to its end.
+    /// Checks the payload of a request that was read to its end.
     pub fn received(&mut self, writers: &[usize], label: &str, part: Option<(u32, u64)>, bytes: &Bytes) {
         let Some(&writer) = writers.first() else { return };
         let content = &self.subjects[writer].content;
@@ -232,7 +233,7 @@ impl Witness {
         }
     }
 
-    /// Something goes wrong with a request.
+    /// Records an injected fault.
     pub fn injected(&mut self, operation: Operation, writers: &[usize], trouble: Trouble) {
         self.troubles[trouble.index()] += 1;
         let kind = match trouble {
@@ -245,7 +246,7 @@ impl Witness {
         }
     }
 
-    /// A request is answered.
+    /// Records the answer to a request.
     pub fn answer(&mut self, id: u64, answer: &Result<Answer, Fault>) {
         let Some(flight) = self.flights.get(&id) else { return };
         for writer in &flight.writers {
@@ -255,7 +256,7 @@ impl Witness {
                     let own = writer_of(&object.attributes) == Some(*writer);
                     told.own |= own;
                     told.another |= !own;
-                    // Another's question may be meant, where the key has several writers.
+                    // Where the key has several writers, the unanswered HEAD may be another writer's.
                     told.no_answer &= flight.writers.len() > 1;
                 }
                 (Operation::Head, Err(fault)) => {
@@ -274,7 +275,7 @@ impl Witness {
         }
     }
 
-    /// A request ended; `answered` is false where the client gave up first.
+    /// Records the end of a request; `answered` is false when the client gave up first.
     pub fn ended(&mut self, id: u64, answered: bool) {
         let Some(flight) = self.flights.remove(&id) else { return };
         self.given_up += u64::from(!answered);

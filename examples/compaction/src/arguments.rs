@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 use clap::{Args, Parser, Subcommand, value_parser};
 use compaction::Way;
@@ -79,7 +79,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// What the tables of one run are like.
+    /// The shape of the tables of one run.
     pub(crate) fn shape_of(&self, run: u32) -> compaction::outputs::Shape {
         let sequence = self.sequence + u64::from(run);
         compaction::outputs::Shape {
@@ -90,7 +90,7 @@ impl Build {
         }
     }
 
-    /// The entries of one run.
+    /// The parameters for the entries of one run.
     pub(crate) fn made(&self, run: u32) -> Made {
         Made {
             size: self.run_size,
@@ -154,7 +154,7 @@ pub(crate) struct Engine {
     pub(crate) part_size: Option<u64>,
 }
 
-/// Bytes, in units that are powers of 1024; at least one.
+/// Parses a size in bytes, with units that are powers of 1024; at least one byte.
 fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text}: write a size such as 64KiB, 16MiB or 1GiB");
     let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Tables of made-up entries.
+//! Generates tables of made-up entries.
 
 use serde::Serialize;
 
@@ -6,23 +6,23 @@ use crate::entry::Entry;
 use crate::error::Result;
 use crate::outputs::Outputs;
 
-/// What the entries of a run are like. The same numbers give the same entries.
+/// Parameters of a run's entries. The same parameters give the same entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
-    /// Bytes of all tables of the run; the last entry reaches past it.
+    /// Bytes of all tables of the run; the last entry may exceed it.
     pub size: u64,
-    /// Bytes of a value. They do not compress.
+    /// Bytes of a value; values do not compress.
     pub value: usize,
-    /// How far a key is from the next, on average. Of runs with the same number, and different seeds, one in so many keys
-    /// of one is in the other.
+    /// Average distance between neighbouring keys. Two runs with the same distance and different seeds share
+    /// one in `apart` keys.
     pub apart: u64,
-    /// Of a hundred entries, so many are tombstones.
+    /// Percentage of entries that are tombstones.
     pub tombstones: u32,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a run has.
+/// The content of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Built {
     /// Entries, tombstones included.
@@ -31,8 +31,8 @@ pub struct Built {
     pub tombstones: u64,
 }
 
-/// Makes one sorted run: entries in ascending order of their keys, of 16 hexadecimal digits, until they are so many
-/// bytes. They go to `outputs`, which are not finished.
+/// Generates one sorted run into `outputs`: entries with ascending keys of 16 hexadecimal digits, until they
+/// reach the run's size. Does not finish `outputs`.
 ///
 /// # Errors
 /// As [`Outputs::add`].

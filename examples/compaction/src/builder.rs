@@ -1,32 +1,32 @@
-//! Making the bytes of a table. No I/O.
+//! Builds the bytes of a table, without I/O.
 
 use crate::entry::Entry;
 use crate::format::{BLOCK_ENTRY_HEAD, Block, CRC, Footer, Index, LARGEST_BLOCK_SIZE};
 
-/// With less than this in it, an index has room for the first key, the last block's entry and the checksum.
+/// Below this size, an index still has room for the first key, the last block's entry and the checksum.
 const MOST_INDEX: usize = u32::MAX as usize - 3 * Entry::LONGEST_KEY;
 
-/// Makes a table from entries in ascending order of their keys: gives the bytes of each block when it is full, and
+/// Builds a table from entries in ascending order of keys: returns the bytes of each block when it is full, and
 /// those of the index and the footer at the end.
 ///
-/// It holds one block, and the index: 6 bytes and a key for each block.
+/// Holds one block, and the index: 6 bytes and a key for each block.
 #[derive(Debug)]
 pub struct TableBuilder {
     block_size: usize,
     sequence: u64,
     block: Vec<u8>,
-    /// The block was given, and is not part of what comes next.
+    /// The block was returned, and the next entry starts a new one.
     is_given: bool,
     index: Vec<u8>,
     last_key: Option<Vec<u8>>,
     blocks: u32,
     entries: u64,
-    /// Of all blocks that were given, in bytes.
+    /// Bytes of all blocks returned.
     given: u64,
 }
 
 impl TableBuilder {
-    /// A table of blocks that are closed when they have reached `block_size` bytes (of 16 MiB at most).
+    /// Starts a table. A block is closed when it has reached `block_size` bytes (16 MiB at most).
     pub fn new(block_size: usize, sequence: u64) -> Self {
         Self {
             block_size: block_size.min(LARGEST_BLOCK_SIZE),
@@ -41,11 +41,11 @@ impl TableBuilder {
         }
     }
 
-    /// Takes an entry; gives the table's next bytes where that has filled a block.
+    /// Adds an entry; returns the table's next bytes if the entry has filled a block.
     ///
     /// # Errors
-    /// Why not, as a sentence, where the key is not behind the last one, or the key or the value is longer than a table
-    /// takes. The entry was not taken then.
+    /// The reason, as a sentence, if the key is not after the last one, if the key or the value is too long, or
+    /// if the index has no room for another block. The entry is then not added.
     pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<Option<&[u8]>, String> {
         if key.len() > Entry::LONGEST_KEY {
             return Err(format!("a key of {} bytes is longer than {}", key.len(), Entry::LONGEST_KEY));
@@ -88,10 +88,10 @@ impl TableBuilder {
         &self.block
     }
 
-    /// How many bytes the table has if it ends here.
+    /// The size of the table in bytes if it ended now.
     pub fn size(&self) -> u64 {
         let key = self.last_key.as_ref().map_or(0, Vec::len);
-        // Of an empty table the index is the length of a first key that there is not.
+        // The index of an empty table holds only the zero length of its first key.
         let index = if self.last_key.is_none() { 2 } else { self.index.len() } + CRC;
         let block = match self.is_given || self.block.is_empty() {
             true => 0,
@@ -100,12 +100,12 @@ impl TableBuilder {
         self.given + (block + index + Footer::SIZE) as u64
     }
 
-    /// Entries so far.
+    /// Number of entries so far.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// The last bytes of the table: a last block, the index and the footer.
+    /// Returns the last bytes of the table: the last block if not yet returned, the index and the footer.
     pub fn finish(mut self) -> Vec<u8> {
         if !self.is_given && !self.block.is_empty() {
             self.seal();

@@ -1,4 +1,4 @@
-//! Merging tables into new ones.
+//! Merges tables into new ones.
 
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,19 +12,19 @@ use crate::outputs::Outputs;
 use crate::plan::{Plan, Summary};
 use crate::reader::{Entries, TableReader};
 
-/// How many tables' ends are read side by side.
+/// How many tables are opened concurrently.
 const OPENED_AT_ONCE: usize = 16;
 
-/// What a merge took in and let go.
+/// Entry counts of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Compacted {
     /// Entries of all inputs.
     pub entries_in: u64,
     /// Entries of all outputs.
     pub entries_out: u64,
-    /// Entries that a newer table has another one for.
+    /// Entries replaced by an entry of a newer table.
     pub superseded: u64,
-    /// Tombstones that had nothing left to hide.
+    /// Tombstones dropped because they hid nothing any more.
     pub tombstones_dropped: u64,
 }
 
@@ -34,14 +34,16 @@ pub enum Reading {
     /// As streams of blocks.
     #[default]
     Streamed,
-    /// Each into a buffer of its size, before the first entry is merged.
+    /// Each input is read into a buffer of its size before the first entry is merged.
     Whole,
 }
 
-/// Opens the tables of a database: those that are named, or all, to be merged, and what is to be known of the others.
+/// Opens the tables of a database that are to be merged (those named, or all), and returns the summaries of the
+/// others.
 ///
 /// # Errors
-/// [`Error::Refused`] where a name is not there; [`Error::Damaged`] where an object whose key ends with `.table` is none.
+/// [`Error::Refused`] if a name does not exist; [`Error::Damaged`] if an object whose key ends with `.table` is
+/// not a table.
 pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, Vec<Summary>)> {
     let mut listed: Vec<_> = store
         .list("", true)
@@ -69,16 +71,16 @@ pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, 
     Ok((inputs, others))
 }
 
-/// Merges `inputs`, as planned for them, into `outputs`: of each key the newest entry, without tombstones that have
-/// nothing left to hide.
+/// Merges `inputs` into `outputs` according to the plan: keeps the newest entry of each key, and drops
+/// tombstones that hide nothing any more.
 ///
-/// Reading, merging and writing overlap: inputs are read ahead, blocks are uploaded as they are made. What it holds is
-/// the inputs' indexes, what the engine's memory budget allows for reading ahead and for parts on their way, one block
-/// of each input, and one block and the index of the output.
+/// Reading, merging and writing overlap: inputs are read ahead, and blocks are uploaded as they are built.
+/// Memory holds the inputs' indexes, the blocks read ahead and the parts in flight (both under the engine's
+/// memory budget), one block of each input, and one block and the index of the output.
 ///
 /// # Errors
-/// The first error of any input or output. The outputs are neither finished nor removed then:
-/// [`Outputs::abandon`] does that.
+/// The first error of any input or output. The outputs are then neither finished nor removed: call
+/// [`Outputs::abandon`].
 pub async fn compact(
     inputs: &[TableReader],
     plan: &Plan,

@@ -1,12 +1,12 @@
-//! One key with its value, or with word that it is gone.
+//! An entry: a key with its value, or with a tombstone that marks the key as deleted.
 
 use bytes::Bytes;
 
-/// An entry of a table: a key, and a value or a tombstone. A clone, and one that was read from a block, shares the
-/// bytes and keeps them alive.
+/// An entry of a table: a key, and a value or a tombstone. Clones share the bytes and keep them alive; so does
+/// an entry read from a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key and behind it the value.
+    /// The key, followed by the value.
     bytes: Bytes,
     key: usize,
     is_tombstone: bool,
@@ -18,13 +18,13 @@ impl Entry {
     /// The longest value, in bytes.
     pub const LONGEST_VALUE: usize = 16 << 20;
 
-    /// A key with its value; a tombstone where there is none.
+    /// Copies a key and its value; `None` makes a tombstone.
     pub fn new(key: &[u8], value: Option<&[u8]>) -> Self {
         let bytes: Bytes = [key, value.unwrap_or_default()].concat().into();
         Self { bytes, key: key.len(), is_tombstone: value.is_none() }
     }
 
-    /// `bytes` are the key, of so many bytes, and the value.
+    /// `bytes` holds the key, of `key` bytes, followed by the value.
     pub(crate) fn of_parts(bytes: Bytes, key: usize, is_tombstone: bool) -> Self {
         Self { bytes, key, is_tombstone }
     }
@@ -34,7 +34,7 @@ impl Entry {
         &self.bytes[..self.key]
     }
 
-    /// The value; none of a tombstone.
+    /// The value; `None` for a tombstone.
     pub fn value(&self) -> Option<&[u8]> {
         (!self.is_tombstone).then(|| &self.bytes[self.key..])
     }

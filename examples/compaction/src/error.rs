@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of this crate.
 
 use crate::format::Damage;
 
@@ -9,45 +9,45 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A request failed, or memory was not to be had.
+    /// A request failed, or the memory budget was exhausted.
     #[error(transparent)]
     Store(#[from] tidegate::Error),
-    /// A table's bytes are not those of a table.
+    /// An object is not a valid table.
     #[error("table {table}: {damage}")]
     Damaged {
-        /// Its key.
+        /// The table's key.
         table: String,
-        /// What is wrong.
+        /// The damage.
         damage: Damage,
     },
-    /// An entry that no table takes.
+    /// An entry that no table can hold.
     #[error("table {table}: {reason}")]
     Entry {
-        /// The table that was being made.
+        /// The key of the table being built.
         table: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// What was asked for would give wrong answers, or nothing.
+    /// The request would give wrong results, or none.
     #[error("{0}")]
     Refused(String),
-    /// The user ended it.
+    /// The user interrupted the program.
     #[error("{0}")]
     Interrupted(String),
-    /// Something failed, and what had been written before could not be removed.
+    /// Something failed, and some of the outputs already written could not be removed.
     #[error("{error}; and of what was written before is left {}: {removal}", left.join(", "))]
     LeftBehind {
         /// The failure.
         error: Box<Error>,
-        /// Keys that are still there.
+        /// The keys that were not removed.
         left: Vec<String>,
-        /// Why.
+        /// Why they were not removed.
         removal: Box<Error>,
     },
 }
 
 impl Error {
-    /// What a writer said through the face of `AsyncWrite`.
+    /// Converts an error of a writer's `AsyncWrite`.
     pub(crate) fn of_writer(error: std::io::Error) -> Self {
         match error.downcast::<tidegate::Error>() {
             Ok(error) => Self::Store(error),

@@ -1,4 +1,4 @@
-//! What a command did and took, as JSON.
+//! The figures of a command as JSON: its results and its costs.
 
 use std::fmt;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use tidegate::Tidegate;
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     way: String,
-    /// From before the first request to after the last.
+    /// Time from before the first request to after the last.
     seconds: f64,
     /// Bytes of all outputs.
     bytes_out: u64,
@@ -26,13 +26,13 @@ pub(crate) struct Figures {
     built: Option<Built>,
     #[serde(flatten)]
     compacted: Option<Compacted>,
-    /// Requests to the store, retries among them.
+    /// Requests to the store, retries included.
     requests: u64,
     retries: u64,
     memory_budget_bytes: u64,
-    /// The most of it that was held at a time.
+    /// The most memory that the engine held under its budget.
     peak_budget_bytes: u64,
-    /// The most memory of this process that was resident, as the kernel has it, where it says so.
+    /// The process's peak resident memory according to the kernel, if available.
     peak_rss_bytes: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ fn tables(written: Vec<Written>) -> Vec<Table> {
     written.into_iter().map(|Written { key, size }| Table { key, bytes: size }).collect()
 }
 
-/// What Linux says of this process.
+/// Reads the peak resident memory from Linux's `/proc`.
 fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

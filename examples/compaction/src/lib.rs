@@ -1,17 +1,17 @@
 //! Sorted tables in an object store, and their compaction in constant memory: an example of Tidegate.
 //!
-//! A database of log-structured merge trees writes sorted tables, and now and then merges some of them into new
-//! ones. Done by hand, that holds whole tables in memory. Here it is a pipeline under one memory budget: tables are
-//! read as streams of blocks, ahead of the merge ([`TableReader`]); merged by [`tidegate::MergeStream`]; written as
-//! blocks into objects that are uploaded meanwhile ([`TableWriter`]); and while one output's last parts are on their
-//! way the next has begun ([`Outputs`]).
+//! A database built on log-structured merge trees writes sorted tables and merges some of them into new ones
+//! from time to time. Written by hand, a merge often holds whole tables in memory. Here it is a pipeline under
+//! one memory budget: [`TableReader`] reads tables as streams of blocks, ahead of the merge;
+//! [`tidegate::MergeStream`] merges them; [`TableWriter`] writes blocks into objects, which are uploaded
+//! meanwhile; and while the last parts of one output are in flight, [`Outputs`] starts the next.
 //!
-//! - [`mod@format`]: the bytes of a table, no I/O; [`TableBuilder`] makes them.
-//! - [`Plan`]: which tables may be merged, and which tombstones may be dropped, no I/O.
-//! - [`compact`] and [`build`]: what the program `compaction` does.
+//! - [`mod@format`]: the bytes of a table, without I/O; [`TableBuilder`] builds them.
+//! - [`Plan`]: which tables may be merged and which tombstones may be dropped, without I/O.
+//! - [`compact`] and [`build`]: the commands of the program `compaction`.
 //!
-//! What tables a database consists of is for its manifest to say, which this example does not have: a compaction
-//! leaves its inputs where they are, and its outputs are elsewhere.
+//! A database's manifest says which tables it consists of. This example has no manifest: a compaction leaves
+//! its inputs in place and writes its outputs elsewhere.
 
 pub mod build;
 pub mod builder;

@@ -1,4 +1,4 @@
-//! `compaction`: makes sorted tables in an object store, and merges them.
+//! `compaction`: generates sorted tables in an object store, and merges them.
 
 mod arguments;
 mod figures;
@@ -16,10 +16,10 @@ use tidegate::Tidegate;
 use crate::arguments::{Build, Command, CommandLine, Compact, Engine};
 use crate::figures::Figures;
 
-/// As many threads as the command line of Tidegate has.
+/// The number of worker threads, as in Tidegate's command line.
 const WORKERS: usize = 2;
 
-/// What shells give for a program that Ctrl-C ended.
+/// The exit code that shells report for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -75,7 +75,7 @@ fn engine(arguments: &Engine) -> Result<Tidegate> {
     Ok(builder.build()?)
 }
 
-/// Waits until the sessions of uploads that failed are aborted.
+/// Waits until the sessions of failed uploads are aborted.
 async fn settled<T>(tide: &Tidegate, done: Result<T>) -> Result<T> {
     for error in tide.settled().await {
         eprintln!("compaction: {error}");
@@ -86,7 +86,7 @@ async fn settled<T>(tide: &Tidegate, done: Result<T>) -> Result<T> {
 async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
     let store = tide.open(&arguments.to).await?;
     let (began, way) = (Instant::now(), arguments.shape.way);
-    // One for all runs: where a later one fails, the tables of the earlier ones go too.
+    // One `Outputs` for all runs: if a later run fails, the tables of the earlier runs are removed too.
     let mut outputs = Outputs::new(store, arguments.shape_of(0), way);
     let done = interruptible(async {
         let mut built = Built::default();
@@ -132,7 +132,7 @@ async fn compact(tide: &Tidegate, arguments: &Compact) -> Result<Figures> {
     Ok(Figures::new(tide, began, way, written).with_compacted(compacted, read.collect()))
 }
 
-/// Removes the outputs that are there, where others failed.
+/// On an error, removes the outputs already written.
 async fn all_or_none<T>(done: Result<T>, outputs: &mut Outputs) -> Result<T> {
     let error = match done {
         Ok(done) => return Ok(done),
@@ -147,7 +147,8 @@ async fn all_or_none<T>(done: Result<T>, outputs: &mut Outputs) -> Result<T> {
     }
 }
 
-/// Ends work at Ctrl-C. All of a command's work is to be in one: between two nobody listens.
+/// Runs `work` until it ends or the user presses Ctrl-C. A command should do all its work in one call: between
+/// two calls nothing handles Ctrl-C.
 async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,

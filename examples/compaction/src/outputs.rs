@@ -1,4 +1,4 @@
-//! Tables of a given capacity, one after the other, from entries in order.
+//! Writes sorted entries into a series of tables of limited size.
 
 use std::mem;
 
@@ -23,46 +23,47 @@ pub enum Way {
 }
 
 impl Way {
-    /// How many tables may be on their way beside the one that is made.
+    /// How many tables may be uploaded in the background while the next one is built.
     fn beside(self) -> usize {
         match self {
             Self::Whole => 0,
             Self::Beside => 1,
-            // What they hold is under the engine's memory budget, so that small tables may be many.
+            // Their memory counts against the engine's budget, so many small tables are safe.
             Self::Streamed => 8,
         }
     }
 }
 
-/// What tables are like.
+/// The parameters of a series of tables.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// A table is closed when it has so many bytes.
+    /// A table is closed when it has reached this many bytes.
     pub capacity: u64,
-    /// A block is closed when it has so many bytes, 16 MiB at most.
+    /// A block is closed when it has reached this many bytes, 16 MiB at most.
     pub block_size: usize,
-    /// Of two tables that have a key, the one with the higher number has the newer value.
+    /// If two tables have the same key, the table with the higher sequence has the newer value.
     pub sequence: u64,
-    /// Keys are this with a number and `.table` behind it.
+    /// Keys are this text, followed by a number and `.table`.
     pub stem: String,
 }
 
-/// What is asked of the allocator for a table that is made whole in memory; past that it grows.
+/// The most memory reserved at first for a table built whole in memory; a larger table grows beyond.
 const MOST_AT_ONCE: u64 = 1 << 30;
 
-/// A table that is in the store.
+/// A table that was written to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Its key.
+    /// The table's key.
     pub key: String,
-    /// Its size in bytes.
+    /// The table's size in bytes.
     pub size: u64,
 }
 
-/// Writes tables into a store. Each is there from when its upload is done, and none replaces an object.
+/// Writes tables into a store. A table becomes visible when its upload has finished, and never replaces an
+/// object.
 ///
-/// Dropping it aborts the upload of the table that is being made and those that are under way; tables that are there
-/// stay. [`abandon`](Self::abandon) removes them.
+/// Dropping `Outputs` aborts the table being built and all uploads in flight; finished tables stay.
+/// [`abandon`](Self::abandon) removes them.
 #[derive(Debug)]
 pub struct Outputs {
     store: Store,
@@ -71,7 +72,7 @@ pub struct Outputs {
     current: Option<Current>,
     uploads: JoinSet<Result<Written>>,
     begun: u64,
-    /// Bytes of the tables that are closed.
+    /// Bytes of all closed tables.
     closed: u64,
     written: Vec<Written>,
 }
@@ -83,16 +84,16 @@ enum Current {
 }
 
 impl Outputs {
-    /// Tables below a store. Nothing is sent yet.
+    /// Prepares to write tables into `store`. Sends nothing yet.
     pub fn new(store: Store, shape: Shape, way: Way) -> Self {
         let (uploads, written) = (JoinSet::new(), Vec::new());
         Self { store, shape, way, current: None, uploads, begun: 0, closed: 0, written }
     }
 
-    /// Takes an entry; its key must be behind the last one. A table that has its capacity is closed first.
+    /// Adds an entry, whose key must be after the last one. Closes a table that has reached its capacity first.
     ///
     /// # Errors
-    /// Whatever ends an upload, this table's or an earlier one's. No further entry must be given then.
+    /// Any error of an upload, this table's or an earlier one's. Add no further entry then.
     pub async fn add(&mut self, entry: &Entry) -> Result<()> {
         if self.current.as_ref().is_some_and(|current| current.size() >= self.shape.capacity) {
             self.close().await?;
@@ -115,7 +116,8 @@ impl Outputs {
         }
     }
 
-    /// Closes the last table. Those that follow are of another shape, numbered from nothing, and their keys may be any.
+    /// Closes the current table. The tables after it have the new shape, are numbered from zero, and may start
+    /// at any key.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -125,13 +127,13 @@ impl Outputs {
         Ok(())
     }
 
-    /// Bytes of all tables so far, of the last one as far as it is made.
+    /// Bytes of all tables so far, including the current one.
     pub fn size(&self) -> u64 {
         self.closed + self.current.as_ref().map_or(0, Current::size)
     }
 
-    /// Closes the last table, waits for all uploads, and gives the tables in the order of their keys. Where there was no
-    /// entry there is no table.
+    /// Closes the last table, waits for all uploads, and returns the tables in the order of their keys. Without
+    /// entries there is no table.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -144,12 +146,12 @@ impl Outputs {
         Ok(mem::take(&mut self.written))
     }
 
-    /// Ends the table that is being made, waits until it is known what has become of those under way, and removes the
-    /// tables that are there. Gives `error`, the reason for all this, with what could not be removed.
+    /// Aborts the table being built, waits for the outcome of all uploads in flight, and removes the finished
+    /// tables. Returns `error`, extended by the keys that could not be removed.
     pub async fn abandon(&mut self, error: Error) -> Error {
         self.current = None;
         while !self.uploads.is_empty() {
-            // One error is enough to say why.
+            // `error` already gives the reason; further errors are ignored.
             let _ = self.join().await;
         }
         let (mut left, mut removal) = (Vec::new(), None);
@@ -170,7 +172,8 @@ impl Outputs {
         self.begun += 1;
         let builder = TableBuilder::new(self.shape.block_size, self.shape.sequence);
         if self.way != Way::Streamed {
-            // All at once, so that it is not copied as it grows; what is not used of it takes no memory.
+            // Reserved at once, so that the buffer is not copied as it grows; unused capacity takes no physical
+            // memory.
             let bytes = Vec::with_capacity(self.shape.capacity.min(MOST_AT_ONCE) as usize);
             return Ok(Current::Whole { key, builder: Box::new(builder), bytes });
         }
@@ -202,7 +205,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Waits for an upload.
+    /// Waits for one upload.
     async fn join(&mut self) -> Result<()> {
         match self.uploads.join_next().await {
             None => Ok(()),
@@ -227,7 +230,7 @@ impl Current {
     }
 }
 
-/// Uploads a whole table, in parts as the streamed ones go.
+/// Uploads a whole table, in parts like a streamed one.
 async fn upload(store: &Store, key: &str, bytes: Vec<u8>) -> Result<Object> {
     let size = bytes.len() as u64;
     let mut writer = store.writer(key).create_only().size_hint(size).start().await?;

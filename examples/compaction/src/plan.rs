@@ -1,17 +1,17 @@
-//! What a compaction may do. No I/O.
+//! Decides which merges are allowed, without I/O.
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
-/// What of a table decides how it can be merged.
+/// The facts about a table that decide how it can be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its key in the store.
+    /// The table's key in the store.
     pub key: String,
-    /// Of two tables that have a key, the one with the higher number has the newer value.
+    /// If two tables have the same key, the table with the higher sequence has the newer value.
     pub sequence: u64,
-    /// Its first and its last key; none where it is empty.
+    /// The table's first and last key; `None` if it is empty.
     pub keys: Option<(Bytes, Bytes)>,
 }
 
@@ -30,14 +30,14 @@ impl Summary {
     }
 }
 
-/// Which tables are merged, in which order, and which tombstones they are then rid of.
+/// A merge: its inputs in order, and the tombstones that it may drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The sequence of the outputs: the highest of the inputs.
     pub sequence: u64,
-    /// The inputs' places in what was given, the newest first: of equal keys the first is the one that counts.
+    /// The inputs' indexes in the given list, newest first: of equal keys, the first one wins.
     pub order: Vec<usize>,
-    /// Tables that take no part and may have values that a tombstone of the inputs is there to hide.
+    /// Tables that are not inputs and may have values hidden by a tombstone of the inputs.
     older: Vec<Summary>,
 }
 
@@ -45,16 +45,18 @@ impl Plan {
     /// Plans to merge `inputs`, where `others` are all other tables of the same database.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is no input; where two tables with a key in common have the same sequence, so that
-    /// none is newer; and where another table lies between: it is no newer than the newest input and has keys in common
-    /// with an input that is no newer than it is, whose values would come to be as new as its own or newer.
+    /// [`Error::Refused`] if there is no input; if two tables with a key in common have the same sequence, so
+    /// that neither is newer; or if another table lies between the inputs. Such a table is no newer than the
+    /// newest input and has keys in common with an input no newer than itself: the merge would make that
+    /// input's values as new as the table's, or newer.
     pub fn new(inputs: &[Summary], others: &[Summary]) -> Result<Self> {
         let Some(sequence) = inputs.iter().map(|input| input.sequence).max() else {
             return Err(Error::Refused("there is no table to merge".to_owned()));
         };
         let mut order: Vec<usize> = (0..inputs.len()).collect();
         order.sort_by_key(|input| std::cmp::Reverse(inputs[*input].sequence));
-        // Those of one sequence must not overlap: sorted by their first keys, neighbours tell.
+        // Tables with the same sequence must not overlap: after sorting by first key, comparing neighbours is
+        // enough.
         let mut by_sequence: Vec<&Summary> = inputs.iter().filter(|input| input.keys.is_some()).collect();
         by_sequence.sort_by(|a, b| (a.sequence, &a.keys).cmp(&(b.sequence, &b.keys)));
         for pair in by_sequence.windows(2) {
@@ -82,7 +84,7 @@ impl Plan {
         Ok(Self { sequence, order, older: others.iter().filter(is_older).cloned().collect() })
     }
 
-    /// Whether a tombstone for `key` has nothing left to hide: no older table that takes no part can have the key.
+    /// Whether a tombstone for `key` hides nothing any more: no older table outside the merge can have the key.
     pub fn may_drop(&self, key: &[u8]) -> bool {
         !self.older.iter().any(|table| table.covers(key))
     }

@@ -1,4 +1,4 @@
-//! Reading a table: its end first, then its blocks as a stream.
+//! Reads a table: its end first, then its blocks as a stream.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::format::{Block, Blocks, Damage, Footer, Index, Located, Place, Wrong};
 use crate::plan::Summary;
 
-/// What is read of a table's end at first, in bytes; an index that does not fit is read by a second request.
+/// How many bytes the first request reads from a table's end; a second request reads an index that does not
+/// fit.
 const TAIL: u64 = 64 << 10;
 
-/// A table in a store, of which the footer and the index are known. It holds the index: 6 bytes and a key for each
-/// block.
+/// A table in a store, with its footer and index loaded. The index takes 6 bytes and a key for each block.
 #[derive(Clone, Debug)]
 pub struct TableReader {
     store: Store,
@@ -28,10 +28,10 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// Opens the table that a listing or [`Store::head`] described, by one or two ranged reads.
+    /// Opens a table found by a listing or [`Store::head`], with one or two ranged reads.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where its end is not that of a table.
+    /// [`Error::Damaged`] if the object does not end like a table.
     pub async fn open(store: &Store, object: Object) -> Result<Self> {
         let size = object.size;
         let tail_at = size.saturating_sub(TAIL);
@@ -41,7 +41,7 @@ impl TableReader {
         let end = size - Footer::SIZE as u64;
         let start = end - u64::from(footer.index);
         let index = match start.checked_sub(tail_at) {
-            // A copy, so that the rest of the tail is not kept.
+            // Copied, so that the rest of the tail is freed.
             Some(at) => Bytes::copy_from_slice(&tail[at as usize..(end - tail_at) as usize]),
             None => read(store, &object, start..end).await?,
         };
@@ -49,35 +49,36 @@ impl TableReader {
         Ok(Self { store: store.clone(), object, footer, index })
     }
 
-    /// The object.
+    /// The table's object in the store.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// How many entries there are, tombstones included.
+    /// Number of entries, tombstones included.
     pub fn len(&self) -> u64 {
         self.footer.entries
     }
 
-    /// Whether there is no entry.
+    /// Whether the table has no entries.
     pub fn is_empty(&self) -> bool {
         self.footer.entries == 0
     }
 
-    /// What decides how it can be merged.
+    /// The facts that decide how the table can be merged.
     pub fn summary(&self) -> Summary {
         let (first, last) = self.index.keys();
         let keys = (!self.is_empty()).then(|| (first.clone(), last.clone()));
         Summary { key: self.object.key.clone(), sequence: self.footer.sequence, keys }
     }
 
-    /// All entries in order, read as they are asked for, and some blocks ahead under the engine's memory budget.
+    /// All entries in order. Blocks are read on demand, with some blocks read ahead under the engine's memory
+    /// budget.
     pub async fn entries(&self) -> Result<Entries> {
         Ok(self.entries_of(self.streamed().await?))
     }
 
-    /// All entries in order, after all blocks were read into one buffer of the table's size, which no budget bounds:
-    /// what streaming is compared with.
+    /// All entries in order, after reading all blocks into one buffer of the table's size, outside the memory
+    /// budget: for comparison with streaming.
     pub async fn whole(&self) -> Result<Entries> {
         let bytes = read(&self.store, &self.object, 0..self.blocks_end()).await?;
         let block = move |block: Located| {
@@ -106,22 +107,22 @@ impl TableReader {
         }
     }
 
-    /// How many bytes the blocks are.
+    /// Length of all blocks together, in bytes.
     fn blocks_end(&self) -> u64 {
         self.object.size - Footer::SIZE as u64 - u64::from(self.footer.index)
     }
 }
 
-/// The entries of one table in order, each block and each key checked. An error is the last that it gives.
+/// The entries of one table in order; checks each block and each key. The stream ends after an error.
 pub struct Entries {
     object: Object,
     blocks: BoxStream<'static, tidegate::Result<Bytes>>,
     located: Blocks,
     block: Option<(Block, Located)>,
     first: Bytes,
-    /// The last key that was given.
+    /// The last key returned.
     previous: Option<Vec<u8>>,
-    /// How many entries are to come.
+    /// Number of entries still to come.
     left: u64,
     is_ended: bool,
 }
@@ -184,7 +185,7 @@ fn damaged(object: &Object, damage: Damage) -> Error {
     Error::Damaged { table: object.key.clone(), damage }
 }
 
-/// One range, in one piece.
+/// Reads one range into one buffer.
 async fn read(store: &Store, object: &Object, range: Range<u64>) -> Result<Bytes> {
     let mut blocks = store.blocks(&object.key, [range]).same(object).start().await?;
     Ok(blocks.try_next().await?.map_or_else(Bytes::new, |block| block.bytes))

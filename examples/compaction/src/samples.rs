@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::reader::TableReader;
 use crate::writer::TableWriter;
 
-/// What a table has, or what readers of several see.
+/// The entries of a table, or the merged entries of several.
 pub(crate) type Content = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -23,7 +23,7 @@ pub(crate) async fn store() -> Store {
     tide.open("memory://tables").await.unwrap()
 }
 
-/// Writes a table into the store, which must not have the key.
+/// Writes a table into the store; fails if the key exists.
 pub(crate) async fn put(
     store: &Store,
     key: &str,
@@ -39,21 +39,21 @@ pub(crate) async fn put(
     table.finish().await.map(drop)
 }
 
-/// All entries of the table, read as a stream of blocks.
+/// Reads all entries of the table, as a stream of blocks.
 pub(crate) async fn get(store: &Store, key: &str) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
     let table = TableReader::open(store, store.head(key).await?).await?;
     let owned = |entry: Entry| (entry.key().to_vec(), entry.value().map(<[u8]>::to_vec));
     table.entries().await?.map_ok(owned).try_collect().await
 }
 
-/// Puts any bytes in the place of an object.
+/// Replaces an object with any bytes.
 pub(crate) async fn replace(store: &Store, key: &str, bytes: Vec<u8>) {
     let mut writer = store.writer(key).start().await.unwrap();
     writer.write(bytes.into()).await.unwrap();
     writer.finish().await.unwrap();
 }
 
-/// The bytes of an object.
+/// Reads an object.
 pub(crate) async fn bytes(store: &Store, key: &str) -> Vec<u8> {
     let mut reader = store.reader(key).start().await.unwrap();
     let mut bytes = Vec::new();

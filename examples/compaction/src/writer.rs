@@ -1,4 +1,4 @@
-//! Writing a table while it is made.
+//! Uploads a table while it is built.
 
 use tidegate::{Object, Writer};
 use tokio::io::AsyncWriteExt;
@@ -7,11 +7,12 @@ use crate::builder::TableBuilder;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 
-/// Writes one table into an object: each block goes to the store's writer when it is full, and is uploaded from there
-/// while the next one is made. It holds one block and the index; what is on its way to the store is under the engine's
-/// memory budget.
+/// Writes one table into an object: each full block goes to the store's writer, which uploads it while the next
+/// block is built. Holds one block and the index; bytes on their way to the store are under the engine's memory
+/// budget.
 ///
-/// Nothing is visible before [`finish`](Self::finish). Dropping it aborts the upload, as dropping a [`Writer`] does.
+/// Nothing is visible before [`finish`](Self::finish). Dropping a `TableWriter` aborts the upload, as dropping
+/// a [`Writer`] does.
 #[derive(Debug)]
 pub struct TableWriter {
     key: String,
@@ -20,18 +21,19 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// A table with this key, which is for messages, into this writer.
+    /// Starts a table. `key` is for messages only; `writer` determines the object.
     pub fn new(key: String, builder: TableBuilder, writer: Writer) -> Self {
         Self { key, builder, writer }
     }
 
-    /// Takes an entry; its key must be behind the last one. Waits where a block is full and the memory budget too.
+    /// Adds an entry, whose key must be after the last one. If a block is full and the memory budget is used
+    /// up, waits.
     ///
     /// # Errors
-    /// [`Error::Entry`] where no table takes it; [`Error::Store`] where the upload failed.
+    /// [`Error::Entry`] if no table can hold the entry; [`Error::Store`] if the upload failed.
     ///
     /// # Cancellation
-    /// A cancelled call may have written half a block: drop the table then.
+    /// A cancelled call may have written half a block: drop the `TableWriter` then.
     pub async fn add(&mut self, entry: &Entry) -> Result<()> {
         let block = self.builder.add(entry.key(), entry.value());
         match block.map_err(|reason| Error::Entry { table: self.key.clone(), reason })? {
@@ -40,7 +42,7 @@ impl TableWriter {
         }
     }
 
-    /// How many bytes the table would have if it ended here.
+    /// The size of the table in bytes if it ended now.
     pub fn size(&self) -> u64 {
         self.builder.size()
     }

@@ -1,11 +1,11 @@
-//! DataFusion writes a table to a store as Parquet, one directory a day of it and all days' files open at once, and
-//! reads it back, through Tidegate.
+//! DataFusion writes a table to a store as Parquet and reads it back, through Tidegate. The table has one
+//! directory per day, and the files of all days are open at once.
 //!
 //! ```text
 //! tidegate-datafusion s3://bucket/table ROWS DAYS MEMORY_MIB
 //! ```
 //!
-//! It prints one line for each figure: what was written, what is read back, and the most memory that Tidegate held.
+//! Prints one line for each figure: rows written, rows read back, and the most memory that Tidegate held.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tidegate::Tidegate;
 use tidegate::object_store::TidegateStore;
 use url::Url;
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH: u64 = 8192;
 
 struct Asked {
@@ -33,13 +33,13 @@ impl Asked {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut next = |what: &str| words.next().ok_or_else(|| format!("{what} is missing"));
         let mut table: Url = next("the table's URL")?.parse()?;
-        // A directory of files, not a file.
+        // The trailing slash makes the path a directory.
         table.set_path(&format!("{}/", table.path().trim_end_matches('/')));
         let mut number = |what: &str| Ok::<u64, Box<dyn Error>>(next(what)?.parse()?);
         Ok(Self { table, rows: number("ROWS")?, days: number("DAYS")?, memory: number("MEMORY_MIB")? << 20 })
     }
 
-    /// Rows as they come: each batch has some of every day.
+    /// The rows in order of arrival: each batch has rows of every day.
     fn batches(&self) -> Result<Vec<RecordBatch>, Box<dyn Error>> {
         let starts = (0..self.rows).step_by(BATCH as usize);
         let batch = |start: u64| {
@@ -62,13 +62,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let asked = Asked::parse(std::env::args().skip(1))?;
     let tide = Tidegate::builder().memory(asked.memory).build()?;
 
-    // The one line that changes: DataFusion's own store in this place would be one of `object_store`'s.
+    // The only line that changes: with DataFusion's own stores, it would create one of `object_store`'s.
     let host = asked.table[..url::Position::BeforePath].to_owned();
     let store = TidegateStore::new(tide.open(&host).await?);
 
     let config = SessionConfig::new()
         .with_target_partitions(2)
-        // What a file holds before its upload begins: by default 10 MiB, which is not Tidegate's to bound.
+        // How many bytes a file buffers before its upload begins: 10 MiB by default, and Tidegate's budget does
+        // not bound them.
         .set_usize("datafusion.execution.objectstore_writer_buffer_size", 64 << 10);
     let context = SessionContext::new_with_config(config);
     context.register_object_store(&Url::parse(&host)?, Arc::new(store));

@@ -18,7 +18,7 @@ use crate::exchange::Exchange;
 use crate::faults::Answering;
 use crate::shaping::{BEFORE_RESET, Link};
 
-/// An answer's body on its way to the wire.
+/// An answer's body: counted and subject to knobs.
 #[derive(Debug)]
 pub(crate) struct AnswerBody {
     body: Pieces<s3s::Body>,
@@ -30,7 +30,7 @@ pub(crate) struct AnswerBody {
 }
 
 impl AnswerBody {
-    /// The body of an operation's answer.
+    /// Wraps the body of an operation's answer.
     pub(crate) fn new(
         inner: s3s::Body,
         exchange: &Exchange,
@@ -47,7 +47,7 @@ impl AnswerBody {
         }
     }
 
-    /// A body outside of counts and knobs.
+    /// Wraps a body that is neither counted nor subject to knobs.
     pub(crate) fn plain(bytes: Bytes, link: Arc<Link>) -> Self {
         Self {
             body: Pieces::new(s3s::Body::from(bytes)),
@@ -59,8 +59,8 @@ impl AnswerBody {
         }
     }
 
-    /// Does what a knob wants at this place of the body; says at which place the next one wants it, or that the body
-    /// ends here.
+    /// Applies the knobs due at the current offset; returns the next offset where a knob is due, or `None` if
+    /// the body ends here.
     fn poll_knobs(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, Broken>> {
         let mut next = u64::MAX;
         if let Some((after, time)) = self.answering.stall {
@@ -74,7 +74,7 @@ impl AnswerBody {
         let end = self.answering.end_after.unwrap_or(u64::MAX);
         let after = self.reset_after.min(end);
         if self.body.at >= after {
-            // What was sent is to leave before.
+            // Lets the bytes already sent leave first.
             ready!(self.poll_nap(BEFORE_RESET, cx));
             if end <= self.reset_after {
                 return Poll::Ready(Ok(None));
@@ -89,7 +89,7 @@ impl AnswerBody {
         self.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(time))).as_mut().poll(cx)
     }
 
-    /// The bytes that are given just now, one of them changed where a knob wants it.
+    /// Flips a bit in these bytes, the last ones taken from the body, if the knobs' offset lies in them.
     fn corrupted(&self, data: Bytes) -> Bytes {
         let from = self.body.at - data.len() as u64;
         let at = self.answering.corrupt.and_then(|at| usize::try_from(at.checked_sub(from)?).ok());
@@ -123,7 +123,7 @@ impl Body for AnswerBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        // A body that is to be broken off does not end.
+        // A body that will be broken off must not report its end.
         self.reset_after == u64::MAX && self.body.is_end()
     }
 

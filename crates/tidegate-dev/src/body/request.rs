@@ -17,7 +17,7 @@ use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::shaping::BodyPace;
 
-/// A request's body as it comes from the wire.
+/// A request's body: counted and subject to knobs.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     body: Pieces<Incoming>,
@@ -38,7 +38,7 @@ impl RequestBody {
         Self { body: Pieces::new(incoming), nap: None, has_stalled: false, pace, exchange, counters }
     }
 
-    /// Does what a knob wants at this place of the body; says at which place the next one wants it.
+    /// Applies the knobs due at the current offset; returns the next offset where a knob is due.
     fn poll_knobs(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Broken>> {
         let mut next = u64::MAX;
         if let Some((after, time)) = self.exchange.stall().filter(|_| !self.has_stalled) {
@@ -62,7 +62,7 @@ impl RequestBody {
         Poll::Ready(Ok(next.min(after)))
     }
 
-    /// The next bytes, never none of them; trailers of HTTP itself are of no interest.
+    /// The next bytes, never an empty piece. HTTP's own trailers are ignored.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, StdError>> {
         loop {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await?;

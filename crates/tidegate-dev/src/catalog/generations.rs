@@ -1,22 +1,22 @@
-//! Generations: how Google's protocols tell the objects of one key apart, and the conditions that a
-//! request may put on them (`cloud.google.com/storage/docs/request-preconditions`).
+//! Generations: Google's protocols use them to tell a key's objects apart, and requests may set conditions on
+//! them (`cloud.google.com/storage/docs/request-preconditions`).
 
 use serde::{Deserialize, Serialize};
 
 use super::{Moment, Object};
 
-/// Which object of its key, and which state of what describes it.
+/// The version of an object: of its bytes and of its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Version {
-    /// Of the bytes: never given out twice, larger for what comes later. 0 until it is published.
+    /// Of the bytes: never reused, larger for later objects. 0 before the object is published.
     pub(crate) generation: u64,
-    /// Of what describes them: 1 for a new object, one more with every change.
+    /// Of the attributes: 1 for a new object, one more with every change.
     pub(crate) metageneration: u64,
-    /// When it was last changed, where that was after it was made.
+    /// The time of the last change of the attributes, if any.
     pub(crate) updated: Option<Moment>,
 }
 
-/// Conditions on the live object of a key; those that are not set hold.
+/// Conditions on a key's live object; a condition that is not set holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Generations {
     pub(crate) is: Option<u64>,
@@ -25,17 +25,17 @@ pub(crate) struct Generations {
     pub(crate) metageneration_is_not: Option<u64>,
 }
 
-/// What became of a condition.
+/// The result of checking conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
-    /// What the client has is what there is: a read answers 304, anything else 412.
+    /// The client already has the live object: a read answers 304, anything else 412.
     Unchanged,
     Fails,
 }
 
 impl Generations {
-    /// Generation 0 stands for no object at all. Where there is none, only `is: 0` holds.
+    /// Generation 0 stands for no object: without a live object, only `is: 0` holds.
     pub(crate) fn check(&self, live: Option<&Object>) -> Verdict {
         let generation = live.map_or(0, |object| object.version.generation);
         let metageneration = live.map(|object| object.version.metageneration);

@@ -11,8 +11,8 @@
 //! sessions/<id>/piece-0000000000.json
 //! ```
 //!
-//! A file is written beside its place and renamed into it: it is whole or absent. Nothing is
-//! synced: it outlives the process, not the machine.
+//! Each file is written under a temporary name and renamed: it is whole or absent. Nothing is synced: the
+//! records survive the end of the process, not a crash of the machine.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -34,11 +34,11 @@ pub(crate) struct Ledger {
     data: Arc<Folder>,
     buckets: Folder,
     sessions: Folder,
-    /// Held for its lock.
+    /// Kept open to hold its lock.
     _lock: File,
 }
 
-/// A data file as a record names it.
+/// A data file, as named in a record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FileName {
     pub(super) name: String,
@@ -52,7 +52,7 @@ pub(super) struct Record<T> {
 }
 
 impl Ledger {
-    /// Takes the directory, making it where it is not there.
+    /// Opens and locks the directory, creating it if missing.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let root = Folder::root(path)?;
         let lock = root.create("lock")?;
@@ -89,13 +89,14 @@ impl Ledger {
     }
 
     pub(super) fn remove_bucket(&self, name: &str) -> Result<(), Error> {
-        // The record that makes the folder a bucket goes first, so that a half-removed bucket is not listed.
+        // Remove the record first: without it the folder is no bucket, so that a half-removed bucket is not
+        // listed.
         self.buckets.open(name)?.remove(BUCKET)?;
         self.clear_bucket(name)
     }
 
-    /// Removes the directory of a bucket that has no record any more, with all that a server created in it. Other files
-    /// stay where they are.
+    /// Removes the directory of a bucket without a record, and everything that a server created in it. Other
+    /// files stay.
     pub(super) fn clear_bucket(&self, name: &str) -> Result<(), Error> {
         let folder = self.buckets.open(name)?;
         for entry in folder.entries()? {
@@ -147,7 +148,7 @@ impl Ledger {
         write(&self.sessions.open(id)?, &format!("piece-{:010}.json", piece.number), &record)
     }
 
-    /// Writes down what became of a session, which has no pieces from then on.
+    /// Records the end of a session and removes its pieces' records.
     pub(super) fn end_session(&self, session: &Session) -> Result<(), Error> {
         self.save_session(session)?;
         let folder = self.sessions.open(&session.id)?;
@@ -173,12 +174,12 @@ impl Ledger {
     }
 }
 
-/// The records that make a directory a bucket, an upload, a session.
+/// The records that mark a directory as a bucket, an upload or a session.
 pub(super) const BUCKET: &str = "bucket.json";
 pub(super) const UPLOAD: &str = "upload.json";
 pub(super) const SESSION: &str = "session.json";
 
-/// Whether a server that was killed left this file before it was renamed to its place.
+/// Whether this file was left by a server that was killed before it renamed the file.
 pub(super) fn is_left_unwritten(name: &str) -> bool {
     name.ends_with(".tmp")
 }
@@ -200,8 +201,8 @@ fn file_of(piece: &Piece) -> Option<FileName> {
     }
 }
 
-/// A file name for any key: its letters and digits, as far as they help a reader of the
-/// directory, and a hash of all of it, which alone tells keys apart.
+/// A file name for any key: its letters and digits, for human readers of the directory, and a hash of the whole
+/// key, which alone distinguishes keys.
 pub(super) fn file_name(key: &str) -> String {
     let readable: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(64).collect();

@@ -1,4 +1,4 @@
-//! Reads the catalog back at the start, and clears away what a killed server left.
+//! Loads the catalog from disk at the start, and removes the leftovers of a killed server.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::folder::Folder;
 use crate::storage::disk::{DataDir, DataFile};
 use crate::storage::{Piece, Vault};
 
-/// The catalog and the data directory of the storage at `root`.
+/// Loads the catalog and the data directory of the storage at `root`.
 pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
     let ledger = Ledger::open(root)?;
     let mut loader = Loader { data: Arc::clone(ledger.data()), referred: HashMap::new() };
@@ -61,7 +61,7 @@ pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
 
 struct Loader {
     data: Arc<Folder>,
-    /// Data files by name, and whether an object is made of them.
+    /// Data files by name, and whether an object uses them.
     referred: HashMap<String, bool>,
 }
 
@@ -74,14 +74,15 @@ impl Loader {
             record.pieces.push(Piece::File(Arc::new(file)));
         }
         if record.version.generation == 0 {
-            // It is from before generations were written down.
+            // The record is older than generations.
             record.version =
                 Version { generation: record.modified.micros(), metageneration: 1, updated: None };
         }
         Ok(record)
     }
 
-    /// The session in the directory `id`, unless its parts have become an object's or it was being removed.
+    /// Loads the session in the directory `id`, unless its parts belong to an object now or its removal had
+    /// begun.
     fn upload(&mut self, uploads: &Folder, id: &str) -> Result<Option<Upload>, Error> {
         let folder = uploads.open(id)?;
         if !folder.has_file(UPLOAD) {
@@ -104,7 +105,8 @@ impl Loader {
         Ok(Some(upload))
     }
 
-    /// Whether none of an unfinished upload's data has become an object's; `piece` is in it then.
+    /// Whether an unfinished upload is still open: none of its data files belong to an object. Sets `piece` to
+    /// the file.
     fn is_open(&mut self, files: Vec<FileName>, piece: &mut Piece) -> bool {
         for file in files {
             if self.referred.get(&file.name) == Some(&true) {
@@ -117,8 +119,8 @@ impl Loader {
         true
     }
 
-    /// The session in the directory `id`, unless it was being removed. If its pieces belong to an object, the session was
-    /// finished, although the server was killed before it noted that.
+    /// Loads the session in the directory `id`, unless its removal had begun. If its pieces belong to an
+    /// object, the session was finished, although the server was killed before it recorded that.
     fn session(&mut self, sessions: &Folder, id: &str) -> Result<Option<Session>, Error> {
         let folder = sessions.open(id)?;
         if !folder.has_file(SESSION) {
@@ -146,7 +148,7 @@ impl Loader {
         Ok(Some(session))
     }
 
-    /// Removes data files that no record names; returns the first number that is free.
+    /// Removes data files that no record names; returns the first free number.
     fn clear_data(&self) -> Result<u64, Error> {
         let mut next = 0;
         for entry in self.data.entries()? {
@@ -161,7 +163,7 @@ impl Loader {
     }
 }
 
-/// A record is found by the name of its directory, so that it has to have the same.
+/// Checks that a record's name matches its directory's name, by which it is looked up.
 fn agree(folder: &Folder, name: &str, recorded: &str) -> Result<(), Error> {
     if name == recorded {
         return Ok(());
@@ -174,7 +176,7 @@ fn folders(folder: &Folder) -> Result<Vec<String>, Error> {
     Ok(entries.map(|entry| entry.name).collect())
 }
 
-/// The records in a directory; files that a killed server was still writing are removed.
+/// Lists the records in a directory; removes the temporary files of a killed server.
 fn json_files(folder: &Folder) -> Result<Vec<String>, Error> {
     let mut files = Vec::new();
     for entry in folder.entries()?.into_iter().filter(|entry| entry.is_file) {

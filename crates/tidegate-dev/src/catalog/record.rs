@@ -1,4 +1,4 @@
-//! The records that the catalog is made of, as they are kept and written down.
+//! The catalog's records, in memory and on disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::generations::Version;
 use crate::s3::checksum::{Algorithm, Checksum};
 use crate::storage::Piece;
 
-/// Milliseconds since the epoch: what S3 shows of a time, and what sorts.
+/// Milliseconds since the epoch: S3's resolution of times, and a sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Moment(u64);
 
@@ -21,7 +21,7 @@ impl Moment {
         Self(elapsed.map_or(0, |elapsed| elapsed.as_millis() as u64))
     }
 
-    /// A number that is larger than any given out by a run that ended before this moment.
+    /// A number larger than any assigned by a run that ended before this moment.
     pub(crate) fn sequence(self) -> u64 {
         self.0 << 16
     }
@@ -30,7 +30,7 @@ impl Moment {
         Timestamp::from(UNIX_EPOCH + Duration::from_millis(self.0))
     }
 
-    /// Microseconds: what Google's generations are made of.
+    /// Microseconds since the epoch: the basis of Google's generations.
     pub(crate) fn micros(self) -> u64 {
         self.0 * 1000
     }
@@ -40,18 +40,18 @@ impl Moment {
         Self(Self::now().0 - time.as_millis() as u64)
     }
 
-    /// How long ago it was.
+    /// The time since this moment.
     pub(crate) fn age(self) -> Duration {
         Duration::from_millis(Self::now().0.saturating_sub(self.0))
     }
 
-    /// As HTTP dates have it: whole seconds.
+    /// In whole seconds, as in HTTP dates.
     pub(crate) fn seconds(self) -> Timestamp {
         Timestamp::from(UNIX_EPOCH + Duration::from_secs(self.0 / 1000))
     }
 }
 
-/// What describes an object besides its bytes.
+/// An object's attributes: all that describes it besides its bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Attributes {
     pub(crate) content_type: Option<String>,
@@ -73,13 +73,13 @@ pub(crate) struct Object {
     pub(crate) etag: String,
     pub(crate) modified: Moment,
     pub(crate) checksum: Option<Checksum>,
-    /// The sizes of the parts of an object that came in parts.
+    /// The parts' sizes, for an object uploaded in parts.
     pub(crate) part_sizes: Vec<u64>,
     pub(crate) attributes: Attributes,
-    /// Which of the objects of its key it is, as Google's protocols tell them apart.
+    /// The version that Google's protocols show for the object.
     #[serde(default)]
     pub(crate) version: Version,
-    /// Of the whole object, where it was taken.
+    /// Over the whole object, if computed.
     #[serde(default)]
     pub(crate) crc32c: Option<u32>,
     #[serde(default)]
@@ -102,7 +102,7 @@ pub(super) fn nothing() -> Piece {
     Piece::Void(0)
 }
 
-/// A session: an upload that is not finished.
+/// A session: an unfinished upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Upload {
     pub(crate) key: String,
@@ -115,7 +115,7 @@ pub(crate) struct Upload {
     pub(crate) parts: BTreeMap<u32, Part>,
 }
 
-/// Sessions sort by key, then by age: ids are numbered.
+/// Sorts by key, then by age: session ids are numbered.
 pub(crate) type UploadName = (String, String);
 
 #[derive(Debug, Serialize, Deserialize)]

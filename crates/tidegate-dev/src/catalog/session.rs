@@ -1,6 +1,6 @@
-//! Resumable uploads as Google has them: sessions that are appended to at one end. What a session has
-//! persisted is a row of pieces, each a multiple of [`GRAIN`] long, so that it can be kept in any
-//! storage as the parts of S3's sessions are.
+//! Google's resumable uploads: sessions to which clients append. A session's persisted bytes are a list of
+//! pieces, each a multiple of [`GRAIN`] long, so that any storage can keep them like the parts of S3's
+//! sessions.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use super::{Attributes, Catalog, Condition, Moment, Object};
 use crate::storage::Piece;
 use std::sync::Arc;
 
-/// What is persisted of a session that is not finished is a multiple of this.
+/// An unfinished session persists multiples of this many bytes.
 pub(crate) const GRAIN: u64 = 256 * 1024;
 
-/// A session lives for a week; so is remembered what became of it.
+/// The lifetime of a session; the session's outcome is remembered as long.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// No more ended sessions than this are remembered, the latest of them.
+/// Only this many ended sessions are remembered, the latest.
 const REMEMBERED: usize = 10_000;
 
-/// How many more sessions there are each time when all are looked over for what may be forgotten.
+/// A sweep for sessions to forget runs each time this many sessions have been added.
 const LOOKED_OVER: usize = 1000;
 
-/// What the client says of the whole object ahead of its end.
+/// The client's statements about the whole object, to be checked at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) size: Option<u64>,
@@ -33,17 +33,17 @@ pub(crate) struct Expected {
     pub(crate) md5: Option<[u8; 16]>,
 }
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum State {
     #[default]
     Open,
-    /// The object that it became, as it was then.
+    /// The finished object, as it was at that time.
     Finished(Box<Object>),
     Cancelled,
 }
 
-/// Some of a session's bytes.
+/// A piece of a session's bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SessionPiece {
     pub(crate) number: u64,
@@ -65,11 +65,11 @@ pub(crate) struct Session {
     pub(crate) state: State,
     #[serde(skip)]
     pub(crate) pieces: Vec<SessionPiece>,
-    /// Of all that is persisted; `None` after a restart, and where none is taken.
+    /// The MD5 of all persisted bytes; `None` after a restart, and if none is computed.
     #[serde(skip)]
     pub(crate) md5: Option<Md5>,
-    /// The number of the request that may append: the latest one. What an earlier one still has in
-    /// hand when its client has gone and come again is not the client's word any longer.
+    /// The number of the only request that may append: the latest one. After a client has reconnected, bytes
+    /// from its earlier request must not be appended.
     #[serde(skip)]
     pub(crate) writer: u64,
 }
@@ -88,7 +88,7 @@ impl Session {
     }
 }
 
-/// Why a session does not do what it is asked.
+/// Why a session rejects a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionFault {
     #[error("there is no such upload")]
@@ -120,7 +120,7 @@ impl Catalog {
         self.sessions.get(id).filter(|session| !session.is_past()).ok_or(SessionFault::Unknown)
     }
 
-    /// The session, for a request that is going to append to it from now on.
+    /// Claims the session for a request that will append to it.
     pub(crate) fn claim_session(&mut self, id: &str) -> Result<&Session, SessionFault> {
         self.session(id)?;
         let session = self.sessions.get_mut(id).ok_or(SessionFault::Unknown)?;
@@ -141,7 +141,7 @@ impl Catalog {
         }
     }
 
-    /// Persists more of a session's bytes; `md5` is of all that it then has.
+    /// Persists another piece of a session; `md5` covers all bytes up to its end.
     pub(crate) fn append_to_session(
         &mut self,
         id: &str,
@@ -162,7 +162,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Publishes the object that a session was for, if its conditions hold.
+    /// Publishes the session's object, if its conditions hold.
     pub(crate) fn finish_session(
         &mut self,
         id: &str,
@@ -177,7 +177,7 @@ impl Catalog {
         Ok(object)
     }
 
-    /// Cancels a session; what it has persisted is gone.
+    /// Cancels a session and discards its persisted bytes.
     pub(crate) fn cancel_session(&mut self, id: &str) -> Result<(), SessionFault> {
         let session = self.session(id)?;
         match session.state {
@@ -208,8 +208,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes sessions that are past their time, and the oldest ended ones of too many: ids sort by
-    /// age.
+    /// Removes sessions past their lifetime, and the oldest ended ones beyond the limit: ids sort by age.
     fn forget_sessions(&mut self) -> Result<(), SessionFault> {
         let ended = self.sessions.values().filter(|session| !session.is_open()).count();
         let mut surplus = ended.saturating_sub(REMEMBERED);

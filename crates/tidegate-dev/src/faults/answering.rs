@@ -1,4 +1,4 @@
-//! What happens to an answer that carries an object's bytes.
+//! Faults in an answer that carries an object's bytes.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::milliseconds;
 use crate::knobs::Action;
 
-/// What the knobs want of one answer; of each kind the first rule stands.
+/// The faults of one answer; the first rule of each kind stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Answering {
-    /// The body ends after so many bytes.
+    /// The body ends after this many bytes.
     pub(crate) end_after: Option<u64>,
-    /// After so many bytes of the body, for so long.
+    /// The body offset in bytes, and how long the pause there lasts.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// A bit of this byte of the body is turned over.
+    /// The offset of the body's byte in which one bit is flipped.
     pub(crate) corrupt: Option<u64>,
     pub(crate) misrange: Option<Misrange>,
 }
 
-/// How a request for a range is misunderstood.
+/// How the server misreads a requested range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misrange {
     Ignored,
@@ -28,7 +28,7 @@ pub(crate) enum Misrange {
 }
 
 impl Answering {
-    /// Whether `action` is one of these.
+    /// Applies `action` if it is a fault of the answer; returns whether it is.
     pub(super) fn apply(&mut self, action: &Action) -> bool {
         match *action {
             Action::EndResponse { after_bytes } => {
@@ -55,7 +55,7 @@ impl Answering {
 }
 
 impl Misrange {
-    /// The bytes that are sent for `asked`, and those that the answer says, of an object of `size` bytes.
+    /// The range that is sent for `asked`, and the range that the answer states, in an object of `size` bytes.
     pub(crate) fn of(self, asked: &Range<u64>, size: u64) -> (Range<u64>, Range<u64>) {
         let length = asked.end - asked.start;
         let moved = |shift| {

@@ -1,4 +1,4 @@
-//! Buckets over the JSON API: made, shown, listed, removed.
+//! Buckets over the JSON API: creates, gets, lists and deletes them.
 
 use http::Response;
 use s3s::Body;
@@ -32,7 +32,7 @@ pub(super) fn get(store: &Store, origin: &str, call: &Call) -> Result<Response<B
     answer_json(&BucketResource::new(origin, &call.bucket, catalog.bucket(&call.bucket)?))
 }
 
-/// All on one page: there are not many.
+/// Returns all buckets on one page, as there are few.
 pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let prefix = call.parameters.prefix.as_deref().unwrap_or_default();
     let catalog = store.lock();

@@ -1,4 +1,4 @@
-//! What a request to the JSON API asks: its path, its method and its parameters
+//! Parses a request to the JSON API: its path, method and parameters
 //! (`cloud.google.com/storage/docs/json_api/v1`).
 
 use http::{Method, Uri};
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::refusal::Refusal;
 use crate::catalog::Generations;
 
-/// Where the API is found; the last is where Node's client looks when it is sent to an emulator. No
-/// bucket has a name as short as that.
+/// The API's root paths; Google's Node client uses the last one with an emulator. No bucket can have such a
+/// short name.
 const ROOTS: [(&str, Root); 5] = [
     ("/storage/v1/b", Root::Plain),
     ("/upload/storage/v1/b", Root::Upload),
@@ -25,8 +25,8 @@ enum Root {
     Download,
 }
 
-/// An operation, as the documents name it; those of resumable uploads, which they do not name, by what
-/// they do.
+/// An operation, named as in Google's documentation; resumable uploads, which have no names there, are named
+/// after their action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     InsertBucket,
@@ -48,7 +48,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// As counts and faults have it.
+    /// The name in counts and faults.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::InsertBucket => "storage.buckets.insert",
@@ -71,7 +71,7 @@ impl Operation {
     }
 }
 
-/// The parameters that mean something here; Google has more, which only clients care for.
+/// The parameters that matter here; Google has more, which only clients care about.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Parameters {
@@ -113,7 +113,7 @@ impl Parameters {
         }
     }
 
-    /// The conditions on what is copied.
+    /// The conditions on the source of a copy.
     pub(super) fn source_generations(&self) -> Generations {
         Generations {
             is: self.if_source_generation_match,
@@ -123,29 +123,29 @@ impl Parameters {
         }
     }
 
-    /// Python's client says `True`.
+    /// Google's Python client sends `True`.
     pub(super) fn includes_trailing_delimiter(&self) -> bool {
         self.include_trailing_delimiter.as_ref().is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
-    /// The generation that is asked for; of each key there is only the live one.
+    /// The requested generation; only the live object of each key exists.
     pub(super) fn generation(&self) -> Option<u64> {
         self.generation
     }
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) operation: Operation,
     pub(super) bucket: String,
     pub(super) key: String,
-    /// Bucket and key of what is copied there.
+    /// Bucket and key of the source of a copy.
     pub(super) source: Option<(String, String)>,
     pub(super) parameters: Parameters,
 }
 
-/// Whether the path is one of the JSON API's.
+/// Whether the path belongs to the JSON API.
 pub(super) fn is_path(path: &str) -> bool {
     path.starts_with("/batch/storage/v1") || split(path).is_some()
 }
@@ -158,7 +158,7 @@ fn split(path: &str) -> Option<(Root, &str)> {
 }
 
 impl Call {
-    /// `has_range` tells that a session is sent bytes or is queried by their `Content-Range`.
+    /// `is_query` says that the `Content-Range` asks for a session's status instead of sending bytes.
     pub(super) fn parse(method: &Method, uri: &Uri, is_query: bool) -> Result<Self, Refusal> {
         let unknown = || Refusal::not_found(format!("There is no {method} of {} here.", uri.path()));
         let (root, rest) = split(uri.path()).ok_or_else(unknown)?;

@@ -1,7 +1,7 @@
 //! Google's gRPC protocol, `google.storage.v2` (`github.com/googleapis/googleapis`,
-//! `google/storage/v2/storage.proto`, whose comments are its documents), over the same storage and the
-//! same sessions as the JSON API. The messages are generated; the server's half of the service, which
-//! the generated code does not have, is here and in the modules below.
+//! `google/storage/v2/storage.proto`, whose comments are its documentation), over the same storage and the same
+//! sessions as the JSON API. The messages are generated; the generated code has no server side, so the service
+//! is implemented here and in the modules below.
 
 mod convert;
 mod details;
@@ -36,25 +36,25 @@ use crate::faults::{self, Subject};
 use crate::gate::Gate;
 use crate::s3::Store;
 
-/// No message carries more data: `ServiceConstants.Values.MAX_READ_CHUNK_BYTES`, and the same for writes.
+/// The most data in a message: `ServiceConstants.Values.MAX_READ_CHUNK_BYTES`, and the same limit for writes.
 const LARGEST_DATA: usize = 2 * 1024 * 1024;
 
-/// Room for a message with that much data and all that may stand beside it.
+/// The largest message: that much data, and room for the other fields.
 const LARGEST_MESSAGE: usize = LARGEST_DATA + 1024 * 1024;
 
-/// The service, by the name that leads paths to it.
+/// The service, with its name for routing.
 struct Service;
 
 impl NamedService for Service {
     const NAME: &'static str = "google.storage.v2.Storage";
 }
 
-/// Whether the request is one of gRPC.
+/// Whether the request is for gRPC.
 pub(crate) fn is_grpc(parts: &Parts) -> bool {
     header(&parts.headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
-/// What an operation needs of the request that it is called by.
+/// The environment of an operation.
 #[derive(Clone, Debug)]
 struct Context {
     gate: Gate,
@@ -68,17 +68,17 @@ impl Context {
         &self.gate.store
     }
 
-    /// Counts the request, and does to it what the knobs say.
+    /// Counts the request and applies the knobs to it.
     async fn admit(&self, operation: &str, bucket: &str, key: &str) -> Result<(), Status> {
         let subject = Subject { operation, bucket, key, part_number: None };
         Ok(self.gate.admit(&self.exchange, subject).await.map_err(Refusal::from)?)
     }
 
-    /// The same for a request to a session.
+    /// Counts a request to a session and applies the knobs to it.
     async fn admit_to_session(&self, operation: &str, id: &str) -> Result<(), Status> {
         let names =
             self.store().lock().session(id).map(|session| (session.bucket.clone(), session.key.clone()));
-        // Of a session that is not there nothing is known, but the request counts all the same.
+        // A request to an unknown session counts too, without bucket and key.
         let (bucket, key) = names.unwrap_or_default();
         self.admit(operation, &bucket, &key).await
     }
@@ -91,7 +91,7 @@ impl Context {
         }
     }
 
-    /// Why a stream of messages ended before its time.
+    /// The reason why a stream of messages ended early.
     fn broken(&self, status: Status) -> Status {
         match self.exchange.late_refusal() {
             Some(refusal) => Refusal::by_knob(refusal).into(),
@@ -107,7 +107,7 @@ fn codec<A: Message + 'static, Q: Message + Default + 'static>() -> Grpc<ProstCo
     Grpc::new(ProstCodec::default()).max_decoding_message_size(LARGEST_MESSAGE)
 }
 
-/// Answers with one message to one.
+/// Serves a call with one request message and one answer message.
 async fn unary<Q, A, F>(
     context: Context,
     request: http::Request<RequestBody>,
@@ -125,7 +125,7 @@ where
     codec().unary(service, request).await
 }
 
-/// Answers with many messages to one.
+/// Serves a call with one request message and a stream of answer messages.
 async fn server_streaming<Q, A, F>(
     context: Context,
     request: http::Request<RequestBody>,
@@ -144,7 +144,7 @@ where
 }
 
 impl Google {
-    /// Answers a request of gRPC.
+    /// Answers a gRPC request.
     pub(crate) async fn answer_grpc(
         &self,
         parts: Parts,
@@ -191,12 +191,12 @@ impl Google {
     }
 }
 
-/// Whether an answer of gRPC, whose HTTP status is always 200, says that something went wrong.
+/// Whether a gRPC answer is an error; its HTTP status is always 200.
 pub(crate) fn has_failed(answer: &Response<Body>) -> bool {
     header(answer.headers(), "grpc-status").is_some_and(|code| code != "0")
 }
 
-/// A refusal of a knob's, in gRPC's words.
+/// A knob's refusal, as a gRPC answer.
 pub(crate) fn refuse(refusal: &faults::Refusal) -> Response<Body> {
     answer(Refusal::by_knob(refusal))
 }
@@ -211,7 +211,7 @@ impl From<Refusal> for Status {
     }
 }
 
-/// The code of gRPC that stands for a status of HTTP (`cloud.google.com/apis/design/errors`).
+/// The gRPC code for an HTTP status (`cloud.google.com/apis/design/errors`).
 pub(super) fn code_of(status: StatusCode) -> Code {
     match status.as_u16() {
         400 => Code::InvalidArgument,

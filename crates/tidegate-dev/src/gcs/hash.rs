@@ -1,4 +1,4 @@
-//! The two hashes that Google keeps of objects: CRC32C and MD5, in base64
+//! The two hashes that Google stores with objects: CRC32C and MD5, in base64
 //! (`cloud.google.com/storage/docs/data-validation`).
 
 use base64::Engine as _;
@@ -10,19 +10,19 @@ use md5::{Digest as _, Md5};
 use super::refusal::Refusal;
 use crate::catalog::session::Expected;
 
-/// CRC32C, as Google has it: Castagnoli's polynomial, written big-endian.
+/// Google's CRC32C: Castagnoli's polynomial, written big-endian.
 pub(crate) const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     narrow(crc_fast::checksum(CRC32C, bytes))
 }
 
-/// The CRC of what comes of two, one behind the other.
+/// The CRC of two concatenated pieces.
 pub(crate) fn join(first: u32, second: u32, second_length: u64) -> u32 {
     narrow(crc_fast::checksum_combine(CRC32C, first.into(), second.into(), second_length))
 }
 
-/// A CRC of 32 bits in the 64 that the library has for all of them.
+/// A 32-bit CRC, which the library returns as 64 bits.
 fn narrow(crc: u64) -> u32 {
     crc as u32
 }
@@ -49,7 +49,7 @@ pub(crate) fn decode_md5(text: &str) -> Result<[u8; 16], Refusal> {
 }
 
 impl Expected {
-    /// Adds the hashes that a request's headers give: `X-Goog-Hash` (`crc32c=…,md5=…`, or twice) and
+    /// Adds the hashes from a request's headers: `X-Goog-Hash` (`crc32c=…,md5=…`, or the header twice) and
     /// `Content-MD5`.
     pub(crate) fn add_headers(&mut self, headers: &HeaderMap) -> Result<(), Refusal> {
         let lines = headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
@@ -66,7 +66,7 @@ impl Expected {
         Ok(())
     }
 
-    /// Refuses what is not what was said of it.
+    /// Refuses an object that does not match the client's statements.
     pub(crate) fn check(&self, size: u64, crc32c: u32, md5: Option<&[u8; 16]>) -> Result<(), Refusal> {
         if let Some(expected) = self.size.filter(|expected| *expected != size) {
             return Err(Refusal::invalid(format!(
@@ -97,7 +97,7 @@ impl Expected {
     }
 }
 
-/// Both hashes while they are taken. The MD5 costs more than all else, and is taken where it is wanted.
+/// Computes both hashes. The MD5 costs more than all other work, so it is computed only if wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     crc32c: Digest,

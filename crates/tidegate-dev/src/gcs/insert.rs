@@ -1,5 +1,5 @@
-//! Whole objects in one request: `uploadType=media` (the bytes and nothing else) and
-//! `uploadType=multipart` (JSON that describes them first, as `multipart/related`).
+//! Uploads a whole object in one request: `uploadType=media` (only the bytes) and `uploadType=multipart` (JSON
+//! metadata first, as `multipart/related`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Resul
     answer_json(&ObjectResource::new(&origin, &bucket, &object))
 }
 
-/// What is said of the object, from all the places where it may be said.
+/// The object's metadata, hashes and conditions, from all places in a request that may state them.
 pub(super) fn target(
     parameters: &Parameters,
     key: String,
@@ -71,7 +71,7 @@ async fn insert_related(
 ) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
     let boundary = boundary(request.header(CONTENT_TYPE.as_str()).unwrap_or_default())?;
     let headers = request.parts.headers.clone();
-    // Until the media comes, and behind it, so much may be held in memory: headers of parts and the metadata.
+    // The limit of bytes held in memory before the media and after it: part headers and the metadata.
     let held = Arc::new(AtomicUsize::new(LARGEST_JSON));
     let mut body = Multipart::new(chunks(request.decompressed(), Arc::clone(&held)), boundary);
 
@@ -93,15 +93,15 @@ async fn insert_related(
     }
     drop(media);
     held.store(LARGEST_JSON, Ordering::Relaxed);
-    // The body is whole when its last boundary has come.
+    // The body is complete only after its last boundary.
     if body.next_field().await.map_err(broken)?.is_some() {
         return Err(missing());
     }
     single.publish(store, &call.bucket, target, &expected).await
 }
 
-/// The request's body for the parser, which takes all that is ready before it gives anything back:
-/// behind each piece there is a moment in which nothing is ready. It fails where more comes than `held` allows.
+/// The request's body, as a stream for the parser. The parser buffers all bytes that are ready before it
+/// returns any, so the stream yields once after each piece. It fails if more bytes arrive than `held` allows.
 fn chunks(request: Request, held: Arc<AtomicUsize>) -> impl Stream<Item = Result<Bytes, StdError>> + Send {
     stream::unfold((request, false), move |(mut request, has_given)| {
         let held = Arc::clone(&held);

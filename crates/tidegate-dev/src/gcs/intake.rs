@@ -1,4 +1,4 @@
-//! Takes bytes into the vault for Google's side: whole objects, and what is appended to a session.
+//! Stores bytes for Google's APIs: whole objects, and appends to sessions.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ use crate::s3::Store;
 use crate::storage::{self, Piece, Writer};
 use std::sync::Arc;
 
-/// A session's bytes are persisted whenever there are so many; a multiple of the grain.
+/// A session's bytes are persisted each time this many have arrived; a multiple of the grain.
 const PIECE: u64 = 8 * 1024 * 1024;
 
 impl Store {
-    /// Whether the MD5 of an object is taken.
+    /// Whether the server computes the MD5 of an object.
     fn wants_md5(&self, expected: &Expected) -> bool {
         self.vault.keeps_bytes() || self.has_md5_etags || expected.md5.is_some()
     }
@@ -28,7 +28,7 @@ impl Store {
     }
 }
 
-/// What is known of an object whose bytes are all in.
+/// A complete object before it is published.
 #[derive(Debug)]
 struct Whole {
     key: String,
@@ -50,7 +50,7 @@ impl Whole {
             checksum: None,
             part_sizes: Vec::new(),
             attributes: self.attributes,
-            // It gets one when it is published.
+            // Publishing assigns the version.
             version: Version::default(),
             crc32c: Some(self.crc32c),
             md5: self.md5,
@@ -59,7 +59,7 @@ impl Whole {
     }
 }
 
-/// Takes a whole object in one go; dropped unfinished, it leaves nothing behind.
+/// Uploads a whole object in one request; if dropped before `publish`, it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Single {
     writer: Writer,
@@ -78,7 +78,7 @@ impl Single {
         Ok(self.writer.push(bytes).await?)
     }
 
-    /// Publishes the object, if it is what was said of it and its conditions hold.
+    /// Publishes the object, if it matches the client's statements and its conditions hold.
     pub(super) async fn publish(
         self,
         store: &Store,
@@ -98,7 +98,7 @@ impl Single {
     }
 }
 
-/// What an object is to be called and to be described by, and what has to hold for it to be written.
+/// The key, attributes and conditions of an object to be written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
     pub(super) key: String,
@@ -106,8 +106,8 @@ pub(super) struct Target {
     pub(super) generations: Generations,
 }
 
-/// Appends to a session. What is not a multiple of the grain waits in memory for the rest of it, and is
-/// gone with the request unless it is the object's end.
+/// Appends to a session. Bytes that do not fill a grain wait in memory for more, and are lost with the request
+/// unless they are the object's end.
 #[derive(Debug)]
 pub(super) struct Appender<'a> {
     store: &'a Store,
@@ -116,7 +116,7 @@ pub(super) struct Appender<'a> {
     claim: u64,
     skip: u64,
     persisted: u64,
-    /// The piece that is being filled, a multiple of the grain.
+    /// The piece being filled, a multiple of the grain.
     writer: Option<Writer>,
     filled: u64,
     hasher: Hasher,
@@ -125,7 +125,7 @@ pub(super) struct Appender<'a> {
 }
 
 impl<'a> Appender<'a> {
-    /// Goes on with a session that was just claimed; the first `skip` bytes are there already.
+    /// Resumes a session that was just claimed; the first `skip` bytes pushed are already persisted.
     pub(super) fn new(store: &'a Store, id: &'a str, session: &Session, skip: u64) -> Self {
         let persisted = session.persisted();
         let md5 = match persisted {
@@ -146,7 +146,7 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// What is safe from now on, whatever becomes of the request.
+    /// How many bytes are persisted, even if the request fails later.
     pub(super) fn persisted(&self) -> u64 {
         self.persisted
     }
@@ -154,7 +154,7 @@ impl<'a> Appender<'a> {
     pub(super) async fn push(&mut self, mut bytes: Bytes) -> Result<(), Refusal> {
         let known = self.skip.min(bytes.len() as u64);
         self.skip -= known;
-        // Not more than the bytes' own length.
+        // At most the bytes' own length.
         bytes.advance(known as usize);
         if bytes.is_empty() {
             return Ok(());
@@ -168,7 +168,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Moves so many bytes from what waits into the piece.
+    /// Moves this many of the waiting bytes into the piece.
     async fn fill(&mut self, mut length: u64) -> Result<(), Refusal> {
         while length > 0 {
             let Some(mut bytes) = self.held.pop_front() else {
@@ -196,7 +196,7 @@ impl<'a> Appender<'a> {
         Ok(Some((writer.finish().await?, crc32c)))
     }
 
-    /// Persists what has come, as far as it fills grains.
+    /// Persists all bytes received, except those that do not fill a grain.
     pub(super) async fn persist(&mut self) -> Result<(), Refusal> {
         if let Some((piece, crc32c)) = self.take_piece().await? {
             let length = piece.length();
@@ -207,8 +207,8 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// The end of the object: publishes it, if it is what was said of it and its conditions hold. If
-    /// not, the session has what fills its grains, and its end may be sent again.
+    /// Ends the object: publishes it, if it matches the client's statements and its conditions hold. If not,
+    /// the session keeps the bytes that fill its grains, and the client may send the end again.
     pub(super) async fn publish(
         mut self,
         expected: &Expected,
@@ -228,7 +228,7 @@ impl<'a> Appender<'a> {
         let size = pieces.iter().map(Piece::length).sum();
         let md5 = match self.hasher.md5.take() {
             Some(md5) => Some(finish_md5(md5)),
-            // It was lost with an earlier process.
+            // The MD5 so far was lost with an earlier process.
             None if self.store.vault.keeps_bytes() && self.store.wants_md5(expected) => {
                 Some(read_md5(&pieces, size).await?)
             }

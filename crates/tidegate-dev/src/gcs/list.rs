@@ -1,4 +1,4 @@
-//! Listings of objects: `storage.objects.list`.
+//! Lists objects: `storage.objects.list`.
 
 use std::ops::Bound;
 
@@ -20,21 +20,21 @@ use crate::s3::page::Query;
 /// Google's own limit on a page.
 const LONGEST_PAGE: usize = 1000;
 
-/// What is asked for.
+/// The parameters of a listing.
 #[derive(Debug, Default)]
 pub(super) struct Wanted<'a> {
     pub(super) prefix: &'a str,
     pub(super) delimiter: Option<&'a str>,
     pub(super) token: Option<&'a str>,
     pub(super) limit: Option<usize>,
-    /// Names from here on, and before there.
+    /// Only names from `start` on and before `end`.
     pub(super) start: &'a str,
     pub(super) end: Option<&'a str>,
-    /// What has the very name of a prefix is among the items as well.
+    /// Objects named exactly like a common prefix are listed among the items as well.
     pub(super) includes_prefixes: bool,
 }
 
-/// One page.
+/// One page of a listing.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) objects: Vec<Arc<Object>>,
@@ -81,7 +81,7 @@ impl Store {
 
 pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let parameters = &call.parameters;
-    // Go's client says that it has none.
+    // Google's Go client sends an empty glob if it has none.
     if parameters.match_glob.as_ref().is_some_and(|glob| !glob.is_empty()) {
         return Err(Refusal::new(
             StatusCode::NOT_IMPLEMENTED,
@@ -104,7 +104,7 @@ pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<
     let items: Vec<_> =
         listing.objects.iter().map(|object| ObjectResource::new(origin, &call.bucket, object)).collect();
     let mut answer = json!({ "kind": "storage#objects" });
-    // What is empty is left out.
+    // Empty lists are omitted.
     if !items.is_empty() {
         answer["items"] = json!(items);
     }

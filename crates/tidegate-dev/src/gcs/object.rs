@@ -1,4 +1,4 @@
-//! Objects over the JSON API: shown, read, changed, removed.
+//! Objects over the JSON API: gets, reads, updates and deletes them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::s3::Store;
 use crate::storage;
 
 impl Store {
-    /// The live object, if it is of the generation that is asked for and the conditions hold.
+    /// The live object, if it has the requested generation and the conditions hold.
     pub(super) fn find_google(
         &self,
         bucket: &str,
@@ -57,7 +57,7 @@ pub(super) fn get(store: &Store, origin: &str, call: &Call) -> Result<Response<B
 
 pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
     let parameters = &call.parameters;
-    // A removal meets a 412 where a read would meet a 304.
+    // A delete gets a 412 where a read gets a 304.
     find(store, call).map_err(|refusal| match refusal.status {
         StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
         _ => refusal,
@@ -113,7 +113,7 @@ pub(super) fn download(store: &Store, headers: &HeaderMap, call: &Call) -> Resul
     Ok(answer)
 }
 
-/// What a `Range` header asks of an object of that size.
+/// The bytes of an object of this size that a `Range` header asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     All,
@@ -121,7 +121,7 @@ enum Wanted {
     Nothing,
 }
 
-/// What cannot be read as one range of bytes is no range, as HTTP has it.
+/// As in HTTP, a header that is not one valid range of bytes is ignored.
 fn wanted_range(headers: &HeaderMap, size: u64) -> Wanted {
     let text = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let Some(range) = text.and_then(|text| s3s::dto::Range::parse(text).ok()) else {
@@ -133,7 +133,7 @@ fn wanted_range(headers: &HeaderMap, size: u64) -> Wanted {
     }
 }
 
-/// The headers that tell of the object whose bytes follow.
+/// Adds the headers that describe the object whose bytes follow.
 fn describe(headers: &mut HeaderMap, object: &Object) {
     let attributes = &object.attributes;
     let content_type = attributes.content_type.as_deref().unwrap_or("application/octet-stream");
@@ -168,7 +168,7 @@ fn describe(headers: &mut HeaderMap, object: &Object) {
     add_hashes(headers, crc32c_of(object), object.md5.as_ref());
 }
 
-/// One `X-Goog-Hash` for each that is known.
+/// Adds one `X-Goog-Hash` per known hash.
 pub(super) fn add_hashes(headers: &mut HeaderMap, crc32c: Option<u32>, md5: Option<&[u8; 16]>) {
     let crc32c = crc32c.map(|crc| format!("crc32c={}", encode_crc32c(crc)));
     let md5 = md5.map(|md5| format!("md5={}", encode_md5(md5)));
@@ -179,7 +179,7 @@ pub(super) fn add_hashes(headers: &mut HeaderMap, crc32c: Option<u32>, md5: Opti
     }
 }
 
-/// What no header can say is left out, with a word in the log: it came from a JSON document.
+/// A value that no header can carry (it came from a JSON document) is left out and logged.
 fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     match HeaderValue::from_str(value) {
         Ok(value) => {

@@ -1,5 +1,5 @@
-//! What a request to a resumable session may do, by its `Content-Range` and what the session has:
-//! the rules of `cloud.google.com/storage/docs/performing-resumable-uploads`, without any I/O.
+//! Decides what a request to a resumable session does, from its `Content-Range` and the session's persisted
+//! bytes: the rules of `cloud.google.com/storage/docs/performing-resumable-uploads`, without any I/O.
 
 use super::refusal::Refusal;
 use crate::catalog::session::GRAIN;
@@ -7,13 +7,13 @@ use crate::catalog::session::GRAIN;
 /// A request's `Content-Range`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentRange {
-    /// None was sent: the body is the whole object.
+    /// No header: the body is the whole object.
     Whole,
-    /// `bytes */*` and `bytes */total`: what is there?
+    /// `bytes */*` and `bytes */total`: asks for the session's status.
     Query { total: Option<u64> },
     /// `bytes first-last/*` and `bytes first-last/total`.
     Chunk { first: u64, last: u64, total: Option<u64> },
-    /// `bytes first-*/*`: all from there on, as long as the body goes.
+    /// `bytes first-*/*`: all bytes from `first` to the end of the body.
     Rest { first: u64, total: Option<u64> },
 }
 
@@ -45,30 +45,30 @@ impl ContentRange {
     }
 }
 
-/// What is to be done.
+/// The action for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Say what is persisted.
+    /// Report the persisted bytes.
     Tell,
-    /// Take the body in.
+    /// Append the body.
     Take(Intake),
 }
 
-/// How a body is taken in.
+/// How to append a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Intake {
-    /// So many of its first bytes are there already, and are dropped unseen.
+    /// This many of the body's first bytes are persisted already; they are dropped without comparison.
     pub(crate) skip: u64,
-    /// How long it has to be, where that is known.
+    /// The length that the body must have, if known.
     pub(crate) length: Option<u64>,
-    /// How long the object is, where the request says so.
+    /// The object's length, if the request states it.
     pub(crate) total: Option<u64>,
-    /// The object is finished by its end.
+    /// The body's end finishes the object.
     pub(crate) is_last: bool,
 }
 
-/// Decides about a request to a session that has `persisted` bytes and is not finished.
-/// `length` is that of the body, where the request says it.
+/// Decides on a request to an unfinished session with `persisted` bytes. `length` is the body's length, if the
+/// request states it.
 pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> Result<Plan, Refusal> {
     let (first, total) = match range {
         ContentRange::Query { total } => {
@@ -76,7 +76,7 @@ pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> 
                 return Err(Refusal::invalid("A query for the status of an upload has no body."));
             }
             return match total {
-                // All is there, and now it is known to be all.
+                // All bytes are persisted, and the total says that they are complete.
                 Some(total) if total == persisted => {
                     Ok(Plan::Take(Intake { skip: 0, length: Some(0), total: Some(total), is_last: true }))
                 }
@@ -95,7 +95,7 @@ pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> 
     }
     let skip = persisted - first;
     let ContentRange::Chunk { last, .. } = range else {
-        // Where the total is known, so is the body's length.
+        // A known total also gives the body's length.
         let length = total.map(|total| total.saturating_sub(first)).or(length);
         return Ok(Plan::Take(Intake { skip, length, total, is_last: true }));
     };

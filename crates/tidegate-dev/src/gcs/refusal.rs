@@ -1,4 +1,4 @@
-//! Errors as Google's protocols answer them: a status, a reason, a sentence
+//! Errors in Google's protocols: a status, a reason and a sentence
 //! (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
 
 use std::io;
@@ -14,17 +14,17 @@ use super::grpc::code_of;
 use crate::catalog::session::SessionFault;
 use crate::faults;
 
-/// A request that is not carried out.
+/// Why a request is not carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// Said in plain text instead of JSON.
+    /// Sent as plain text instead of JSON.
     is_plain: bool,
     pub(super) retry_after: Option<u64>,
-    /// In gRPC, where it is not the one that its status stands for.
+    /// The gRPC code, if it differs from the one for the status.
     code: Option<Code>,
 }
 
@@ -40,7 +40,7 @@ impl Refusal {
         }
     }
 
-    /// What the client sent is wrong.
+    /// The request is invalid.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
@@ -69,8 +69,8 @@ impl Refusal {
         )
     }
 
-    /// A chunk that begins behind the end of what is persisted. Google says this in plain text, and
-    /// its Java client tells it by that from a 503 that is worth another attempt.
+    /// A chunk begins beyond the persisted bytes. Google answers this in plain text: that is how its Java
+    /// client distinguishes it from a 503 that it should retry.
     pub(crate) fn gap(offset: u64, persisted: u64) -> Self {
         let message = format!(
             "Invalid request.  According to the Content-Range header, the upload offset is {offset} byte(s), which exceeds already uploaded size of {persisted} byte(s)."
@@ -88,14 +88,14 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "backendError", error.to_string())
     }
 
-    /// Made up by a knob.
+    /// A refusal by a knob.
     pub(crate) fn by_knob(refusal: &faults::Refusal) -> Self {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let message = "Refused by a knob of the development server";
         Self { retry_after: refusal.retry_after, ..Self::new(status, refusal.code.clone(), message) }
     }
 
-    /// As gRPC has it.
+    /// The gRPC code.
     pub(crate) fn code(&self) -> Code {
         self.code.unwrap_or_else(|| code_of(self.status))
     }
@@ -130,7 +130,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// The catalog speaks S3.
+/// The catalog returns S3 errors.
 impl From<S3Error> for Refusal {
     fn from(error: S3Error) -> Self {
         match error.code() {

@@ -1,4 +1,4 @@
-//! A request to the JSON API as it comes, and its body piece by piece.
+//! A request to the JSON API, and its body piece by piece.
 
 use std::io::Write as _;
 
@@ -14,10 +14,10 @@ use super::header;
 use super::refusal::Refusal;
 use crate::body::RequestBody;
 
-/// What describes an object is a page of JSON, not a payload.
+/// The largest JSON accepted, in bytes: an object's metadata is normally about a page.
 pub(super) const LARGEST_JSON: usize = 4 * 1024 * 1024;
 
-/// So much is decompressed at a time; it can become a thousand times as much.
+/// How many compressed bytes are decompressed at a time; they can expand a thousandfold.
 const DECOMPRESSED: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Request {
     gzip: Option<Gzip>,
 }
 
-/// The server stops while a body is coming in.
+/// The server stopped while a body was arriving.
 #[derive(Debug, thiserror::Error)]
 #[error("the server stops")]
 struct Stopped;
@@ -50,7 +50,7 @@ impl Request {
         Self { parts, body, stop, scheme, gzip: None }
     }
 
-    /// Where the client found the server, as `http://HOST`, for links back to it.
+    /// The server's URL as the client used it, such as `http://HOST`, for links.
     pub(super) fn origin(&self) -> String {
         let authority = self.parts.uri.authority().map(|authority| authority.as_str());
         let host = header(&self.parts.headers, HOST.as_str()).or(authority).unwrap_or("localhost");
@@ -61,9 +61,8 @@ impl Request {
         header(&self.parts.headers, name)
     }
 
-    /// From here on the body is what it was before the client compressed it, if it did: Java's does so
-    /// with JSON and with `multipart/related`. The bytes of an object by themselves are taken as they
-    /// are.
+    /// Decompresses the rest of the body, if the client compressed it: Google's Java client compresses JSON and
+    /// `multipart/related`. An object's bytes sent on their own are stored as they are.
     pub(super) fn decompressed(mut self) -> Self {
         if self.header(CONTENT_ENCODING.as_str()) == Some("gzip") {
             self.gzip = Some(Gzip { decoder: GzDecoder::new(Vec::new()), rest: Bytes::new() });
@@ -87,7 +86,7 @@ impl Request {
             };
             match (next, &mut self.gzip) {
                 (Some(Ok(bytes)), Some(gzip)) => gzip.rest = bytes,
-                // A body that was cut short has no end.
+                // The decoder reports an error here if the compressed body was cut short.
                 (None, Some(gzip)) => {
                     let end = gzip.decoder.try_finish();
                     let bytes = std::mem::take(gzip.decoder.get_mut());
@@ -117,7 +116,7 @@ impl Request {
 }
 
 impl Gzip {
-    /// Some of what is in hand, decompressed; none where nothing is in hand.
+    /// Decompresses some of the buffered bytes; returns none if the buffer is empty.
     fn some(&mut self) -> std::io::Result<Bytes> {
         while !self.rest.is_empty() {
             let piece = self.rest.split_to(self.rest.len().min(DECOMPRESSED));

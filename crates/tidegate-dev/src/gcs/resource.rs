@@ -1,4 +1,4 @@
-//! Objects and buckets as the JSON API shows them, and what clients say of objects in it
+//! Objects and buckets in the JSON of the API, and clients' descriptions of objects in it
 //! (`cloud.google.com/storage/docs/json_api/v1/objects#resource`).
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::catalog::session::Expected;
 use crate::catalog::{Attributes, Bucket, Moment, Object, Version};
 use crate::s3::checksum::Algorithm;
 
-/// What a path segment does not have to escape.
+/// Characters that a path segment need not escape.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 pub(super) fn escape(name: &str) -> String {
@@ -26,7 +26,7 @@ pub(super) fn escape(name: &str) -> String {
 
 pub(super) const STANDARD_CLASS: &str = "STANDARD";
 
-/// As the API writes times: RFC 3339.
+/// A time in the API's format, RFC 3339.
 fn time(moment: Moment) -> String {
     let mut text = Vec::new();
     match moment.timestamp().format(TimestampFormat::DateTime, &mut text) {
@@ -38,7 +38,7 @@ fn time(moment: Moment) -> String {
     }
 }
 
-/// An object's.
+/// The JSON of an object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectResource<'a> {
@@ -75,7 +75,7 @@ pub(super) struct ObjectResource<'a> {
 }
 
 impl<'a> ObjectResource<'a> {
-    /// `origin` is where the client found the server: links lead there again.
+    /// `origin` is the server's URL as the client used it, for links.
     pub(super) fn new(origin: &str, bucket: &'a str, object: &'a Object) -> Self {
         let attributes = &object.attributes;
         let version = &object.version;
@@ -115,19 +115,19 @@ pub(super) fn storage_class(attributes: &Attributes) -> &str {
     attributes.storage_class.as_deref().unwrap_or(STANDARD_CLASS)
 }
 
-/// The object's, or what S3's side has of the kind.
+/// The object's CRC32C, or else its S3 checksum, if that is a CRC32C of the whole object.
 pub(super) fn crc32c_of(object: &Object) -> Option<u32> {
     let kept = object.checksum.as_ref();
     let kept = kept.filter(|kept| kept.algorithm == Algorithm::Crc32c && !kept.is_composite);
     object.crc32c.or_else(|| decode_crc32c(&kept?.value).ok())
 }
 
-/// Another with every change, also one of the metadata alone.
+/// Changes with every update, even of the metadata alone.
 pub(super) fn etag(version: &Version) -> String {
     STANDARD.encode(format!("{}/{}", version.generation, version.metageneration))
 }
 
-/// A bucket's.
+/// The JSON of a bucket.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BucketResource<'a> {
@@ -164,7 +164,7 @@ impl<'a> BucketResource<'a> {
     }
 }
 
-/// What a client says of the object that it uploads.
+/// A client's description of the object that it uploads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Description {
@@ -188,7 +188,7 @@ impl Description {
         serde_json::from_slice(json).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))
     }
 
-    /// Whether nothing is said of the object.
+    /// Whether the JSON describes nothing.
     pub(super) fn is_empty(json: &[u8]) -> bool {
         json.iter().all(u8::is_ascii_whitespace)
             || serde_json::from_slice::<Map<String, Value>>(json).is_ok_and(|fields| fields.is_empty())
@@ -216,7 +216,7 @@ impl Description {
     }
 }
 
-/// A change of what describes an object: JSON's merge patch, where null takes a field away.
+/// A change of an object's attributes: a JSON merge patch, in which null removes a field.
 #[derive(Debug)]
 pub(super) struct Change(Map<String, Value>);
 
@@ -233,7 +233,7 @@ impl Change {
                 },
                 "contentType" | "cacheControl" | "contentDisposition" | "contentEncoding"
                 | "contentLanguage" => value.is_string() || value.is_null(),
-                // What else there is of an object is not a client's to set, or means nothing here.
+                // Other fields cannot be set by clients, or mean nothing here.
                 _ => true,
             };
             if !is_right {
@@ -243,7 +243,7 @@ impl Change {
         Ok(Self(fields))
     }
 
-    /// An update takes away what it does not name.
+    /// Applies the change; an update also removes every field that it does not name.
     pub(super) fn apply(self, attributes: &mut Attributes, is_update: bool) {
         let fields = [
             ("contentType", &mut attributes.content_type),
@@ -278,7 +278,7 @@ impl Change {
     }
 }
 
-/// The custom metadata among a request's headers.
+/// The custom metadata in a request's headers.
 pub(super) fn metadata_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let pairs = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str().strip_prefix("x-goog-meta-")?;

@@ -1,4 +1,4 @@
-//! Resumable uploads: started, sent bytes, asked for their status, cancelled
+//! Resumable uploads: starts sessions, appends to them, reports their status, cancels them
 //! (`cloud.google.com/storage/docs/performing-resumable-uploads`).
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
@@ -16,12 +16,12 @@ use crate::catalog::session::{Expected, Session, SessionFault, State};
 use crate::catalog::{Dialect, Moment};
 use crate::s3::Store;
 
-/// Lets a client that takes 308 for a redirect have it as a 200.
+/// Asks for a 200 instead of a 308, for clients that treat 308 as a redirect.
 const NO_308: &str = "x-guploader-no-308";
 const UPLOAD_ID: HeaderName = HeaderName::from_static("x-guploader-uploadid");
 
 impl Store {
-    /// Opens a session and names it.
+    /// Opens a session and returns its id.
     pub(super) fn start_session(
         &self,
         bucket: String,
@@ -29,7 +29,7 @@ impl Store {
         expected: Expected,
     ) -> Result<String, Refusal> {
         self.find_bucket(&bucket, Dialect::Google)?;
-        // Sorts by age, and cannot be guessed.
+        // Sorts by age and cannot be guessed.
         let id = format!("{:016x}{:016x}", self.next(), fastrand::u64(..));
         let session = Session {
             id: id.clone(),
@@ -87,7 +87,7 @@ fn id_of(call: &Call) -> Result<&str, Refusal> {
     call.parameters.upload_id.as_deref().ok_or_else(|| Refusal::required("upload_id"))
 }
 
-/// A PUT to a session: bytes for it, or a query.
+/// Handles a PUT to a session: an append or a query.
 pub(super) async fn append(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
     let id = id_of(&call)?;
     let headers = request.parts.headers.clone();
@@ -135,7 +135,8 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
     answer_json(&ObjectResource::new(&origin, &bucket, &object))
 }
 
-/// Reads the request's body. Where it breaks off, what has come is persisted as far as it fills grains.
+/// Appends the request's body. If the body breaks off, the bytes received are persisted as far as they fill
+/// grains.
 async fn take_in<'a>(
     mut request: Request,
     mut appender: Appender<'a>,
@@ -157,7 +158,7 @@ async fn take_in<'a>(
         appender.persist().await?;
         return Err(refusal);
     }
-    // An object is not shorter than what it has already; a chunk may lie within that.
+    // An object cannot be shorter than its persisted bytes; a chunk may lie within them.
     let is_short =
         intake.length.is_some_and(|length| received != length) || (intake.is_last && received < intake.skip);
     if is_short {
@@ -167,7 +168,7 @@ async fn take_in<'a>(
     Ok(appender)
 }
 
-/// What is persisted, as a 308.
+/// Reports the persisted bytes, as a 308.
 fn told(headers: &HeaderMap, persisted: u64) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     if header(headers, NO_308).is_some() {

@@ -1,5 +1,5 @@
-//! Copies: `rewriteTo`, which is asked again with the token of its last answer until all is copied
-//! (`cloud.google.com/storage/docs/json_api/v1/objects/rewrite`).
+//! Copies objects with `rewriteTo`: the client repeats the call with the token of the last answer until all
+//! bytes are copied (`cloud.google.com/storage/docs/json_api/v1/objects/rewrite`).
 
 use std::sync::Arc;
 
@@ -20,31 +20,31 @@ use crate::catalog::{Attributes, Dialect, Generations, Object};
 use crate::s3::Store;
 use crate::storage;
 
-/// What is to be copied, and where to.
+/// A copy: its source and its destination.
 pub(super) struct Copy<'a> {
     pub(super) source: (&'a str, &'a str),
     pub(super) generation: Option<u64>,
     pub(super) conditions: Generations,
     pub(super) bucket: &'a str,
     pub(super) key: &'a str,
-    /// What the copy is described by; as its source where nothing is said.
+    /// The copy's attributes; the source's if `None`.
     pub(super) attributes: Option<Attributes>,
     pub(super) generations: Generations,
     pub(super) token: Option<&'a str>,
     pub(super) most: Option<u64>,
 }
 
-/// How far it came.
+/// The progress of a copy.
 pub(super) struct Rewritten {
     pub(super) size: u64,
     pub(super) bytes: u64,
-    /// What it is asked again with.
+    /// The token for the next call.
     pub(super) token: Option<String>,
-    /// The copy, once all of it is there.
+    /// The copy, once complete.
     pub(super) object: Option<Arc<Object>>,
 }
 
-/// A token says which object is copied, and how many of its bytes were.
+/// A token holds the source's generation and the number of bytes copied.
 fn write_token(generation: u64, bytes: u64) -> String {
     URL_SAFE_NO_PAD.encode(format!("{generation}/{bytes}"))
 }
@@ -60,7 +60,7 @@ fn read_token(token: &str, source: &Object) -> Result<u64, Refusal> {
 }
 
 impl Store {
-    /// Copies as far as one request does. The bytes are written with the last.
+    /// Performs one call of a copy. Only the last call writes the bytes.
     pub(super) async fn rewrite_google(&self, copy: Copy<'_>) -> Result<Rewritten, Refusal> {
         check_key(copy.key)?;
         let (bucket, key) = copy.source;
@@ -87,7 +87,7 @@ impl Store {
     }
 }
 
-/// An answer.
+/// The JSON of an answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {

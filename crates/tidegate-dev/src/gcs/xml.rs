@@ -1,6 +1,6 @@
 //! Google's XML API, whose multipart uploads are S3's with other headers
-//! (`cloud.google.com/storage/docs/xml-api`): a request is put into S3's words, and its answer into
-//! Google's. So it is counted, and meets faults, by the names of S3's operations.
+//! (`cloud.google.com/storage/docs/xml-api`): translates a request to S3's and the answer back to Google's. So
+//! counts and faults use the names of S3's operations.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -19,8 +19,8 @@ use crate::s3::checksum::{Algorithm, Checksum};
 const GOOGLE: &str = "x-goog-";
 const META: &str = "x-goog-meta-";
 
-/// Whether the request is one to the XML API: it is not signed as S3's are, and has a word of Google's
-/// or a token. Nothing else tells an anonymous request to Google from one to S3.
+/// Whether the request is for the XML API: it has no S3 signature, and has a header of Google's, a Google
+/// signature or a token. An anonymous request to Google without these looks like one to S3.
 pub(crate) fn is_xml_api(parts: &Parts) -> bool {
     let has_word = || parts.headers.keys().any(|name| name.as_str().starts_with(GOOGLE));
     let is_presigned = || parts.uri.query().is_some_and(|query| query.contains("X-Goog-Signature="));
@@ -29,7 +29,7 @@ pub(crate) fn is_xml_api(parts: &Parts) -> bool {
         && (parts.headers.contains_key(AUTHORIZATION) || has_word() || is_presigned())
 }
 
-/// Puts a request into S3's words; what S3 has no word for is in what it returns.
+/// Translates a request to S3; returns the conditions that S3 cannot express.
 pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
     let headers = std::mem::take(&mut parts.headers);
     let query = parts.uri.query().unwrap_or_default();
@@ -72,7 +72,7 @@ pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
         add("content-md5", encode_md5(md5));
     }
     if is_initiation {
-        // Every object of Google's has a CRC32C of the whole.
+        // Every object written over Google's API has a CRC32C of the whole.
         add("x-amz-checksum-algorithm", "CRC32C".to_owned());
         add("x-amz-checksum-type", "FULL_OBJECT".to_owned());
     }
@@ -100,7 +100,7 @@ fn generations(headers: &HeaderMap) -> Result<Generations, Refusal> {
     })
 }
 
-/// Puts an answer of S3's side into Google's words.
+/// Translates an S3 answer to Google's XML API.
 pub(crate) fn from_s3(mut answer: Response<Body>) -> Response<Body> {
     let headers = std::mem::take(answer.headers_mut());
     for (name, value) in &headers {
@@ -118,7 +118,7 @@ pub(crate) fn from_s3(mut answer: Response<Body>) -> Response<Body> {
     answer
 }
 
-/// What S3's answers do not say of an object.
+/// Adds the headers of an object that S3's answers lack.
 pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
     let numbers = [
         ("x-goog-generation", object.version.generation),
@@ -131,14 +131,14 @@ pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
     add_hashes(headers, crc32c_of(object), object.md5.as_ref());
 }
 
-/// The hashes of a part.
+/// Adds the hash headers of a part.
 pub(crate) fn add_part_hashes(headers: &mut HeaderMap, checksum: Option<&Checksum>, md5: Option<&[u8; 16]>) {
     let checksum = checksum.filter(|checksum| checksum.algorithm == Algorithm::Crc32c);
     let crc32c = checksum.and_then(|checksum| decode_crc32c(&checksum.value).ok());
     add_hashes(headers, crc32c, md5);
 }
 
-/// A refusal as the XML API words it, which is as S3 does.
+/// Formats a refusal for the XML API, in the same form as S3.
 pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
     let code = S3ErrorCode::from_bytes(refusal.reason.as_bytes())
         .unwrap_or_else(|| S3ErrorCode::Custom(refusal.reason.as_str().into()));

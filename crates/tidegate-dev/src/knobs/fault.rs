@@ -1,126 +1,126 @@
-//! What goes wrong, and when.
+//! Rules for injected faults: which requests they hit, and the effect.
 
 use serde::{Deserialize, Serialize};
 
 use super::one;
 
-/// A rule: which requests meet with what.
+/// A rule that applies a fault to some requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// The operation by name, as S3's `UploadPart` or Google's `storage.resumable.append`; `*` is every
-    /// operation, and `a|b` is either, counted together.
+    /// The operation by name, such as S3's `UploadPart` or Google's `storage.resumable.append`; `*` matches
+    /// every operation; `a|b` matches either, with one count for both.
     #[serde(default = "every")]
     pub operation: String,
-    /// What happens.
+    /// The fault to apply.
     pub action: Action,
-    /// How likely it is for each request that matches, 0 to 1.
+    /// The probability for each matching request, 0 to 1.
     #[serde(default = "one")]
     pub probability: f64,
-    /// Leaves the first so many matching requests alone.
+    /// Does not apply to this many matching requests at first.
     #[serde(default)]
     pub skip: u64,
-    /// Happens at most so many times; without it, for ever.
+    /// Applies at most this many times; unlimited if not set.
     #[serde(default)]
     pub times: Option<u64>,
-    /// Only for keys that begin so.
+    /// Only for keys with this prefix.
     #[serde(default)]
     pub key_prefix: Option<String>,
-    /// Only for this part.
+    /// Only for this part number.
     #[serde(default)]
     pub part_number: Option<u32>,
 }
 
-/// What a [`Fault`] does.
+/// The effect of a [`Fault`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The request is refused; nothing is done.
+    /// The request is refused and not carried out.
     Error {
         /// HTTP status.
         status: u16,
-        /// The error code: S3's, as `InternalError`, `SlowDown`, `RequestTimeout`, or Google's, as
+        /// The error code: S3's, such as `InternalError`, `SlowDown`, `RequestTimeout`, or Google's, such as
         /// `backendError`, `rateLimitExceeded`.
         code: String,
         /// Sent as `Retry-After`, in seconds.
         #[serde(default)]
         retry_after: Option<u64>,
     },
-    /// Status 200 with an error as its body; nothing is done.
+    /// Answers status 200 with an error as the body; the request is not carried out.
     ErrorIn200 {
         /// S3's error code.
         code: String,
     },
-    /// The connection is reset after so many bytes of the request's body; nothing is done, but of a
-    /// resumable upload what came before is persisted, in whole multiples of 256 KiB.
+    /// Resets the connection after this many bytes of the request's body; the request is not carried out. A
+    /// resumable upload persists the bytes before the reset, in whole multiples of 256 KiB.
     ResetRequest {
         /// Bytes of the body as sent, with any chunk framing.
         after_bytes: u64,
     },
-    /// The connection is reset after so many bytes of the answer's body.
+    /// Resets the connection after this many bytes of the answer's body.
     ResetResponse {
-        /// Bytes of the body that are sent before.
+        /// Bytes of the body that are sent first.
         after_bytes: u64,
     },
-    /// The answer's body ends after so many bytes, and its connection with it, as if that were in order.
+    /// Ends the answer's body and its connection after this many bytes, without a reset.
     EndResponse {
-        /// Bytes of the body that are sent before.
+        /// Bytes of the body that are sent first.
         after_bytes: u64,
     },
-    /// Nothing of the answer's body is sent for a while.
+    /// Pauses the answer's body.
     StallResponse {
-        /// Bytes of the body that are sent before.
+        /// Bytes of the body that are sent first.
         after_bytes: u64,
-        /// How long, in milliseconds; then it goes on.
+        /// Length of the pause in milliseconds.
         ms: f64,
     },
-    /// A bit of one byte of the answer's body is turned over; of a shorter body none.
+    /// Flips one bit in one byte of the answer's body; a shorter body is unchanged.
     CorruptResponse {
-        /// Which byte of the body, from 0.
+        /// The byte's position in the body, from 0.
         at: u64,
     },
-    /// A request for a range of an object (S3, the XML API) is answered by all of it, with status 200.
+    /// Answers a request for a range of an object (S3, the XML API) with the whole object and status 200.
     IgnoreRange,
-    /// A request for a range of an object (S3, the XML API) is answered by as many bytes from another
-    /// place, and says so.
+    /// Answers a request for a range of an object (S3, the XML API) with as many bytes from another offset, and
+    /// states that offset.
     OtherRange {
-        /// How many bytes further that is, as far as the object goes; back where negative.
+        /// How many bytes further on that range starts, within the object; negative for further back.
         shift: i64,
     },
-    /// A request for a range of an object (S3, the XML API) is answered by its bytes, which the answer
-    /// says to be from another place.
+    /// Answers a request for a range of an object (S3, the XML API) with the right bytes, but states another
+    /// offset.
     MisstateRange {
-        /// How many bytes further that is, as far as the object goes; back where negative.
+        /// How many bytes further on the stated range starts, within the object; negative for further back.
         shift: i64,
     },
-    /// A request for a range of an object (S3, the XML API) is answered by its first bytes only, and
-    /// says so.
+    /// Answers a request for a range of an object (S3, the XML API) with only the first bytes of the range, and
+    /// states the shorter range.
     ShortenRange {
-        /// How many bytes, at least one.
+        /// Length of the shorter range in bytes, at least one.
         bytes: u64,
     },
-    /// The connection is reset after the first byte of the answer's head. What was asked is done.
+    /// Carries the request out, then resets the connection after the first byte of the answer's head.
     CutHead,
-    /// The request is carried out, but the connection is cut before the answer.
+    /// Carries the request out, then cuts the connection before the answer.
     LoseAnswer,
-    /// The request is carried out, and no answer ever comes: the connection stays as it is.
+    /// Carries the request out, but never answers; the connection stays open.
     HoldAnswer,
-    /// The request is carried out, and its success is answered as this error: by something on the way
-    /// that asked twice, or lost the answer itself.
+    /// Carries the request out, but answers its success with this error, as a proxy does that retried the
+    /// request or lost the answer.
     DenySuccess {
-        /// HTTP status; 200 as well.
+        /// HTTP status; 200 is allowed.
         status: u16,
-        /// S3's error code; where empty, the answer has no body, as of something that is not the store.
+        /// S3's error code; if empty, the answer has no body, as if it did not come from the store.
         code: String,
     },
-    /// Another writer replaces the object by an empty one, just before the request is acted on.
+    /// Another writer replaces the object by an empty one, just before the server acts on the request.
     Replace,
-    /// Somebody removes the object, just before the request is acted on.
+    /// Another client removes the object, just before the server acts on the request.
     Remove,
-    /// Somebody aborts all sessions of the key, just before the request is acted on.
+    /// Another client aborts all sessions of the key, just before the server acts on the request.
     AbortSessions,
-    /// The request is refused after so many bytes of its body. Of a resumable upload what came before
-    /// is persisted, in whole multiples of 256 KiB; anywhere else nothing is done.
+    /// Refuses the request after this many bytes of its body. A resumable upload persists the bytes before, in
+    /// whole multiples of 256 KiB; any other request is not carried out.
     ErrorAfter {
         /// Bytes of the body as sent.
         after_bytes: u64,
@@ -129,24 +129,24 @@ pub enum Action {
         /// S3's or Google's error code, as `SlowDown` or `backendError`.
         code: String,
     },
-    /// Nothing of the request's body is read for a while.
+    /// Stops reading the request's body for a while.
     Stall {
-        /// Bytes of the body that are read before.
+        /// Bytes of the body that are read first.
         after_bytes: u64,
-        /// How long, in milliseconds; then it goes on.
+        /// Length of the pause in milliseconds.
         ms: f64,
     },
-    /// The client is sent elsewhere, with the same path; nothing is done.
+    /// Redirects the client to another server, with the same path; the request is not carried out.
     Redirect {
-        /// HTTP status: 307, or 308 with a place to go to.
+        /// HTTP status: 307, or 308 with a `Location`.
         status: u16,
-        /// Where to, as `http://127.0.0.1:9124`.
+        /// The other server, such as `http://127.0.0.1:9124`.
         origin: String,
     },
-    /// The request takes this much longer, in milliseconds.
+    /// Delays the request by this many milliseconds.
     DelayMs(f64),
-    /// The request is so many times slower than others: its latency, and what its connection receives
-    /// a second while it is sent, where the knobs limit that.
+    /// Makes the request slower by this factor: its latency, and, where the knobs limit the bandwidth, the rate
+    /// at which its connection receives while the request is sent.
     Slow(f64),
 }
 
@@ -172,13 +172,13 @@ impl Fault {
         Self::new(operation, Action::Error { status, code, retry_after: None })
     }
 
-    /// Carries requests out and cuts the connection before the answer.
+    /// Carries requests out, then cuts the connection before the answer.
     #[must_use]
     pub fn lose_answer(operation: impl Into<String>) -> Self {
         Self::new(operation, Action::LoseAnswer)
     }
 
-    /// Makes requests so many times slower than others.
+    /// Makes requests slower by this factor.
     #[must_use]
     pub fn slow(operation: impl Into<String>, times: f64) -> Self {
         Self::new(operation, Action::Slow(times))
@@ -191,14 +191,14 @@ impl Fault {
         self
     }
 
-    /// Applies at most so many times.
+    /// Applies at most this many times.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Leaves the first so many matching requests alone.
+    /// Does not apply to this many matching requests at first.
     #[must_use]
     pub fn skip(mut self, skip: u64) -> Self {
         self.skip = skip;

@@ -1,4 +1,4 @@
-//! Buckets and their lifecycle rules. Rules are kept and given back; nothing acts on them.
+//! Buckets and their lifecycle rules. The rules are stored and returned; the server never applies them.
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
@@ -58,7 +58,7 @@ pub(super) async fn get_bucket_location(
     request: S3Request<GetBucketLocationInput>,
 ) -> S3Result<S3Response<GetBucketLocationOutput>> {
     store.lock().bucket(&request.input.bucket)?;
-    // S3 has no name for its first region here.
+    // The first region has no name here: S3 omits the constraint.
     let constraint =
         (store.region != "us-east-1").then(|| BucketLocationConstraint::from(store.region.clone()));
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: constraint }))

@@ -1,5 +1,5 @@
-//! Checksums as S3 has them: named algorithms, base64, over the whole object or over its parts'
-//! checksums ("composite").
+//! S3's checksums: named algorithms, in base64, over the whole object or over its parts' checksums
+//! ("composite").
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ pub(crate) const ALGORITHMS: [Algorithm; 5] =
     [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
 
 impl Algorithm {
-    /// As S3 spells it.
+    /// The name in S3's spelling.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Crc32 => "CRC32",
@@ -32,7 +32,7 @@ impl Algorithm {
         }
     }
 
-    /// The header and trailer that carry its value.
+    /// The header and trailer that carry the checksum.
     pub(crate) fn header(self) -> &'static str {
         match self {
             Self::Crc32 => "x-amz-checksum-crc32",
@@ -73,18 +73,18 @@ impl Algorithm {
         }
     }
 
-    /// What a session's checksum covers where the client does not say.
+    /// Whether a session's checksum is composite if the client does not say.
     pub(crate) fn is_composite_by_default(self) -> bool {
         self != Self::Crc64Nvme
     }
 
-    /// Only checksums that can be combined cover a whole object that came in parts; CRC64NVME
-    /// covers nothing else.
+    /// For an object uploaded in parts, only a checksum that can be combined may cover the whole object;
+    /// CRC64NVME may not be composite.
     pub(crate) fn allows(self, is_composite: bool) -> bool {
         if is_composite { self != Self::Crc64Nvme } else { self.crc().is_some() }
     }
 
-    /// Refuses what is not the base64 of a value of this algorithm.
+    /// Refuses a value that is not base64 of this algorithm's length.
     pub(crate) fn check_form(self, value: &str) -> S3Result<()> {
         match STANDARD.decode(value) {
             Ok(bytes) if bytes.len() == self.length() => Ok(()),
@@ -97,7 +97,7 @@ impl Algorithm {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checksum {
     pub(crate) algorithm: Algorithm,
-    /// Base64; of a composite one with `-` and the number of parts.
+    /// Base64; a composite checksum ends with `-` and the number of parts.
     pub(crate) value: String,
     pub(crate) is_composite: bool,
 }
@@ -107,7 +107,7 @@ impl Checksum {
         Self { algorithm, value: STANDARD.encode(value), is_composite: false }
     }
 
-    /// The checksum of the concatenation, from the parts' checksums and sizes.
+    /// Computes the checksum of the concatenated parts from their checksums and sizes.
     pub(crate) fn combine(algorithm: Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
         let crc = algorithm
             .crc()
@@ -121,7 +121,7 @@ impl Checksum {
         Ok(Self::of_bytes(algorithm, &bytes[bytes.len() - algorithm.length()..]))
     }
 
-    /// The checksum of the parts' checksums.
+    /// Computes the checksum of the parts' checksums.
     pub(crate) fn compose(algorithm: Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
         let mut hasher = Hasher::new(algorithm);
         for (value, _) in parts {
@@ -150,7 +150,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// A checksum while it is taken.
+/// Computes a checksum over pieces of bytes.
 pub(crate) enum Hasher {
     Crc(Algorithm, Box<Digest>),
     Sha1(Sha1),
@@ -195,7 +195,7 @@ impl Hasher {
     }
 }
 
-/// Sets the one of an answer's five checksum fields that a checksum belongs in.
+/// Stores a checksum in the matching one of an answer's five checksum fields.
 macro_rules! set_checksum {
     ($output:expr, $checksum:expr) => {
         if let Some(checksum) = $checksum {
@@ -212,7 +212,7 @@ macro_rules! set_checksum {
     };
 }
 
-/// The checksums in a request's five fields, as pairs of algorithm and value.
+/// A request's checksums from its five fields, as pairs of algorithm and value.
 macro_rules! given_checksums {
     ($input:expr) => {{
         use $crate::s3::checksum::Algorithm;

@@ -1,4 +1,4 @@
-//! Completion: the parts that the client names become an object, or nothing changes.
+//! Completes a session: the parts that the client names become an object, or nothing changes.
 
 use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::*;
@@ -69,7 +69,7 @@ pub(super) async fn complete_multipart_upload(
     Ok(answer)
 }
 
-/// The parts that the client names, if they are what it thinks and may make an object.
+/// The parts that the client names, if their ETags and checksums match and their sizes are allowed.
 fn choose<'a>(upload: &'a Upload, named: Vec<CompletedPart>, knobs: &Knobs) -> S3Result<Vec<&'a Part>> {
     if named.is_empty() {
         return Err(s3_error!(
@@ -159,7 +159,7 @@ fn check_size(declared: Option<i64>, size: u64) -> S3Result<()> {
     }
 }
 
-/// The object's checksum, where every part has one of the same kind.
+/// The object's checksum, if every part has one of the same algorithm.
 fn whole_checksum(upload: &Upload, parts: &[&Part]) -> S3Result<Option<Checksum>> {
     let first = parts.first().and_then(|part| part.checksum.as_ref());
     let Some(algorithm) = upload.algorithm.or(first.map(|first| first.algorithm)) else {
@@ -208,7 +208,7 @@ fn check_checksum(
                 "Checksum Type mismatch occurred, the upload has no {name} checksum"
             ));
         };
-        // Clients give a composite checksum with or without the number of parts.
+        // Clients send a composite checksum with or without the number of parts.
         let plain = computed.value.split('-').next();
         if computed.value != *value && plain != Some(value) {
             return Err(s3_error!(
@@ -221,7 +221,7 @@ fn check_checksum(
 }
 
 impl Store {
-    /// The MD5 of the parts' MD5s where ETags are such; otherwise something unique.
+    /// The MD5 of the parts' MD5s, if ETags are MD5s; otherwise a unique value.
     fn whole_etag(&self, parts: &[&Part]) -> String {
         let count = parts.len();
         if !self.has_md5_etags {
@@ -235,7 +235,8 @@ impl Store {
     }
 }
 
-/// The bytes of a part's ETag; of one from before MD5s were switched on, its letters.
+/// The bytes of a part's ETag; if the ETag is not hexadecimal (the part is older than MD5 ETags), its
+/// characters.
 fn unhex(etag: &str) -> Vec<u8> {
     let pairs = etag.as_bytes().chunks(2).map(|pair| {
         let pair = std::str::from_utf8(pair).ok()?;

@@ -1,4 +1,4 @@
-//! Copies within the store: of an object to an object, or of a range to a part.
+//! Copies within the store: an object to an object, or a range to a part.
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
@@ -11,7 +11,7 @@ use super::{Store, dialect_of};
 use crate::catalog::{self, Condition, Moment, Version, matches_etag};
 use crate::storage;
 
-/// What may be asked of the source.
+/// The conditions on the source.
 struct SourceCondition {
     if_match: Option<CopySourceIfMatch>,
     if_none_match: Option<CopySourceIfNoneMatch>,
@@ -75,7 +75,7 @@ pub(super) async fn copy_object(
     let mut attributes = if replaces {
         catalog::Attributes { tags: kept.tags, ..given.clone() }
     } else {
-        // What says how the bytes are stored is never copied.
+        // Storage class and encryption are never copied from the source.
         catalog::Attributes {
             storage_class: given.storage_class.clone(),
             encryption: given.encryption.clone(),
@@ -158,7 +158,7 @@ pub(super) async fn upload_part_copy(
     Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
 }
 
-/// Unlike a read's, a copy's range has both ends and lies within the source.
+/// Unlike a read's range, a copy's has both ends and lies within the source.
 fn copied_range(text: &str, size: u64) -> S3Result<std::ops::Range<u64>> {
     match Range::parse(text) {
         Ok(Range::Int { first, last: Some(last) }) if last < size => Ok(first..last + 1),

@@ -1,4 +1,4 @@
-//! Objects, deleted one at a time or many.
+//! Deletes objects, one or many at a time.
 
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};

@@ -1,4 +1,4 @@
-//! Takes a request's body into the vault: counted, hashed, checked against what was declared.
+//! Stores a request's body: counts and hashes the bytes, and checks them against the request's declarations.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,13 +18,13 @@ use crate::catalog::Generations;
 use crate::exchange::Exchange;
 use crate::storage::Piece;
 
-/// The bytes of a request, whoever decodes them.
+/// The bytes of a request, by where they are decoded.
 pub(super) enum Source {
-    /// Decoded by s3s, if they need it.
+    /// Decoded by s3s, if encoded at all.
     Decoded(StreamingBlob, Option<TrailingHeaders>),
-    /// Taken aside from s3s.
+    /// Bypasses s3s and is decoded here.
     Chunked(Box<Decoder<RequestBody>>),
-    /// Read from the store itself, to copy.
+    /// Read from the store itself, for a copy.
     Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
     Empty,
 }
@@ -64,7 +64,7 @@ impl Source {
     }
 }
 
-/// s3s does not show the types of its body errors, only what they print.
+/// s3s hides the types of its body errors; only their text is available.
 fn refuse_body(error: StdError) -> S3Error {
     let text = error.to_string();
     let mut refusal = if text.contains("Sha256Mismatch") {
@@ -85,16 +85,16 @@ fn refuse_body(error: StdError) -> S3Error {
     refusal
 }
 
-/// What a request says about its body.
+/// A request's declarations about its body.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     length: Option<u64>,
     md5: Option<String>,
-    /// A checksum in a header.
+    /// A checksum from a header.
     pub(super) checksum: Option<(Algorithm, String)>,
-    /// A checksum to come in a trailer.
+    /// The algorithm of a checksum that will follow in a trailer.
     trailer: Option<Algorithm>,
-    /// Google tells the MD5 of what it was sent, asked or not.
+    /// Google reports the MD5 of every body, requested or not.
     tells_md5: bool,
 }
 
@@ -135,35 +135,35 @@ impl Declared {
         Ok(declared)
     }
 
-    /// The same for a request in the words of Google's XML API, where it is one.
+    /// Also computes the MD5 if the request came over Google's XML API.
     pub(super) fn told_to(mut self, google: Option<Generations>) -> Self {
         self.tells_md5 = google.is_some();
         self
     }
 
-    /// The algorithm of the checksum that comes with the body.
+    /// The algorithm of the checksum that the client sends.
     pub(super) fn algorithm(&self) -> Option<Algorithm> {
         self.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(self.trailer)
     }
 }
 
-/// A body that has been taken in.
+/// A body that was received, checked and stored.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) piece: Piece,
     pub(super) size: u64,
     pub(super) etag: String,
-    /// The checksum that came with it, or of the algorithm asked for.
+    /// The checksum that the client sent, or else the one of the `kept` algorithm.
     pub(super) checksum: Option<Checksum>,
-    /// The checksum of the algorithm asked for.
+    /// The checksum of the `kept` algorithm.
     pub(super) kept: Option<Checksum>,
-    /// Where it was taken.
+    /// The MD5, if computed.
     pub(super) md5: Option<[u8; 16]>,
 }
 
 impl Store {
-    /// Reads all of `source`, and answers for it: what it returns is what was declared.
-    /// `kept` is the algorithm of the checksum to keep, if one is to be taken at any rate.
+    /// Stores all bytes of `source`, and fails unless they match what was declared. `kept` is the algorithm of
+    /// a checksum to keep in any case.
     pub(super) async fn take_in(
         &self,
         mut source: Source,
@@ -214,14 +214,14 @@ impl Store {
         })
     }
 
-    /// The same for what Google's side takes in, whose hashes are always a CRC32C and, mostly, an MD5.
+    /// The ETag of bytes from Google's side: these always have a CRC32C and mostly an MD5.
     pub(crate) fn google_etag(&self, md5: Option<&[u8; 16]>, crc32c: u32) -> String {
         let checksum = Checksum::of_bytes(Algorithm::Crc32c, &crc32c.to_be_bytes());
         self.etag(md5, &[checksum], 0)
     }
 
-    /// The MD5 where that is wanted; otherwise something unique that does not look like one,
-    /// because clients compare whatever looks like one.
+    /// The MD5, if ETags are MD5s; otherwise a unique value that does not look like an MD5, because clients
+    /// compare an ETag that looks like one.
     fn etag(&self, md5: Option<&[u8; 16]>, checksums: &[Checksum], size: u64) -> String {
         if let Some(md5) = md5.filter(|_| self.has_md5_etags) {
             return hex(md5);

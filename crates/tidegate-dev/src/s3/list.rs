@@ -1,4 +1,4 @@
-//! Listings of objects and of sessions.
+//! Lists objects and sessions.
 
 use std::ops::Bound;
 
@@ -29,7 +29,7 @@ fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
     }
 }
 
-/// Prefixes and delimiters that are empty are as good as none.
+/// Treats an empty delimiter as none.
 fn delimiter(asked: Option<&String>) -> Option<&str> {
     asked.map(String::as_str).filter(|text| !text.is_empty())
 }
@@ -51,7 +51,7 @@ impl Store {
         };
         let objects = bucket.objects.range::<str, _>((start, Bound::Unbounded));
         let page = query.page(objects.map(|(key, object)| (key.as_str(), object)));
-        // Only what is on the page is described.
+        // Builds the entry only for objects on the page.
         let describe = |object: &std::sync::Arc<crate::catalog::Object>| Object {
             key: Some(encode(is_url, &object.key)),
             size: Some(object.size as i64),
@@ -97,7 +97,7 @@ pub(super) async fn list_objects(
         marker: Some(encode(is_url, query.after)),
         max_keys: Some(limit as i32),
         is_truncated: Some(page.is_truncated),
-        // S3 gives the marker only with a delimiter: without, the last key is it.
+        // S3 sends the marker only with a delimiter: otherwise the last key serves as marker.
         next_marker: page
             .last
             .filter(|_| page.is_truncated && query.delimiter.is_some())
@@ -174,13 +174,14 @@ pub(super) async fn list_multipart_uploads(
     };
     let catalog = store.lock();
     let uploads = catalog.bucket(&input.bucket)?.uploads.iter().filter(|((key, id), _)| {
-        // Without an id all of the marker's sessions are done, with one those up to it.
+        // With an id marker, the sessions of the marker's key up to that id are done; without it, all of that
+        // key.
         let is_key_done = *key <= key_marker && !key_marker.is_empty();
         let is_left = *key == key_marker && !id_marker.is_empty() && *id > id_marker;
         !is_key_done || is_left
     });
     let page = query.page(uploads.map(|((key, _), upload)| (key.as_str(), upload)));
-    // Where the page ends with a session, the next begins at this very one.
+    // If the page ends with a session, the next page starts after that session.
     let ends_with = page.items.last();
     let next_id =
         ends_with.filter(|upload| Some(&upload.key) == page.last.as_ref()).map(|upload| upload.id.clone());

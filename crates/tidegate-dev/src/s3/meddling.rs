@@ -1,5 +1,5 @@
-//! What others do to a key between two requests of a client, where a knob wants it. No request of
-//! anybody: nothing of it is counted.
+//! Changes that knobs make to a key on behalf of other clients, between two requests of a client. They are not
+//! requests and are not counted.
 
 use s3s::{S3Error, S3Result};
 

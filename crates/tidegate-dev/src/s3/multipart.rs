@@ -1,4 +1,4 @@
-//! Sessions: opened, given parts, aborted. [`super::complete`] ends them well.
+//! Opens and aborts sessions, and stores their parts. [`super::complete`] completes sessions.
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
@@ -44,7 +44,7 @@ pub(super) async fn create_multipart_upload(
     Ok(S3Response::new(output))
 }
 
-/// The checksum that the session is to have, and whether it is a composite one.
+/// The session's checksum algorithm, and whether its checksum is composite.
 fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm>, bool)> {
     let Some(algorithm) = &input.checksum_algorithm else {
         if input.checksum_type.is_some() {
@@ -75,13 +75,13 @@ fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm
     Ok((Some(algorithm), is_composite))
 }
 
-/// How the parts of a session are checksummed.
+/// The checksums of a session's parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartChecksums {
-    /// What the session was opened with.
+    /// The algorithm that the session was opened with.
     pub(super) algorithm: Option<Algorithm>,
     pub(super) is_composite: bool,
-    /// What is taken of each part.
+    /// The algorithm computed for each part.
     pub(super) kept: Option<Algorithm>,
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn upload_part(
     )?
     .told_to(google);
     check_agreement(checksums, declared.algorithm())?;
-    // A discarded part's checksum is taken when the client sends one, whatever its session says.
+    // With discarding storage there is no default algorithm: then compute the checksum that the client sends.
     let kept = checksums.kept.or(declared.algorithm());
     let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
@@ -150,8 +150,9 @@ pub(super) async fn upload_part(
     Ok(answer)
 }
 
-/// A part's checksum has to be its session's. A session with none takes any; one whose checksum
-/// covers the whole object takes parts without, as the server can take it itself.
+/// A part's checksum must use the session's algorithm. A session without an algorithm takes any; a session
+/// whose checksum covers the whole object also takes parts without a checksum, because the server can compute
+/// it.
 fn check_agreement(checksums: PartChecksums, declared: Option<Algorithm>) -> S3Result<()> {
     let Some(expected) = checksums.algorithm else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Whole objects: put, get, head.
+//! Puts, gets and heads whole objects.
 
 use std::ops::Range as ByteRange;
 
@@ -18,7 +18,7 @@ use crate::faults::Misrange;
 use crate::gcs::xml;
 use crate::storage;
 
-/// Takes the fields that describe an object out of a request that writes one.
+/// Moves the fields that describe an object out of a write request.
 macro_rules! attributes_of {
     ($input:expr) => {
         $crate::catalog::Attributes {
@@ -37,7 +37,7 @@ macro_rules! attributes_of {
 }
 pub(super) use attributes_of;
 
-/// `aws-chunked` is how the body was sent, not what it is.
+/// Drops `aws-chunked`: it describes how the body was sent, not the object.
 pub(super) fn stored_encoding(encoding: String) -> Option<String> {
     let kept: Vec<&str> = encoding
         .split(',')
@@ -66,7 +66,7 @@ pub(super) async fn put_object(
         ignores_checksums,
     )?
     .told_to(google);
-    // S3 takes a CRC64NVME of what comes without a checksum, Google a CRC32C.
+    // For bytes without a checksum, S3 computes a CRC64NVME, Google a CRC32C.
     let kept = declared.algorithm().or(store.default_algorithm(google));
     let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
@@ -105,7 +105,7 @@ pub(super) fn encryption(attributes: &Attributes) -> Option<ServerSideEncryption
     attributes.encryption.clone().map(Into::into)
 }
 
-/// The conditions that a read may carry.
+/// The conditions of a read.
 struct ReadCondition {
     if_match: Option<IfMatch>,
     if_none_match: Option<IfNoneMatch>,
@@ -131,10 +131,10 @@ impl ReadCondition {
     }
 }
 
-/// Which bytes a read asks for.
+/// The bytes that a read asks for.
 struct Slice {
     range: ByteRange<u64>,
-    /// It is less than all: status 206.
+    /// The read asks for a range or a part: status 206.
     is_part: bool,
 }
 
@@ -183,7 +183,7 @@ fn part_range(object: &Object, number: i32) -> Option<ByteRange<u64>> {
     Some(start..start + size)
 }
 
-/// Builds the answer that `GetObject` and `HeadObject` have in common.
+/// Builds the part of the answer that `GetObject` and `HeadObject` share.
 macro_rules! describe {
     ($output:ident, $store:expr, $input:expr, $google:expr) => {{
         let object = $store.lock().object(&$input.bucket, &$input.key)?;
@@ -225,7 +225,7 @@ macro_rules! describe {
         };
         let is_enabled =
             $input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str().eq_ignore_ascii_case("ENABLED"));
-        // A checksum of the whole says nothing about a part.
+        // A checksum of the whole object does not cover a part of it.
         if is_enabled && !slice.is_part && !$store.faults.knobs().no_checksums {
             set_checksum!(output, &object.checksum);
             output.checksum_type = object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into());
@@ -269,7 +269,7 @@ pub(super) async fn head_object(
     Ok(answer(output, &slice, google.map(|_| &*object)))
 }
 
-/// `google` is the object where Google is to tell of it.
+/// `google` is the object, if the answer needs Google's headers.
 fn answer<T>(output: T, slice: &Slice, google: Option<&Object>) -> S3Response<T> {
     let mut answer = if slice.is_part {
         S3Response::with_status(output, StatusCode::PARTIAL_CONTENT)

@@ -1,8 +1,8 @@
-//! One page of a listing: what prefix, delimiter, marker and limit leave of an ordered sequence.
+//! Selects one page of a listing from an ordered sequence, by prefix, delimiter, marker and limit.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// A page of items and of prefixes that stand for many.
+/// A page of items and common prefixes.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
@@ -12,24 +12,23 @@ pub(crate) struct Page<T> {
     pub(crate) last: Option<String>,
 }
 
-/// What to list.
+/// The parameters of a listing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) delimiter: Option<&'a str>,
-    /// Where the last page ended; where that was at a prefix, all that begins so is done.
+    /// The end of the previous page; if that was a prefix, all keys with this prefix are done.
     pub(crate) after: &'a str,
     pub(crate) limit: usize,
 }
 
 impl Query<'_> {
-    /// The first key that may belong to the page, to begin the sequence with.
+    /// The first key that may belong to the page: where the sequence should start.
     pub(crate) fn start(&self) -> &str {
         self.after.max(self.prefix)
     }
 
-    /// Makes the page of a sequence that is ordered by key and contains nothing that comes before
-    /// the page.
+    /// Builds the page from a sequence that is ordered by key and contains no key of an earlier page.
     pub(crate) fn page<'b, T>(&self, sequence: impl Iterator<Item = (&'b str, T)>) -> Page<T> {
         let mut page = Page { items: Vec::new(), prefixes: Vec::new(), is_truncated: false, last: None };
         if self.limit == 0 {
@@ -65,10 +64,10 @@ impl Query<'_> {
     }
 }
 
-/// What S3 leaves as it is where a listing is asked for with `encoding-type=url`.
+/// Characters that S3 does not escape with `encoding-type=url`.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
-/// Encodes the text of a listing, if that was asked for.
+/// Escapes a listing's text, if the client asked for that.
 pub(crate) fn encode(is_url: bool, text: &str) -> String {
     if is_url { utf8_percent_encode(text, KEPT).to_string() } else { text.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The parts of a session, listed.
+//! Lists the parts of a session.
 
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};

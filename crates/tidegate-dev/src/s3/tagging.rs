@@ -8,7 +8,7 @@ use super::{Store, custom};
 /// S3's own limit.
 const MOST_TAGS: usize = 10;
 
-/// Reads tags as the `x-amz-tagging` header has them: a query string.
+/// Parses tags from the `x-amz-tagging` header, a query string.
 pub(super) fn parse_tags(header: Option<&str>) -> S3Result<Vec<(String, String)>> {
     let decode = |text: &str| {
         let text = text.replace('+', " ");

@@ -67,11 +67,11 @@ async fn a_slow_request_is_received_so_many_times_slower() {
     let start = Instant::now();
     let mut bytes = vec![0; 200_000];
     server.read_exact(&mut bytes).await.unwrap();
-    // At 500 kB/s, but for what may move in one go.
+    // At 500 kB/s, except for the burst at the start.
     assert!(start.elapsed() > Duration::from_millis(250), "{:?}", start.elapsed());
 }
 
-/// A store's latency and a body's time add up.
+/// The store's latency does not shorten the body's time: they add up.
 #[tokio::test]
 async fn a_body_that_waits_to_be_read_gains_nothing() {
     let rates = Arc::new(Rates::default());

@@ -1,4 +1,4 @@
-//! Bytes not kept: only their number is. Reading them gives as many zeros.
+//! Storage that keeps only the number of bytes. Reads return that many zeros.
 
 use std::io;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Bytes kept in files, one file a request. The files' names say nothing: which object they
-//! belong to is written down by the [`crate::catalog::ledger`].
+//! Storage in files, one file per request. The file names are only numbers: the [`crate::catalog::ledger`]
+//! records which object a file belongs to.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::folder::Folder;
 
-/// How much is gathered before a thread that may block is asked to write it.
+/// How many bytes are gathered for each write on a blocking thread.
 const BATCH: usize = 1024 * 1024;
 const READ_SIZE: usize = 256 * 1024;
 
@@ -27,12 +27,12 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// `first` is a number that no file in the directory has.
+    /// `first` must be larger than the number of every file in the directory.
     pub(crate) fn new(folder: Arc<Folder>, first: u64) -> Self {
         Self { folder, next: AtomicU64::new(first) }
     }
 
-    /// The number that a data file's name stands for; `None` where the server did not make the name.
+    /// The number in a data file's name; `None` if the server did not create the name.
     pub(crate) fn number_of(name: &str) -> Option<u64> {
         let number = u64::from_str_radix(name, 16).ok()?;
         (name == Self::name_of(number)).then_some(number)
@@ -47,7 +47,7 @@ impl DataDir {
     }
 }
 
-/// A data file. Unless it is kept, it is removed when nothing reads it any longer.
+/// A data file. When its last user drops it, it is removed unless it is kept.
 #[derive(Debug)]
 pub(crate) struct DataFile {
     folder: Arc<Folder>,
@@ -57,7 +57,7 @@ pub(crate) struct DataFile {
 }
 
 impl DataFile {
-    /// A file that is there from an earlier run.
+    /// A file from an earlier run.
     pub(crate) fn existing(folder: Arc<Folder>, name: String, length: u64) -> Self {
         Self { folder, name, length, is_kept: AtomicBool::new(true) }
     }
@@ -94,7 +94,7 @@ pub(crate) struct Writer {
     batched: usize,
 }
 
-/// The file and the guard that removes it; they go to the writing thread and back together.
+/// The file and the guard that removes it; both move to the blocking thread and back.
 #[derive(Debug)]
 struct Open {
     file: File,
@@ -158,7 +158,7 @@ pub(crate) fn read(data: Arc<DataFile>, range: Range<u64>) -> BoxStream<'static,
         let mut file = tokio::fs::File::from_std(opened.await.map_err(io::Error::other)??);
         file.seek(io::SeekFrom::Start(range.start)).await?;
         let bytes = file.take(range.end - range.start);
-        // The stream holds the data file, lest it be removed before it is read.
+        // The stream holds the data file, so that the file is not removed before it is read.
         Ok::<_, io::Error>(ReaderStream::with_capacity(bytes, READ_SIZE).inspect(move |_| {
             let _held = &data;
         }))

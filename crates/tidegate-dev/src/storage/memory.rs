@@ -1,4 +1,4 @@
-//! Bytes kept in memory, in the buffers that they arrived in.
+//! Storage in memory, in the buffers in which the bytes arrived.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use futures::stream::{self, Stream};
 
 use super::Piece;
 
-/// Bodies up to this are copied together: a small slice would keep a whole read buffer alive.
+/// Bodies up to this size are copied into one buffer: a small slice would keep a whole read buffer alive.
 const COPIED: u64 = 64 * 1024;
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ pub(crate) fn read(
         let from = range.start.max(start);
         let to = range.end.min(end);
         if from < to {
-            // Both lie within the chunk, whose length is a usize.
+            // Both offsets lie within the chunk, whose length is a usize.
             slices.push(Ok(chunk.slice((from - start) as usize..(to - start) as usize)));
         }
         start = end;

@@ -13,9 +13,9 @@ use tokio_rustls::TlsConnector;
 use super::*;
 use crate::{Action, Bandwidth, Fault, Knobs, Server};
 
-/// No wait of a test is longer.
+/// The longest that a test waits.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the object is.
+/// The path of the object.
 const OBJECT: &str = "/storage/v1/b/bucket/o/k?alt=media";
 
 fn certified() -> CertifiedKey<KeyPair> {
@@ -26,12 +26,12 @@ fn of(chain: &str, key: &KeyPair) -> Result<Tls, TlsError> {
     Tls::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes())
 }
 
-/// A server, and what its clients need to trust it.
+/// A server, and the client settings that trust it.
 async fn server() -> (Server, ClientConfig) {
     patient(HANDSHAKE).await
 }
 
-/// The same; its clients have so long for a handshake.
+/// A server with this time limit for handshakes, and the client settings that trust it.
 async fn patient(handshake: Duration) -> (Server, ClientConfig) {
     let made = certified();
     let tls = Tls { handshake, ..of(&made.cert.pem(), &made.signing_key).unwrap() };
@@ -56,7 +56,7 @@ async fn connect(server: &Server, config: &ClientConfig) -> Stream {
     timeout(PATIENCE, connecting).await.unwrap().unwrap()
 }
 
-/// Sends a request on a connection of its own, and gives all that comes back until that ends.
+/// Sends a request on a new connection and returns all bytes until the connection ends.
 async fn ask(server: &Server, config: &ClientConfig, head: &str, body: &[u8]) -> (Vec<u8>, io::Result<()>) {
     let mut stream = connect(server, config).await;
     let length = body.len();
@@ -138,7 +138,7 @@ async fn who_says_nothing_is_let_go_and_holds_up_nobody() {
 async fn a_server_that_stops_waits_for_no_handshake() {
     let (server, _) = server().await;
     let _silent = TcpStream::connect(server.addr()).await.unwrap();
-    // Until it waits for what the client says: one turn more than it takes to accept.
+    // Until the server waits for the client's handshake: one turn after it accepts the connection.
     while server.counts().connections == 0 {
         tokio::task::yield_now().await;
     }
@@ -247,7 +247,7 @@ fn it_knows_whether_its_authority_is_among_its_certificates() {
     assert!(!of(&leaf, &key).unwrap().has_authority());
     assert!(of(&format!("{leaf}{root_pem}"), &key).unwrap().has_authority());
     let leaf = server().signed_by(&key, &middle).unwrap().pem();
-    // It is trusted by nobody who does not know the one that signed the one in between.
+    // Only a client that knows the signer of the middle certificate trusts it.
     assert!(!of(&format!("{leaf}{middle_pem}"), &key).unwrap().has_authority());
     assert!(!of(&format!("{leaf}{root_pem}"), &key).unwrap().has_authority());
     assert!(of(&format!("{leaf}{middle_pem}{root_pem}"), &key).unwrap().has_authority());

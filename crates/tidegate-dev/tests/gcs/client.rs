@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection a request, nothing followed, nothing retried.
+//! A test client: one HTTP/1.1 connection per request, no redirects, no retries.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 pub(crate) const K256: usize = 256 * 1024;
-/// No wait of a test is longer.
+/// The longest that a test waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -42,14 +42,14 @@ impl Answer {
         String::from_utf8(self.body.to_vec()).unwrap()
     }
 
-    /// The status it has to have.
+    /// Asserts the status.
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    /// That so much is persisted, as a 308.
+    /// Asserts a 308 that reports this many persisted bytes.
     #[track_caller]
     pub(crate) fn has(self, persisted: usize) {
         let answer = self.is(308);
@@ -66,7 +66,7 @@ pub(crate) struct Client {
 pub(crate) type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
-    /// Of a server that has the bucket `bucket`.
+    /// A client of this server, which must have the bucket `bucket`.
     pub(crate) fn of(server: &Server) -> Self {
         Self { addr: server.addr() }
     }
@@ -101,7 +101,7 @@ impl Client {
         request.body(body).unwrap()
     }
 
-    /// What comes of a request whose connection may be cut.
+    /// Sends a request whose connection may be cut.
     pub(crate) async fn attempt(
         &self,
         method: &str,
@@ -128,7 +128,7 @@ impl Client {
         self.send("GET", uri, &[], "").await
     }
 
-    /// The bytes of an object.
+    /// Reads an object.
     pub(crate) async fn read(&self, key: &str) -> Bytes {
         self.get(&format!("/storage/v1/b/bucket/o/{key}?alt=media")).await.is(200).body
     }
@@ -139,14 +139,14 @@ impl Client {
         self.send("POST", &uri, &[], body).await
     }
 
-    /// Opens a session; `more` goes into the query.
+    /// Opens a session; `more` is appended to the query.
     pub(crate) async fn start(&self, key: &str, more: &str, headers: Headers<'_>, json: &str) -> String {
         let uri = format!("/upload/storage/v1/b/bucket/o?uploadType=resumable&name={key}{more}");
         let answer = self.send("POST", &uri, headers, json.to_owned()).await.is(200);
         answer.header("location").unwrap().to_owned()
     }
 
-    /// Sends bytes to a session, with this `Content-Range`.
+    /// Sends a chunk to a session, with this `Content-Range`.
     pub(crate) async fn chunk(&self, session: &str, range: &str, body: impl Into<Bytes>) -> Answer {
         self.send("PUT", session, &[("content-range", range)], body).await
     }
@@ -155,7 +155,7 @@ impl Client {
         self.chunk(session, "bytes */*", "").await
     }
 
-    /// Sends a request whose body comes bit by bit, with chunked transfer encoding.
+    /// Starts a request whose body is sent bit by bit, with chunked transfer encoding.
     pub(crate) fn stream(&self, session: &str, headers: Headers<'_>) -> Stream {
         let (sender, receiver) = mpsc::channel(1);
         let body = BodyExt::boxed(StreamBody::new(receiver));
@@ -166,12 +166,12 @@ impl Client {
     }
 }
 
-/// A body that its sender breaks off.
+/// The sender broke the body off.
 #[derive(Debug, thiserror::Error)]
 #[error("broken off")]
 pub(crate) struct Broken;
 
-/// A request that is being sent.
+/// A request whose body is still being sent.
 pub(crate) struct Stream {
     sender: mpsc::Sender<Result<Frame<Bytes>, Broken>>,
     answer: JoinHandle<Result<Answer, String>>,
@@ -183,28 +183,28 @@ impl Stream {
         tokio::time::timeout(PATIENCE, sent).await.expect("the server takes nothing").unwrap();
     }
 
-    /// The answer, where it comes before the body's end.
+    /// Waits for an answer that arrives before the body's end.
     pub(crate) async fn early_answer(self) -> Result<Answer, String> {
         let answer = self.answer.await.unwrap();
         drop(self.sender);
         answer
     }
 
-    /// The body's end, and the answer to all of it.
+    /// Ends the body and waits for the answer.
     pub(crate) async fn end(self) -> Result<Answer, String> {
         drop(self.sender);
         self.answer.await.unwrap()
     }
 
-    /// Breaks the request off in the middle.
+    /// Breaks the body off.
     pub(crate) async fn break_off(mut self) {
-        // The connection may be gone already, where the server cut it.
+        // The server may already have cut the connection.
         let _ = futures::SinkExt::send(&mut self.sender, Err(Broken)).await;
         self.answer.await.unwrap().expect_err("the request was answered");
     }
 }
 
-/// Bytes that differ from place to place.
+/// Random bytes, which repeat after 1 MiB.
 pub(crate) fn bytes(length: usize) -> Bytes {
     let mut random = fastrand::Rng::with_seed(length as u64);
     let block: Vec<u8> = (0..length.min(1 << 20)).map(|_| random.u8(..)).collect();
@@ -219,7 +219,7 @@ pub(crate) async fn server() -> (Server, Client) {
     (server, client)
 }
 
-/// Asks until so much is persisted: a stream's bytes are there some time after they were sent.
+/// Waits until this many bytes are persisted: a stream's bytes are persisted some time after they are sent.
 pub(crate) async fn until_persisted(client: &Client, session: &str, least: usize) {
     let asking = async {
         loop {
@@ -234,7 +234,7 @@ pub(crate) async fn until_persisted(client: &Client, session: &str, least: usize
     tokio::time::timeout(PATIENCE, asking).await.expect("the bytes are not persisted");
 }
 
-/// Waits until the server has had so many bytes in all: what was sent is on its way for a time.
+/// Waits until the server has received this many bytes in total: bytes just sent may still be in flight.
 pub(crate) async fn until_received(server: &Server, total: u64) {
     let waiting = async {
         while server.counts().bytes_in < total {
@@ -244,7 +244,7 @@ pub(crate) async fn until_received(server: &Server, total: u64) {
     tokio::time::timeout(PATIENCE, waiting).await.expect("the bytes do not arrive");
 }
 
-/// As a client compresses a body on its way.
+/// Compresses a body, as some clients do.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();

@@ -63,7 +63,7 @@ fn of_object(spec: WriteObjectSpec) -> Option<write_object_request::FirstMessage
     Some(write_object_request::FirstMessage::WriteObjectSpec(spec))
 }
 
-/// The messages that bring these bytes, from that offset on.
+/// The messages that send these bytes, starting at this offset.
 fn messages(
     first: Option<write_object_request::FirstMessage>,
     offset: usize,
@@ -185,7 +185,7 @@ async fn sessions_are_the_same_over_http_and_grpc() {
     let uri = format!("/upload/storage/v1/b/bucket/o?upload_id={id}");
     client.query(&uri).await.has(2 * K256);
     client.chunk(&uri, "bytes 524288-786431/*", body.slice(2 * K256..3 * K256)).await.has(3 * K256);
-    // Back some way: what is there is skipped.
+    // Starts before the persisted end: those bytes are skipped.
     let end = messages(of_session(&id), K256, &body.slice(K256..), true);
     let made = resource(write(&mut grpc, end.clone()).await.unwrap());
     assert_eq!(made.metadata["a"], "b");
@@ -343,7 +343,7 @@ async fn a_stream_both_ways_tells_how_far_it_is() {
         ..bidi(0, body.slice(..K256))
     };
     let mut stream = Bidi::open(&mut grpc, first).await;
-    // Not flushed: it may be there or not, and never more than was sent.
+    // Not flushed: any number of bytes up to those sent may be persisted.
     assert!(stream.persisted().await <= K256);
     let flushed = BidiWriteObjectRequest {
         flush: true,
@@ -392,7 +392,7 @@ async fn a_flush_is_answered_when_it_is_committed_and_holds_up_nothing() {
     for at in 1..=4 {
         assert_eq!(stream.persisted().await, at * K256);
     }
-    // One after the other they would take 6 s.
+    // One after the other, the flushes would take 6 s.
     let seconds = began.elapsed().as_secs_f64();
     assert!((1.5..4.5).contains(&seconds), "four flushes took {seconds} s");
 }
@@ -496,7 +496,8 @@ async fn the_server_stops_whatever_stalls() {
     let over_grpc = open(&mut grpc, spec("k")).await;
     let mut stream = client.stream(&over_http, &[("content-range", "bytes 0-*/*")]);
     stream.push(bytes(K256)).await;
-    // What is in the first message the server knows before it knows what the request is about.
+    // The server reads the first message before it knows the operation, so the stall can only hit later
+    // messages.
     let messages = stream::iter(messages(of_session(&over_grpc), 0, &bytes(2 * MIB2), true));
     let writing = tokio::spawn(async move { grpc.write_object(messages).await });
     let both = async {

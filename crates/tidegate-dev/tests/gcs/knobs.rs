@@ -1,4 +1,4 @@
-//! What the server does badly on request, and what it counts, on Google's side.
+//! Knobs and counts over Google's protocols.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ async fn errors_are_googles() {
 async fn a_cut_keeps_what_was_persisted() {
     let (server, client) = server().await;
     let body = bytes(5 * K256);
-    // Not a byte more than asked for is taken in, however they come.
+    // The server takes not a byte more than asked for, whatever the sizes of the pieces that arrive.
     for (after, persisted) in [(0, 0), (K256 - 1, 0), (K256, K256), (2 * K256 + 7, 2 * K256)] {
         let session = client.start("k", "", &[], "").await;
         server.set_knobs(fault(APPEND, Action::ResetRequest { after_bytes: after as u64 }));
@@ -78,14 +78,14 @@ async fn a_refusal_in_the_middle_keeps_what_was_persisted() {
     assert_eq!(refused.json()["error"]["errors"][0]["reason"], "backendError");
     client.query(&session).await.has(2 * K256);
     assert_eq!(server.counts().failed(APPEND), 1);
-    // A stream is told before its end.
+    // A stream gets its answer before its end.
     let session = client.start("k", "", &[], "").await;
     server.set_knobs(fault(APPEND, action()));
     let mut stream = client.stream(&session, &[("content-range", "bytes 0-*/*")]);
     stream.push(bytes(3 * K256)).await;
     stream.early_answer().await.unwrap().is(503);
     client.query(&session).await.has(2 * K256);
-    // Anywhere else nothing is done.
+    // Any other operation is not carried out.
     server.set_knobs(fault("storage.objects.insert", action()));
     client.put("k", bytes(3 * K256)).await.is(503);
     client.get("/storage/v1/b/bucket/o/k").await.is(404);

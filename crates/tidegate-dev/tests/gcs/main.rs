@@ -1,5 +1,5 @@
-//! Google's protocols as the embedded server speaks them, rule by rule: with a client that sends what
-//! it is told to, so that also what no library would send is tried.
+//! Tests the embedded server's Google protocols rule by rule, with a simple client that can also send what no
+//! library would send.
 
 #![allow(clippy::unwrap_used)] // what its tests share is test code as well
 

@@ -1,4 +1,4 @@
-//! Buckets and objects: made, shown, read, listed, changed, removed.
+//! Buckets and objects over the JSON API: creates, gets, lists, updates and deletes them.
 
 use serde_json::{Value, json};
 
@@ -144,7 +144,7 @@ async fn metadata_is_changed_and_bytes_stay() {
     assert_eq!(changed["metageneration"], "2");
     assert_ne!(changed["etag"], made["etag"]);
     let second = json!({"metadata": {"a": null, "c": "3"}}).to_string();
-    // As Java's client says it.
+    // The form that Google's Java client uses.
     let headers = [("x-http-method-override", "PATCH")];
     let changed = client.send("POST", &uri, &headers, second).await.is(200).json();
     assert_eq!(changed["metadata"], json!({"b": "2", "c": "3"}));

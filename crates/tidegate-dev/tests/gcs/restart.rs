@@ -1,4 +1,4 @@
-//! What is on disk is there again: objects with their generations, sessions with their bytes.
+//! Disk storage survives a restart: objects with their generations, sessions with their bytes.
 
 use tempfile::TempDir;
 use tidegate_dev::{Server, Storage};

@@ -75,7 +75,7 @@ async fn chunks_are_multiples_of_the_grain() {
     let small = client.chunk(&session, "bytes 0-99/*", bytes(100)).await.is(400);
     assert!(small.text().contains("equal or greater than 262144"), "{}", small.text());
     client.query(&session).await.has(0);
-    // What is over is not kept, and the client is told so.
+    // Bytes beyond a multiple of the grain are not persisted, and the answer says so.
     let body = bytes(3 * K256);
     client.chunk(&session, "bytes 0-300000/*", body.slice(..300_001)).await.has(K256);
     client.chunk(&session, "bytes 262144-786431/*", body.slice(K256..)).await.has(3 * K256);
@@ -89,7 +89,7 @@ async fn what_is_there_already_is_ignored() {
     let session = client.start("k", "", &[], "").await;
     let body = bytes(3 * K256);
     client.chunk(&session, "bytes 0-524287/*", body.slice(..2 * K256)).await.has(2 * K256);
-    // Other bytes in the place of those: it is too late.
+    // Different bytes for persisted ones have no effect: the server skips them.
     let mut others = vec![7; K256];
     client.chunk(&session, "bytes 0-262143/*", others.clone()).await.has(2 * K256);
     others.extend_from_slice(&body[2 * K256..]);
@@ -132,7 +132,7 @@ async fn a_finished_session_answers_its_object() {
     assert_eq!(client.query(&session).await.is(200).json(), made);
     assert_eq!(client.chunk(&session, "bytes */4", "").await.is(200).json(), made);
     assert_eq!(client.chunk(&session, "bytes 0-3/4", "body").await.is(200).json(), made);
-    // Also where another has taken the object's place since: the session made that one, once.
+    // Also after another object has replaced the session's object: the session still answers with its own.
     let other = client.put("k", "other").await.is(200).json();
     assert_eq!(client.query(&session).await.is(200).json(), made);
     assert_eq!(client.get(OBJECT).await.json()["generation"], other["generation"]);
@@ -164,7 +164,7 @@ async fn sessions_that_never_were() {
     let start = "/upload/storage/v1/b/bucket/o?uploadType=resumable";
     client.send("POST", start, &[], "").await.is(400);
     client.send("POST", start, &[], r#"{"name": "k"}"#).await.is(200);
-    // A bucket that is removed takes its sessions along.
+    // Deleting a bucket deletes its sessions.
     let session = client.start("k", "", &[], "").await;
     client.send("DELETE", "/storage/v1/b/bucket", &[], "").await.is(204);
     client.query(&session).await.is(404);
@@ -177,7 +177,7 @@ async fn conditions_are_checked_when_it_is_finished() {
     let other = client.put("k", "other").await.is(200).json();
     client.send("PUT", &session, &[], "body").await.is(412);
     assert_eq!(client.read("k").await, "other");
-    // The session is as it was: without what was in the way, its end is taken.
+    // The session is unchanged: once the conflicting object is deleted, the end is accepted.
     client.send("DELETE", OBJECT, &[], "").await.is(204);
     client.send("PUT", &session, &[], "body").await.is(200);
     assert_eq!(client.read("k").await, "body");

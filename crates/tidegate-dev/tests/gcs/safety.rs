@@ -1,5 +1,5 @@
-//! What the server does not let happen: names that lead out of its storage, requests of web pages, strangers beyond
-//! loopback, clients that hold memory.
+//! What the server prevents: names that lead out of its storage, requests from web pages, clients without
+//! credentials beyond loopback, clients that hold memory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::client::Client;
 
-/// The status of a request that is sent byte for byte.
+/// Sends a request byte for byte and returns the status.
 async fn raw(server: &Server, head: &str, body: &[u8]) -> u16 {
     let mut stream = TcpStream::connect(("127.0.0.1", server.addr().port())).await.unwrap();
     let request = format!("{head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
@@ -32,7 +32,7 @@ async fn disk(root: &Path) -> (Server, Client) {
     (server, client)
 }
 
-/// All files below a directory, and their bytes.
+/// All files below a directory, with their contents.
 fn tree(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(path)
         .unwrap()
@@ -124,7 +124,7 @@ async fn a_removed_bucket_takes_nothing_with_it_that_the_server_did_not_create()
     client.get("/storage/v1/b/bucket").await.is(404);
     server.stop().await;
 
-    // The rest of a bucket, and directories that are none, are left alone at a start as well.
+    // Files of a deleted bucket, and directories that are no buckets, survive a start as well.
     fs::create_dir_all(root.join("buckets/Not A Bucket")).unwrap();
     fs::write(root.join("buckets/Not A Bucket/file"), "x").unwrap();
     fs::write(root.join("data/notes.txt"), "somebody's").unwrap();
@@ -172,7 +172,7 @@ async fn web_pages_and_foreign_hosts_are_refused_in_every_dialect() {
             "host: [::1]:1\r\nsec-fetch-site: same-origin",
         ] {
             let status = raw(&server, &format!("{request}\r\n{wrong}"), body.as_bytes()).await;
-            // gRPC has its status in a header of its own.
+            // gRPC has its status in a separate header.
             let is_refused = status == 403 || (request.contains("grpc") && status == 200);
             assert!(is_refused, "{request} {wrong}: {status}");
         }

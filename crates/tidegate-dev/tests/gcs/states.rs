@@ -1,29 +1,29 @@
-//! Any sequence of chunks, questions, breaks and cancels, against what the documents promise: what is
-//! persisted is a prefix and whole grains, and the object is published once or never.
+//! Any sequence of chunks, queries, breaks and cancels, against Google's documented promises: the persisted
+//! bytes are a prefix in whole grains, and the object is published at most once.
 
 use proptest::prelude::*;
 use tidegate_dev::{Server, Storage};
 
 use crate::client::{Client, K256, bytes, until_received};
 
-/// The object: a few grains and some.
+/// The object's size: a few grains and a rest.
 const TOTAL: usize = 5 * K256 + 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A chunk that begins so many grains before or behind the end of what is persisted.
+    /// A chunk that begins this many grains before or after the persisted end.
     Chunk {
         back: i64,
         grains: usize,
         odd: usize,
         says_total: bool,
     },
-    /// All the rest, as a stream; broken off after so many bytes, where that is before its end.
+    /// All remaining bytes as a stream; broken off after this many bytes, if the stream is longer.
     Stream {
         back: usize,
         breaks_after: Option<usize>,
     },
-    /// The server is stopped and started again.
+    /// Stops the server and starts it again.
     Restart,
     Finish,
     Cancel,
@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What has to be so.
+/// The expected state of the session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Model {
     Open(usize),
@@ -79,7 +79,7 @@ async fn run(steps: Vec<Step>) {
                 if before == Model::Finished { before } else { Model::Cancelled }
             }
             (Step::Finish, Model::Open(persisted)) if persisted > 0 => {
-                // The client says that this was all.
+                // The total tells the server that the object is complete.
                 let end = client.chunk(&session, &format!("bytes */{persisted}"), "").await.is(200).json();
                 assert_eq!(end["size"], persisted.to_string());
                 Model::Finished
@@ -116,7 +116,7 @@ async fn run(steps: Vec<Step>) {
                         stream.push(body.slice(first..first + length)).await;
                         until_received(&server, before + *length as u64).await;
                         stream.break_off().await;
-                        // The server takes note of the end of a connection when it comes.
+                        // The server notices the end of a connection some time later.
                         let least = persisted.max((first + length) / K256 * K256);
                         let after = settled(&client, &session, least).await;
                         assert_eq!(after, least);
@@ -136,7 +136,7 @@ async fn run(steps: Vec<Step>) {
     server.stop().await;
 }
 
-/// What is persisted in the end of a stream that broke off after `least`.
+/// Waits until at least `least` bytes are persisted after a stream broke off; returns the number persisted.
 async fn settled(client: &Client, session: &str, least: usize) -> usize {
     for _ in 0..2000 {
         let answer = client.query(session).await.is(308);

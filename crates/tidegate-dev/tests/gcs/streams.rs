@@ -1,4 +1,4 @@
-//! Streams that are held open: bytes of which nobody knows the end.
+//! Streams that stay open: bodies of unknown length.
 
 use crate::client::{K256, bytes, server, until_persisted, until_received};
 
@@ -41,7 +41,7 @@ async fn a_stream_that_breaks_off_keeps_whole_grains() {
     until_persisted(&client, &session, 3 * K256).await;
     client.query(&session).await.has(3 * K256);
     client.get("/storage/v1/b/bucket/o/k").await.is(404);
-    // Another stream goes on, and is some way back.
+    // Another stream resumes the session, starting before the persisted end.
     let mut stream = client.stream(&session, &[("content-range", "bytes 524288-*/*")]);
     stream.push(body.slice(2 * K256..)).await;
     stream.end().await.unwrap().is(200);
@@ -56,7 +56,7 @@ async fn a_long_stream_is_persisted_as_it_goes() {
     let mut stream = client.stream(&session, &[REST]);
     stream.push(body.clone()).await;
     until_persisted(&client, &session, 8 * 1024 * 1024).await;
-    // The question did not disturb it.
+    // The query did not disturb the stream.
     stream.push("end").await;
     assert_eq!(stream.end().await.unwrap().is(200).json()["size"], (body.len() + 3).to_string());
 }
@@ -67,7 +67,7 @@ async fn the_latest_request_has_the_session() {
     let session = client.start("k", "", &[], "").await;
     let mut lost = client.stream(&session, &[REST]);
     lost.push(bytes(K256 / 2)).await;
-    // The client has lost sight of that connection, and begins again.
+    // The client has given up the first connection and starts again.
     until_received(&server, (K256 / 2) as u64).await;
     client.send("PUT", &session, &[], "all of it").await.is(200);
     lost.push("more").await;

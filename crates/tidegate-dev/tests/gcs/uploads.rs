@@ -1,4 +1,4 @@
-//! Whole objects in one request.
+//! Uploads whole objects in one request.
 
 use serde_json::json;
 
@@ -132,7 +132,7 @@ async fn what_s3_wrote_is_there_and_the_other_way_round() {
     client.put("k", "by google").await.is(200);
     assert_eq!(server.counts().get("storage.objects.insert"), 1);
     assert_eq!(server.counts().bytes_in, 9);
-    // The same path without Google's words is S3's, and S3 lets nobody in without keys.
+    // Without Google's headers the same path belongs to S3, which refuses requests without keys.
     client.get("/bucket/k").await.is(403);
     let signed = [("authorization", "AWS4-HMAC-SHA256 Credential=x")];
     client.send("GET", "/storage/v1/b", &signed, "").await.is(400);

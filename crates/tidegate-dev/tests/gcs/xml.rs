@@ -1,4 +1,4 @@
-//! The XML API: multipart uploads, and whole objects as clients of that API read and write them.
+//! The XML API: multipart uploads, and whole objects as its clients write and read them.
 
 use tidegate_dev::{Server, Storage};
 
@@ -54,7 +54,7 @@ async fn parts_make_an_object_of_googles() {
         let shown = client.get("/storage/v1/b/bucket/o/k").await.is(200).json();
         assert_eq!(end.header("x-goog-generation"), shown["generation"].as_str());
         assert_eq!((&shown["contentType"], &shown["metadata"]["a"]), (&"text/x".into(), &"b".into()));
-        // Such objects have a CRC32C and no MD5.
+        // Objects from multipart uploads have a CRC32C and no MD5.
         assert_eq!(shown["md5Hash"], serde_json::Value::Null);
         let whole = client.put("same", body.clone()).await.is(200).json();
         assert_eq!(shown["crc32c"], whole["crc32c"]);

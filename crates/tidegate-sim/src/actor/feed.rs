@@ -1,4 +1,4 @@
-//! One task that feeds many writers in turn.
+//! Feeds many writers in turn from one task.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Actor, Failed, Outcome};
 use crate::scenario::{Ending, Producer, Source};
 
-/// A writer that is fed.
+/// A writer that the task feeds.
 struct Fed {
     actor: Actor,
     producer: Producer,
@@ -17,7 +17,7 @@ struct Fed {
     outcome: Option<Outcome>,
 }
 
-/// Feeds them all, a piece each at a time; what came of each.
+/// Feeds all writers, one piece each at a time, and returns their outcomes.
 pub async fn feed(actors: Vec<Actor>) -> Vec<(usize, Outcome)> {
     sleep(Duration::from_millis(5)).await;
     let mut all = Vec::new();
@@ -41,7 +41,8 @@ pub async fn feed(actors: Vec<Actor>) -> Vec<(usize, Outcome)> {
     all.into_iter().filter_map(|fed| Some((fed.actor.number, fed.outcome?))).collect()
 }
 
-/// One piece for each; whether anything was done. At `last` those who were held go on as well.
+/// Takes one step for each writer; true if any writer took a step. With `last`, writers that were holding
+/// continue too.
 async fn step_each(all: &mut [Fed], last: bool) -> bool {
     let mut any = false;
     for fed in all {

@@ -1,4 +1,4 @@
-//! Giving bytes to a writer, piece by piece, by every face that it has.
+//! Gives bytes to a writer, piece by piece, through each of the writer's faces.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::time::{sleep, timeout};
 use super::{Actor, Failed};
 use crate::scenario::{Face, Producer};
 
-/// After so many cancelled writes a producer has patience.
+/// After this many cancelled writes a producer cancels no more.
 const CANCELLED: u32 = 20;
 
 impl Actor {
-    /// Gives `writer` the content from `given` up to `stop`; says how far that came.
+    /// Gives `writer` the content from `given` up to `stop`; returns the offset reached.
     pub(super) async fn produce(
         &mut self,
         writer: &mut Writer,
@@ -30,7 +30,7 @@ impl Actor {
         Ok(given)
     }
 
-    /// Gives one piece, after a pause where it is to have one.
+    /// Gives one piece, sometimes after a pause.
     pub(super) async fn produce_one(
         &mut self,
         writer: &mut Writer,
@@ -57,7 +57,7 @@ impl Actor {
         Ok(given)
     }
 
-    /// The last that is heard of a producer that stops: often a write that it does not wait for.
+    /// Before a producer stops, it may give one more piece, and may cancel that write.
     pub(super) async fn last_word(
         &mut self,
         writer: &mut Writer,
@@ -73,7 +73,7 @@ impl Actor {
         self.give(writer, face, given..given + piece, patience).await
     }
 
-    /// Gives one piece; says how far the content is given now.
+    /// Gives one piece; returns the offset reached.
     async fn give(
         &mut self,
         writer: &mut Writer,
@@ -86,7 +86,7 @@ impl Actor {
         let (mut accepted, mut moved) = (progress.snapshot().accepted, self.moved);
         let given = {
             let mut offer = std::pin::pin!(self.offer(writer, face, piece, patience));
-            // One piece may be taken in many steps: the last of them counts.
+            // The writer may accept one piece in several steps: the last step counts.
             std::future::poll_fn(|cx| {
                 let polled = offer.as_mut().poll(cx);
                 let now = progress.snapshot().accepted;
@@ -100,7 +100,7 @@ impl Actor {
         self.moved = moved;
         let now = self.trace.now();
         if now > began {
-            // A write that is cancelled keeps its place in the line.
+            // A cancelled write keeps its place in the queue for memory.
             let until = if now - began >= ms(patience) { u64::MAX } else { now };
             self.store.state().witness.waits.push((self.number, began, until));
         }
@@ -116,8 +116,8 @@ impl Actor {
     ) -> Result<usize, Failed> {
         let from = piece.start;
         let bytes = self.content.slice(piece);
-        // A write that was cancelled may have taken some of its bytes: the writer goes on when it was asked how many. Bytes
-        // taken before come first in its position, so that it is never less than `from`.
+        // A cancelled write may have accepted some of its bytes: the producer resumes at the writer's position.
+        // The position includes all earlier bytes, so it is never less than `from`.
         let cancelled_at =
             |writer: &Writer| from.max(usize::try_from(writer.position()).unwrap_or(usize::MAX));
         match face {

@@ -1,4 +1,4 @@
-//! What a writer may leave open, and what it may take for certain.
+//! Checks whether a writer may report that a commit's outcome is uncertain.
 
 use tidegate::Operation;
 
@@ -6,18 +6,19 @@ use super::Run;
 use crate::actor::Failed;
 
 impl Run<'_> {
-    /// Whether the store could not tell what became of a commit: asking was not answered; or the answer
-    /// leaves it open, and the object was never seen to be the writer's own.
+    /// True when the outcome of a commit may stay unknown: the last HEAD was not answered; or the other answers
+    /// leave the outcome open, and no HEAD found the writer's own object.
     pub(super) fn is_open(&self, number: usize, failed: &Failed) -> bool {
         let told = self.state.witness.seen[number].told;
-        // Another writer of the key may have seen it, and that is taken down here too.
+        // Where the key has several writers, another writer's HEAD may have found the object.
         let own = told.own && self.writers_of(number) == 1;
         let open = match failed.operation {
-            // No session to end: a request that nobody answered may come yet, and another's object may
-            // lie over this one.
+            // A put has no session to abort: the store may still carry out an unanswered attempt, and another
+            // writer's object may have replaced this one.
             Operation::Put => told.late || told.another,
-            // It is ended or was committed, by whom is not said. An abort in time would have settled it.
-            // Where the store says that of any abort, another's object may lie over this one.
+            // The session is gone, and the store does not say whether it was aborted or completed. A successful
+            // abort would have settled that. Where the store confirms any abort, another writer's object may
+            // have replaced this one.
             Operation::Complete => {
                 told.no_abort || told.gone || (told.another && self.scenario.lenient_abort)
             }

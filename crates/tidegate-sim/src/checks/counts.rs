@@ -1,4 +1,4 @@
-//! Where nothing went wrong, requests are the fewest that do the job.
+//! Checks that a run without faults makes the fewest possible requests.
 
 use tidegate::{Operation, Strategy};
 
@@ -9,7 +9,7 @@ use crate::scenario::Ending;
 impl Run<'_> {
     pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome, hedges: u64) {
         let plan = &self.scenario.writers[number];
-        // A store that stands still for longer than its pace lets expect is asked again.
+        // The engine retries when a store stalls for longer than its latency lets expect.
         if !self.scenario.profile.is_calm() || self.scenario.stall.is_some() {
             return;
         }
@@ -17,7 +17,7 @@ impl Run<'_> {
         let [put, open, part, complete, abort] =
             [Operation::Put, Operation::Open, Operation::Part, Operation::Complete, Operation::Abort]
                 .map(|operation| seen.count(operation));
-        // A hedge is one more, which the engine says.
+        // Each hedge sends one part more; the engine reports the hedges.
         let part = part - hedges.min(part);
         let first_part = self.scenario.part(plan);
         let parts = plan.size.div_ceil(first_part);
@@ -28,12 +28,12 @@ impl Run<'_> {
             Outcome::Committed(_) => {
                 part > 1 && part <= parts && (put, open, complete, abort) == (0, 1, 1, 0)
             }
-            // One that was ended for idling, and is aborted then, asks the store to be sure.
+            // When a writer that ended for idling is then aborted, the engine aborts the session again, to be
+            // sure.
             Outcome::Aborted(_) if plan.idle_limit.is_some() => {
                 put + complete == 0 && open <= 1 && part <= parts && (open..=open * 3).contains(&abort)
             }
-            // Whatever was sent, a session that was opened is aborted once; twice where the request of a
-            // part was given up.
+            // An opened session is aborted once; twice if the request of a part was given up.
             Outcome::Failed(_) | Outcome::Aborted(_) => {
                 put + complete <= 1 && open <= 1 && part <= parts && (open..=2 * open).contains(&abort)
             }

@@ -1,4 +1,4 @@
-//! Errors for want of memory are told where they must be, and nowhere else.
+//! Checks that errors for lack of memory or of spool space come only where they must.
 
 use tidegate::{ErrorKind, Strategy};
 
@@ -8,7 +8,7 @@ use crate::disk::{BLOCK, DiskPlan};
 use crate::scenario::{Source, WriterPlan};
 
 impl Run<'_> {
-    /// Whether an error of the memory's or the spool's has a reason.
+    /// Whether a `Starved`, `Idle` or `NoSpace` error has a reason.
     pub(super) fn lacks_memory(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
         let (from, to) = failed.waited;
         match failed.kind {
@@ -21,7 +21,7 @@ impl Run<'_> {
                 to - from >= limit
                     && (self.files_wait() || others.into_iter().any(|(_, _, until)| *until >= from + limit))
             }),
-            // Room on a small disk may come and go within the time that a failed disk is left alone.
+            // A small disk may run full and have room again while the engine leaves a failed disk alone.
             ErrorKind::NoSpace => {
                 let sound = self.scenario.disks.iter().any(DiskPlan::is_sound);
                 plan.strategy == Strategy::Spool && !sound
@@ -30,9 +30,9 @@ impl Run<'_> {
         }
     }
 
-    /// Whether what is half-filled stood in the way, and not only what was in flight: without the
-    /// latter there would not have been room for a slab more beside the largest part, here or at the
-    /// failed writer's own, which has given up its part by now.
+    /// Whether half-filled parts were in the way, and not only parts in flight: even with nothing in flight,
+    /// there was no room for three slabs and two of the largest parts, one of them the failed writer's own,
+    /// which that writer has given up by now.
     fn is_half_filled(&self, plan: &WriterPlan, failed: &Failed) -> bool {
         let part = self.scenario.writers.iter().map(|plan| self.largest_part(plan)).max().unwrap_or(0);
         let ring = 3 * self.scenario.slab as u64;
@@ -42,8 +42,8 @@ impl Run<'_> {
                 || failed.usage.half_filled + 2 * part + ring > self.scenario.free_memory())
     }
 
-    /// Whether memory alone is enough. With a spool, parts may be larger than memory, and larger ones are
-    /// counted as half of it: where the spool is full or fails, they may stand in each other's way.
+    /// Whether memory alone is enough. With a spool, parts may be larger than memory, and a larger part counts
+    /// as half of the memory: where the spool is full or fails, such parts may block each other.
     fn fits(&self) -> bool {
         let half = self.scenario.free_memory() / 2;
         let most = |plan: &WriterPlan| match plan.strategy {
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.scenario.disks.is_empty() || self.scenario.writers.iter().all(|plan| most(plan) <= half)
     }
 
-    /// The most that a part of this writer is: parts grow with the object.
+    /// The largest part of this writer: parts grow with the object.
     fn largest_part(&self, plan: &WriterPlan) -> u64 {
         if plan.strategy == Strategy::Put {
             return self.scenario.memory;
@@ -62,23 +62,23 @@ impl Run<'_> {
         self.scenario.part(plan).max(plan.size / growing + BLOCK.min(self.scenario.part(plan)))
     }
 
-    /// Whether some disk would have taken what was in the way.
+    /// Whether some disk had room for the parts that were in the way.
     fn spool_has_room(&self, plan: &WriterPlan, failed: &Failed) -> bool {
         let disks = &self.scenario.disks;
         if disks.iter().any(DiskPlan::is_sound) {
             return true;
         }
-        // What several disks hold is known only in sum.
+        // With several disks, only the sum of the spooled bytes is known.
         let [disk] = &disks[..] else { return false };
         let largest = self.scenario.writers.iter().map(|plan| self.largest_part(plan)).max().unwrap_or(0);
         let needed = failed.usage.spooled + largest.next_multiple_of(BLOCK) + 2 * BLOCK;
-        // What the failed writer had there itself, it has given back by now.
+        // A spool-first writer that failed has given back its own space on the disk by now.
         let had_none = plan.strategy != Strategy::Spool;
         had_none && !Self::is_told_late(plan) && disk.writes() && !disk.silent && needed < disk.size
     }
 
-    /// Whether the error may have been there for a while: a producer that cancels its writes learns of it
-    /// when it comes back, and what was held then is not known.
+    /// Whether the error may be older than its report: a producer that cancels its writes, or that holds,
+    /// learns of the error when it returns, and the memory usage at the time of the error is not known.
     fn is_told_late(plan: &WriterPlan) -> bool {
         matches!(&plan.source, Source::Producer(producer) if producer.impatience.is_some())
             || plan.ending.holds().is_some()
@@ -88,12 +88,12 @@ impl Run<'_> {
         self.scenario.writers.iter().any(|plan| matches!(plan.source, Source::File { .. }))
     }
 
-    /// Whether a write to the spool may have failed for another reason than want of room.
+    /// Whether a write to the spool may have failed for a reason other than lack of room.
     pub(super) fn spool_fails(&self) -> bool {
         !self.scenario.disks.iter().all(DiskPlan::writes)
     }
 
-    /// Whether the spool gave back an error, or other bytes.
+    /// Whether a read from the spool may have failed or returned wrong bytes.
     pub(super) fn spool_forgets(&self) -> bool {
         !self.scenario.disks.iter().all(DiskPlan::reads)
     }

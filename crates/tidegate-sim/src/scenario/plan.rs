@@ -1,58 +1,58 @@
-//! What one writer does.
+//! The plan of one writer.
 
 use tidegate::Strategy;
 
-/// What one writer does.
+/// The plan of one writer.
 #[derive(Clone, Debug)]
 pub struct WriterPlan {
-    /// Its object.
+    /// The object's key.
     pub key: String,
-    /// Bytes of it.
+    /// The object's size in bytes.
     pub size: u64,
-    /// How.
+    /// The upload strategy.
     pub strategy: Strategy,
-    /// Its part size, where it sets one.
+    /// The part size, if the writer sets one.
     pub part_size: Option<u64>,
-    /// What it believes its size to be.
+    /// The size hint, which may be wrong.
     pub hint: Option<u64>,
-    /// Its own bound of parts in flight.
+    /// The writer's own limit of parts in flight.
     pub parts_in_flight: Option<usize>,
-    /// Only where there is no object.
+    /// Whether the write must fail if the key already has an object.
     pub create_only: bool,
-    /// Virtual milliseconds before it starts.
+    /// Virtual milliseconds before the writer starts.
     pub start_after: u64,
-    /// Where its bytes come from.
+    /// The source of the bytes.
     pub source: Source,
-    /// How it ends.
+    /// How the writer ends.
     pub ending: Ending,
-    /// How many milliseconds it may be idle while others wait for what it holds.
+    /// How many milliseconds the writer may be idle while others wait for its memory.
     pub idle_limit: Option<u64>,
-    /// Which task feeds it, together with all others of the same number; one of its own where `None`.
+    /// The number of the task that feeds this writer and others in turn; `None` for a task of its own.
     pub task: Option<usize>,
 }
 
-/// Where the bytes come from.
+/// The source of a writer's bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A task that writes.
     Producer(Producer),
-    /// A file; truncated after so many milliseconds where that is set.
+    /// A file.
     File {
-        /// When.
+        /// Milliseconds after which the file is truncated, if ever.
         truncate_after: Option<u64>,
     },
 }
 
-/// How a task writes.
+/// How a producer writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Producer {
-    /// By which face; by a drawn one for each piece where it is `None`.
+    /// The face to use; `None` draws one for each piece.
     pub face: Option<Face>,
     /// Least and most bytes of a piece.
     pub piece: (usize, usize),
     /// Share of pieces after which it pauses, and the longest pause in milliseconds.
     pub pause: (f64, u64),
-    /// It cancels a write after so many milliseconds, and goes on.
+    /// The producer cancels a write after this many milliseconds, and continues.
     pub impatience: Option<u64>,
 }
 
@@ -78,18 +78,18 @@ pub enum Ending {
     Abort(u64),
     /// Dropped at this offset.
     Drop(u64),
-    /// `finish`, dropped after so many milliseconds.
+    /// `finish`, cancelled after this many milliseconds.
     DropInFinish(u64),
-    /// Its source fails at this offset.
+    /// The source fails at this offset.
     SourceFails(u64),
-    /// Its producer stops at this offset and never comes back; dropped when all others are done.
+    /// The producer stops at this offset for good; the writer is dropped when all others are done.
     Abandon(u64),
-    /// Its producer stops at this offset until all others are done, and then goes on.
+    /// The producer stops at this offset until all others are done, and then continues.
     Return(u64),
 }
 
 impl Ending {
-    /// The same for an object of `size` bytes.
+    /// The same ending, its offset limited to an object of `size` bytes.
     pub(super) fn within(self, size: u64) -> Self {
         match self {
             Self::Abort(at) => Self::Abort(at.min(size)),
@@ -99,7 +99,7 @@ impl Ending {
         }
     }
 
-    /// Where its producer stops and keeps the writer.
+    /// The offset at which the producer stops and keeps the writer, if it does.
     pub fn holds(self) -> Option<u64> {
         match self {
             Self::Abandon(at) | Self::Return(at) => Some(at),

@@ -1,5 +1,5 @@
-//! Writers that hold memory and do not go on: many of them, abandoned, fed in turn by one task, with a
-//! spool, a bad one, or none.
+//! Draws scenarios of memory pressure: many writers that hold memory and make no progress, abandoned or fed in
+//! turn by one task, with a spool, a bad spool, or no spool.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tidegate::Strategy;
 use super::{Ending, KIB, Scenario, Theme};
 use crate::disk::DiskPlan;
 
-/// Bytes in all, or ten thousand seeds would take long.
+/// Bytes of all objects; with more, ten thousand seeds would take long.
 const MOST: u64 = 6 << 20;
 
 impl Scenario {
@@ -22,14 +22,14 @@ impl Scenario {
             _ => Vec::new(),
         };
         if !self.disks.is_empty() && random.bool() {
-            // What is spooled need not fit in memory.
+            // Spooled parts need not fit in memory.
             self.capabilities.max_part = self.capabilities.min_part * random.u64(4..=64);
             self.capabilities.max_put = self.capabilities.max_part * 2;
         }
         self.profile = self.draw_profile(random);
         if self.profile.is_calm() && random.u8(0..3) == 0 {
             self.stall = Some((random.u64(0..=3000), random.u64(10_000..=60_000)));
-            // Nobody gives up for it.
+            // Longer than any stall, so that no request gives up.
             self.retry.patience = Duration::from_secs(120);
         }
         self.draw_crowd(random);
@@ -79,7 +79,7 @@ impl Scenario {
         }
     }
 
-    /// Where a producer stops: in the middle of a part, or at its end.
+    /// Draws the offset where a producer stops: in the middle of a part, or at its end.
     fn draw_stop(&self, plan: &super::WriterPlan, random: &mut Rng) -> u64 {
         let part = self.part(plan);
         let at = match random.u8(0..4) {
@@ -96,7 +96,7 @@ impl Scenario {
         }
     }
 
-    /// Whether every producer goes on for as long as it is let, so that nobody may be starved.
+    /// Whether every producer writes whenever the engine lets it, so that no writer may be starved.
     pub fn everyone_goes_on(&self) -> bool {
         self.writers.iter().all(|plan| {
             let pauses = match &plan.source {
@@ -107,7 +107,7 @@ impl Scenario {
         })
     }
 
-    /// Disks of which one at least has room and works.
+    /// Draws disks; at least one has room and works.
     fn draw_disks(&self, random: &mut Rng) -> Vec<DiskPlan> {
         let mut disks = vec![DiskPlan { silent: random.u8(0..8) == 0, ..DiskPlan::sound(random) }];
         while random.u8(0..3) == 0 {

@@ -1,14 +1,14 @@
-//! Sizes: around the boundaries of parts, within what the store takes and a bit past it.
+//! Draws object sizes: around the boundaries of parts, within the store's limits and slightly past them.
 
 use fastrand::Rng;
 use tidegate::{ErrorKind, Strategy};
 
 use super::{Scenario, Source, Theme, WriterPlan};
 
-/// The engine's default part size ("16 MiB, less where the memory budget is below 128 MiB"; what `Auto` makes of known
-/// sizes is whole MiB, and larger than any object here).
+/// The engine's default part size ("16 MiB, less where the memory budget is below 128 MiB"). For known sizes
+/// `Auto` picks whole MiB, which is larger than any object here.
 const DEFAULT_PART: u64 = 16 << 20;
-/// Objects are kept small, or ten thousand seeds would take long.
+/// Largest object in bytes; with larger ones, ten thousand seeds would take long.
 const MOST: u64 = 96 << 10;
 
 impl Scenario {
@@ -20,8 +20,8 @@ impl Scenario {
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 
-    /// What of the memory is not set aside for sending from the spool: "an eighth", in rings of three slabs,
-    /// and one more to spare where there is room for four.
+    /// The memory that is not set aside for sending from the spool. The engine sets aside "an eighth", in rings
+    /// of three slabs, and one spare ring where there is room for four.
     pub fn free_memory(&self) -> u64 {
         let ring = 3 * self.slab as u64;
         if self.disks.is_empty() {
@@ -31,8 +31,8 @@ impl Scenario {
         self.memory - ((self.memory / 8 / ring).max(1) + spare) * ring
     }
 
-    /// The most that one request can be, for this writer and this hint: of an unknown size, half of the
-    /// memory is left to other writers. What is spooled need not fit in memory.
+    /// The largest single request for this writer and this hint. If the size is unknown, half of the memory is
+    /// left to other writers. Spooled bytes need not fit in memory.
     fn put_limit(&self, plan: &WriterPlan, hint: Option<u64>) -> u64 {
         let memory = match (&plan.source, hint) {
             (Source::File { .. }, _) => u64::MAX,
@@ -43,12 +43,12 @@ impl Scenario {
         self.capabilities.max_put.min(memory)
     }
 
-    /// Whether the engine should refuse this write, and how, whatever the store does.
+    /// The error with which the engine must refuse this write whatever the store does, if any.
     pub fn refusal(&self, plan: &WriterPlan) -> Option<ErrorKind> {
         let hint = if matches!(plan.source, Source::File { .. }) { Some(plan.size) } else { plan.hint };
         let object = self.capabilities.max_object;
         let (most, bound) = match plan.strategy {
-            // A put takes no more than the hint.
+            // A put accepts no more than the hint.
             Strategy::Put => {
                 let most = self.put_limit(plan, hint);
                 (most, most.min(object).min(hint.map_or(u64::MAX, |hint| hint.max(1))))
@@ -61,7 +61,7 @@ impl Scenario {
     pub(super) fn draw_size(&self, plan: &WriterPlan, random: &mut Rng) -> u64 {
         let part = self.part(plan);
         let base = part * u64::from(self.capabilities.max_parts);
-        // Well within the reach of parts that do not grow, or of those that do.
+        // Well below the largest object that the parts can make up, whether they grow or not.
         let growing =
             !self.capabilities.equal_parts && self.capabilities.max_part.min(self.memory / 2) >= part * 16;
         let reach = match plan.strategy {
@@ -84,7 +84,7 @@ impl Scenario {
             _ => random.u64(0..=part * parts),
         };
         let size = size.min(reach).min(MOST);
-        // Now and then a bit past what is taken, else within it.
+        // Now and then slightly past the store's limit, otherwise within it.
         if random.u8(0..12) == 0 { size } else { size.min(self.capabilities.max_object) }
     }
 
@@ -95,7 +95,7 @@ impl Scenario {
             6 => random.u64(0..=plan.size),
             _ => plan.size + random.u64(0..=plan.size),
         };
-        // Past this the parts would be made larger, and the part count no longer known here.
+        // With a larger hint the engine would make the parts larger, and their count would not be known here.
         Some(hint.min(self.part(plan) * u64::from(self.capabilities.max_parts)))
     }
 }

@@ -1,4 +1,4 @@
-//! Which troubles a scenario has.
+//! Draws the faults of a scenario.
 
 use fastrand::Rng;
 use tidegate::Strategy;
@@ -8,7 +8,7 @@ use crate::faults::Profile;
 
 impl Scenario {
     pub(super) fn draw_profile(&mut self, random: &mut Rng) -> Profile {
-        // The least is more than the milliseconds in which files are opened.
+        // Even the shortest latency is longer than the first milliseconds, in which files are opened.
         let least = random.u64(5..=20);
         let latency = (least, least + random.u64(0..=200));
         let calm = Profile { latency, commit_factor: 1.0, ..Profile::default() };
@@ -22,7 +22,7 @@ impl Scenario {
             return calm;
         }
         let patience = u64::try_from(self.retry.patience.as_millis()).unwrap_or(u64::MAX);
-        // A run has few kinds of trouble, or many; each rare, or frequent.
+        // A run has few kinds of fault or many, each rare or frequent.
         let (kinds, most) = (random.f64(), *random.choice(&[0.01, 0.05, 0.2]).unwrap_or(&0.05));
         let mut share = |factor: f64| if random.f64() < kinds { random.f64() * most * factor } else { 0.0 };
         let mut profile = Profile {
@@ -58,7 +58,7 @@ impl Scenario {
         }
     }
 
-    /// Several writers with many parts each, some of which take very long: what hedging is for.
+    /// Several writers with many parts each, some of them very slow, so that the engine hedges.
     pub(super) fn draw_stragglers(&mut self, random: &mut Rng) {
         let patience = u64::try_from(self.retry.patience.as_millis()).unwrap_or(u64::MAX);
         self.profile.tail = (0.02 + random.f64() * 0.06, patience * random.u64(1..=3));

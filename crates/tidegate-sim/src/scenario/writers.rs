@@ -1,4 +1,4 @@
-//! What the writers of a scenario do.
+//! Draws the plans of a scenario's writers.
 
 use fastrand::Rng;
 use tidegate::Strategy;
@@ -65,9 +65,9 @@ impl Scenario {
         }
     }
 
-    /// Some writers send files. What is blocking in that must not run beside anything else, or its
-    /// real time would decide what comes first: files are opened in the first milliseconds, one in
-    /// each, before any answer can arrive and any other writer starts.
+    /// Makes some writers upload files. Opening a file blocks a real thread, and its real time must not decide
+    /// the order of events. So each file is opened in one of the first milliseconds, before any answer can
+    /// arrive and any other writer starts.
     pub(super) fn draw_files(&mut self, random: &mut Rng) {
         if random.u8(0..8) > 0 {
             return;

@@ -1,4 +1,4 @@
-//! The simulated store as the engine sees it.
+//! Implements the engine's `Backend` trait for the simulated store.
 
 use std::ops::Range;
 
@@ -163,7 +163,7 @@ impl Backend for SimStore {
     }
 
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        // Tidegate makes no list of sessions of its own accord yet.
+        // Tidegate does not list sessions on its own yet.
         let message = format!("the simulated store does not list sessions of {prefix}");
         stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed().into()
     }

@@ -1,4 +1,4 @@
-//! Reads from stores that do what real ones can't be made to do.
+//! Reads from test stores with faults that a real store can't be made to show.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,24 +26,24 @@ mod seeks;
 
 const MIB: u64 = 1 << 20;
 
-/// What becomes of the answer to one request.
+/// The fate of one response.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Fate {
     #[default]
     Well,
-    /// It breaks behind so many bytes.
+    /// The body breaks after so many bytes.
     Breaks(u64),
-    /// It ends there as if it were whole.
+    /// The body ends after so many bytes as if it were complete.
     EndsEarly(u64),
-    /// Nothing more comes, for so long.
+    /// The body stalls after so many bytes, for so long.
     Stalls(u64, Duration),
-    /// So many bytes come at a time, each time after so long.
+    /// The body arrives in pieces of so many bytes, each after so long.
     Trickles(usize, Duration),
-    /// The store asks for fewer requests.
+    /// The store throttles the request.
     Refused,
-    /// One of its bytes is another.
+    /// One byte of the body is wrong.
     Corrupt(u64),
-    /// It has other bytes than were asked for, by so many, and says so.
+    /// The range of the response is off by so many bytes, and the response says so.
     Shifted(u64),
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Odd {
     pub(super) asked: Mutex<Vec<Option<Range<u64>>>>,
     pub(super) bodies: Arc<AtomicU64>,
     pub(super) most_bodies: AtomicU64,
-    /// Bytes of all answers.
+    /// Bytes sent in all responses.
     pub(super) sent: Arc<AtomicU64>,
 }
 
@@ -63,14 +63,14 @@ pub(super) trait Fates: std::fmt::Debug + Send {
     fn next(&mut self, range: &Option<Range<u64>>) -> Fate;
 }
 
-/// The first requests meet with these, the others go well.
+/// The first requests meet these fates; later requests succeed.
 impl Fates for std::vec::IntoIter<Fate> {
     fn next(&mut self, _: &Option<Range<u64>>) -> Fate {
         Iterator::next(self).unwrap_or_default()
     }
 }
 
-/// Counts a body for as long as it is there.
+/// Counts a body while it exists.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -130,7 +130,7 @@ impl Layer for Odd {
         let is_part = asked.is_some();
         let mut body = self.memory.get(key, asked, same).await?;
         if is_part {
-            // As stores do: the checksum that they keep says nothing of a part.
+            // As in real stores, the checksum of the whole object does not apply to a range.
             (body.object.crc64nvme, body.object.crc32c) = (None, None);
         }
         self.most_bodies.fetch_max(self.bodies.fetch_add(1, Relaxed) + 1, Relaxed);
@@ -146,7 +146,7 @@ impl Layer for Odd {
     }
 }
 
-/// The body, as it is by its fate.
+/// Applies `fate` to a body.
 fn meet(
     body: BoxStream<'static, Result<Bytes, Fault>>,
     fate: Fate,
@@ -239,7 +239,8 @@ async fn what_is_large_is_read_ahead_in_order() {
     let odd = Odd::with(&data, well()).await;
     let store = store(&odd, |tide| tide);
     assert!(all(store.reader("k").start().await.unwrap()).await.unwrap() == data);
-    // An eighth of half of the memory each: the first answer, and the others from its end on.
+    // A chunk is an eighth of half of the memory: the first request asks for the whole object, the others
+    // for the chunks after the first one.
     let asked = odd.asked.lock().unwrap().clone();
     assert_eq!((asked.len(), &asked[0], &asked[1]), (25, &None, &Some(4 * MIB..8 * MIB)));
     assert_eq!(store.context().engine().budget.usage().held, 0);
@@ -303,7 +304,7 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
 
 #[tokio::test]
 async fn bytes_that_do_not_match_the_stores_checksum_are_an_error_at_the_end() {
-    /// Turns one bit over.
+    /// Flips one bit.
     #[derive(Debug)]
     struct Flipped(Memory);
     #[async_trait::async_trait]
@@ -347,7 +348,7 @@ async fn a_reader_that_is_dropped_cancels_its_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn a_range_that_is_far_slower_than_its_peers_is_asked_for_twice() {
-    /// From the 30th request on, one stands still.
+    /// Only the 30th request stalls.
     #[derive(Debug)]
     struct Thirtieth(u32);
     impl Fates for Thirtieth {

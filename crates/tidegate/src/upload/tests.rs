@@ -60,7 +60,7 @@ async fn stored(store: &Store, key: &str) -> Bytes {
     bytes.into()
 }
 
-/// Nothing visible, no session, no memory held.
+/// Asserts that the store has no object and no session, and that no memory is held.
 async fn assert_nothing(tide: &Tidegate, store: &Store) {
     tide.settled().await;
     assert_eq!(store.list("", true).count().await, 0);
@@ -76,7 +76,7 @@ async fn every_size_and_way_of_writing_gives_the_same_object() -> Result<()> {
         for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 5 * PART + 17] {
             for piece in [1, 1000, 70 * KIB, 1 << 20] {
                 let bytes = data(size);
-                // Without a hint, one request takes half of the memory.
+                // Without a size hint, a PUT takes half of the memory.
                 let builder = store.writer("k").strategy(strategy);
                 let builder = if strategy == Strategy::Put { builder.size_hint(size) } else { builder };
                 let progress = builder.progress();
@@ -115,7 +115,7 @@ async fn it_is_an_async_write_a_sink_and_reads_from_a_source() -> Result<()> {
     writer.write_all(&bytes).await.unwrap();
     AsyncWriteExt::flush(&mut writer).await.unwrap();
     writer.shutdown().await.unwrap();
-    writer.shutdown().await.unwrap(); // once more changes nothing
+    writer.shutdown().await.unwrap(); // a second shutdown changes nothing
     assert_eq!(writer.finish().await?.size, bytes.len() as u64, "what was published can still be had");
     assert_eq!(stored(&store, "write").await, bytes);
 
@@ -270,7 +270,7 @@ async fn a_file_is_streamed_and_a_file_that_changes_is_not_published() -> Result
 #[tokio::test]
 async fn memory_that_holds_no_part_holds_small_objects() -> Result<()> {
     let tide = Tidegate::builder().memory(16 * KIB).slab(4096).build()?;
-    let store = tide.store(Arc::new(Memory::new("small"))); // parts of 5 MiB and more
+    let store = tide.store(Arc::new(Memory::new("small"))); // the smallest part is 5 MiB
     let mut writer = store.writer("k").start().await?;
     writer.write(data(5000)).await?;
     assert_eq!(writer.finish().await?.size, 5000);
@@ -286,7 +286,7 @@ async fn memory_that_holds_no_part_holds_small_objects() -> Result<()> {
 async fn a_file_that_says_it_is_empty_is_read_all_the_same() -> Result<()> {
     let tide = engine();
     let store = store(&tide);
-    // Files of /proc have no size and have bytes.
+    // Files in /proc have size 0, but contain bytes.
     let object = store.upload("/proc/self/limits", "limits").await?;
     assert!(object.size > 100);
     assert!(stored(&store, "limits").await.starts_with(b"Limit"));

@@ -14,7 +14,7 @@ fn content() -> impl Strategy<Value = Content> {
     btree_map(vec(0u8..4, 0..4), proptest::option::of(vec(any::<u8>(), 0..30)), 0..60)
 }
 
-/// What a reader of these tables sees, the oldest given first; with tombstones.
+/// What a reader of these tables sees, including tombstones; the oldest table comes first.
 fn overlaid<'a>(tables: impl IntoIterator<Item = &'a Content>) -> Content {
     tables.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -35,7 +35,7 @@ proptest! {
             for (number, content) in tables.iter().enumerate() {
                 put(&from, &format!("{number}.table"), number as u64, 100, content).await.unwrap();
             }
-            // The oldest takes part, or not.
+            // The oldest table is an input or stays aside.
             let kept_aside = kept_aside && tables.len() > 1;
             let first = usize::from(kept_aside);
             let named: Vec<_> = (first..tables.len()).map(|number| format!("{number}.table")).collect();

@@ -1,23 +1,23 @@
-//! A block: some entries, in order, with a checksum.
+//! A block: some entries in order, and a checksum.
 
 use bytes::{Buf, Bytes};
 
 use super::{Damage, ENTRY_HEAD, Fields, Place, Wrong, checked, crc32c};
 use crate::entry::Entry;
 
-/// The entries of one block; an iterator over them that shares its bytes. An error is the last that it gives.
+/// Iterates over the entries of one block, which share its bytes. The iterator ends after an error.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What is left, without the checksum.
+    /// The entries not yet returned, without the checksum.
     rest: Bytes,
     number: u32,
 }
 
 impl Block {
-    /// Reads the block of this number.
+    /// Parses a block; `number` is for errors.
     ///
     /// # Errors
-    /// Where the checksum does not match.
+    /// If the checksum does not match.
     pub fn parse(bytes: &Bytes, number: u32) -> Result<Self, Damage> {
         let content = checked(bytes, Place::Block(number))?;
         Ok(Self { rest: bytes.slice_ref(content), number })
@@ -37,7 +37,7 @@ impl Block {
         Ok(Entry::of_parts(self.rest.split_to(key + value), key, kind == 0))
     }
 
-    /// Adds an entry to the bytes of a block.
+    /// Appends an entry to a block.
     pub(crate) fn add(block: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
         let mut head = [0; ENTRY_HEAD];
         head[0] = u8::from(value.is_some());
@@ -48,7 +48,7 @@ impl Block {
         block.extend_from_slice(value.unwrap_or_default());
     }
 
-    /// Ends the bytes of a block.
+    /// Appends the checksum to a block.
     pub(crate) fn seal(block: &mut Vec<u8>) {
         let crc = crc32c(block);
         block.extend_from_slice(&crc.to_le_bytes());

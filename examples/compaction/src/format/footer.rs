@@ -1,17 +1,17 @@
-//! The end of a table, which says where its index is.
+//! The footer at the end of a table, which locates its index.
 
 use super::{Damage, Fields, Place, Wrong, checked, crc32c};
 
-/// What the last bytes of a table say.
+/// The content of the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// Bytes of the index.
+    /// Length of the index in bytes.
     pub index: u32,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub blocks: u32,
-    /// How many entries they have, tombstones included.
+    /// Number of entries, tombstones included.
     pub entries: u64,
-    /// Of two tables that have a key, the one with the higher number has the newer value.
+    /// If two tables have the same key, the table with the higher sequence has the newer value.
     pub sequence: u64,
 }
 
@@ -22,10 +22,10 @@ impl Footer {
     const MAGIC: [u8; 8] = *b"TideSST\n";
     const VERSION: u32 = 1;
 
-    /// Reads the last bytes of a table of `size` bytes.
+    /// Parses the footer from the last bytes of a table of `size` bytes.
     ///
     /// # Errors
-    /// Where these are not the end of a table of that size.
+    /// If these bytes do not end a table of that size.
     pub fn parse(tail: &[u8], size: u64) -> Result<Self, Damage> {
         let wrong = |wrong| Place::Footer.is(wrong);
         let (_, bytes) = tail.split_last_chunk::<{ Self::SIZE }>().ok_or(wrong(Wrong::NoTable))?;
@@ -50,7 +50,7 @@ impl Footer {
         Ok(footer)
     }
 
-    /// Writes it behind what is in `out`.
+    /// Appends the encoded footer to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.index.to_le_bytes());

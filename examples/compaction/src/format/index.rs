@@ -1,4 +1,4 @@
-//! The index of a table: how long each block is, and its last key.
+//! The index of a table: each block's length and last key.
 
 use bytes::{Buf, Bytes};
 
@@ -6,33 +6,34 @@ use super::{
     BLOCK_ENTRY_HEAD, CRC, Damage, ENTRY_HEAD, Fields, Footer, LONGEST_BLOCK, Place, Wrong, checked,
 };
 
-/// The index of a table, as its bytes: about 22 of them for a block with keys of 16 bytes.
+/// The index of a table, in its encoded form: about 22 bytes for each block if keys have 16 bytes.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// The checksum is cut off.
+    /// Without the checksum.
     bytes: Bytes,
     first_key: Bytes,
     last_key: Bytes,
 }
 
-/// Where a block is, and what its last key is.
+/// The position and last key of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// Its number, counted from 0.
     pub number: u32,
-    /// Its first byte in the object.
+    /// The block's number, from 0.
     pub offset: u64,
-    /// Its bytes, the checksum included.
+    /// The block's length in bytes, checksum included.
     pub length: u32,
-    /// The last key in it.
+    /// The block's last key.
     pub last_key: Bytes,
 }
 
 impl Index {
-    /// Reads the index of a table of `size` bytes.
+    /// Parses the index of a table of `size` bytes.
     ///
     /// # Errors
-    /// Where its blocks are not in order, do not fill what comes before it, or are not as many as the footer says.
+    /// If its blocks are not in order, do not fill the bytes before the index, or differ in number from the
+    /// footer.
     pub fn parse(bytes: Bytes, footer: &Footer, size: u64) -> Result<Self, Damage> {
         let wrong = |wrong| Place::Index.is(wrong);
         let content = checked(&bytes, Place::Index)?.len();
@@ -66,24 +67,24 @@ impl Index {
         Ok(index)
     }
 
-    /// The first and the last key of the table; empty where it is empty.
+    /// The first and the last key of the table; both empty if the table is empty.
     pub fn keys(&self) -> (&Bytes, &Bytes) {
         (&self.first_key, &self.last_key)
     }
 
-    /// The blocks, in order. It shares the index's bytes.
+    /// The blocks, in order; the iterator shares the index's bytes.
     pub fn blocks(&self) -> Blocks {
         Blocks { rest: self.bytes.slice(2 + self.first_key.len()..), number: 0, offset: 0 }
     }
 
-    /// Begins the bytes of an index.
+    /// Starts the encoded index.
     pub(crate) fn begin(first_key: &[u8]) -> Vec<u8> {
         let mut index = (first_key.len() as u16).to_le_bytes().to_vec();
         index.extend_from_slice(first_key);
         index
     }
 
-    /// Adds a block to the bytes of an index.
+    /// Appends a block to an encoded index.
     pub(crate) fn add(index: &mut Vec<u8>, length: usize, last_key: &[u8]) {
         index.extend_from_slice(&(length as u32).to_le_bytes());
         index.extend_from_slice(&(last_key.len() as u16).to_le_bytes());
@@ -91,7 +92,7 @@ impl Index {
     }
 }
 
-/// The blocks of a table, in order.
+/// Iterates over the blocks of a table, in order.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     rest: Bytes,

@@ -18,7 +18,7 @@ fn table(entries: &Entries, block_size: usize, sequence: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads a table as a reader does, but for the order across blocks.
+/// Parses a table like a reader, but does not check the order across blocks.
 fn read(bytes: &[u8]) -> Result<(Footer, Index, Vec<Entry>), Damage> {
     let (bytes, size) = (Bytes::copy_from_slice(bytes), bytes.len());
     let footer = Footer::parse(&bytes, size as u64)?;
@@ -85,7 +85,7 @@ proptest! {
         count in 0u32..4,
         entries in 0u64..9,
     ) {
-        // With checksums that are right, so that what is behind them is reached.
+        // With correct checksums, so that the parser gets past them.
         let mut bytes = blocks;
         Block::seal(&mut bytes);
         let start = bytes.len();
@@ -99,7 +99,7 @@ proptest! {
 
     #[test]
     fn a_wrong_index_is_an_error(entries in entries(), block_size in 1usize..300, at: prop::sample::Index, byte: u8) {
-        // Its checksum is right, and it says what is not so.
+        // The index has a correct checksum and wrong content.
         let bytes = table(&entries, block_size, 1);
         let footer = Footer::parse(&bytes, bytes.len() as u64).unwrap();
         let end = bytes.len() - Footer::SIZE;
@@ -109,7 +109,7 @@ proptest! {
         let unchanged = index == bytes[end - footer.index as usize..end - CRC];
         Block::seal(&mut index);
         let parsed = Index::parse(index.into(), &footer, bytes.len() as u64);
-        // A key's letter may be another and still in order: that is found when its block is read.
+        // A changed letter may leave the keys in order: only reading the block detects that.
         prop_assert!(unchanged || parsed.is_err() || parsed.is_ok_and(|index| index.blocks().count() == footer.blocks as usize));
     }
 

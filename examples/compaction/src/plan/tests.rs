@@ -31,7 +31,7 @@ fn seen<'a>(tables: impl IntoIterator<Item = (u64, &'a Content)>) -> BTreeMap<u8
     newest.into_iter().filter_map(|(key, (_, value))| Some((key, value?))).collect()
 }
 
-/// Merges as a compaction does.
+/// Merges in the same way as a compaction.
 fn merged(plan: &Plan, inputs: &[&Content]) -> Content {
     let mut merged = Content::new();
     for input in &plan.order {
@@ -43,7 +43,7 @@ fn merged(plan: &Plan, inputs: &[&Content]) -> Content {
     merged
 }
 
-/// Tables of which some lie beside each other.
+/// Tables with narrow key ranges, so that some do not overlap.
 fn narrow() -> impl Strategy<Value = Content> {
     let content = btree_map(0u8..8, proptest::option::of(any::<u8>()), 0..6);
     (0u8..24, content)
@@ -51,14 +51,14 @@ fn narrow() -> impl Strategy<Value = Content> {
 }
 
 proptest! {
-    /// Whatever is merged that a plan allows: readers see the same as before.
+    /// After any merge that a plan allows, readers see the same as before.
     #[test]
     fn a_compaction_changes_nothing_that_is_read(
         drawn in vec((0u64..8, narrow(), any::<bool>()), 1..8),
     ) {
         let mut tables: Vec<(u64, Content, bool)> = Vec::new();
         for table in drawn {
-            // Tables of one sequence are one run.
+            // Tables with the same sequence belong to one run.
             let is_apart = |other: &(u64, Content, bool)| {
                 other.0 != table.0 || !summary(0, other.0, &other.1).overlaps(&summary(0, table.0, &table.1))
             };
@@ -111,9 +111,9 @@ fn a_table_between_the_inputs_is_refused() {
     let inputs = [table("a", 1, "a", "m"), table("b", 6, "a", "z")];
     let refused = Plan::new(&inputs, &[table("between", 3, "k", "p")]).unwrap_err().to_string();
     assert!(refused.contains("between") && refused.contains("what is in a"), "{refused}");
-    // It has no key in common with the older input.
+    // The table has no key in common with the older input.
     assert!(Plan::new(&inputs, &[table("beside", 3, "n", "p")]).is_ok());
-    // It is newer than all.
+    // The table is newer than all inputs.
     assert!(Plan::new(&inputs, &[table("newer", 7, "a", "z")]).is_ok());
 }
 
@@ -123,7 +123,7 @@ fn tables_of_one_sequence_are_of_one_run() {
     let refused = Plan::new(&[table("a", 1, "a", "m"), table("b", 1, "m", "z")], &[]).unwrap_err();
     assert!(refused.to_string().contains("a and b have keys in common"), "{refused}");
     assert!(Plan::new(&[table("a", 1, "a", "m")], &[table("b", 1, "m", "z")]).is_err());
-    // What is in `a` would come to be as new as `c`.
+    // The content of `a` would become as new as `c`.
     let inputs = [table("a", 1, "a", "m"), table("b", 6, "n", "z")];
     assert!(Plan::new(&inputs, &[table("c", 6, "c", "d")]).is_err());
 }

@@ -48,7 +48,7 @@ proptest! {
             let store = store().await;
             put(&store, "t", 3, block_size, &content).await.unwrap();
             let bytes = bytes(&store, "t").await;
-            // Its end is whole, and its beginning is gone, or it has one too many.
+            // The table's end is intact, but bytes at its beginning are missing or repeated.
             for other in [bytes[cut.min(bytes.len())..].to_vec(), [&bytes[..cut.min(bytes.len())], &bytes[..]].concat()] {
                 replace(&store, "t", other).await;
                 let error = get(&store, "t").await.unwrap_err();
@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// A table whose blocks, index and footer have right checksums and do not fit each other.
+/// The error for a table whose blocks, index and footer have correct checksums but contradict each other.
 async fn forged(entries: &[(&str, &str)], first: &str, last: &str, count: u64) -> Error {
     let mut table = Vec::new();
     for (key, value) in entries {

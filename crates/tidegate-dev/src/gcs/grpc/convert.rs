@@ -1,4 +1,4 @@
-//! Between the messages and what the store has.
+//! Converts between the protocol's messages and the store's types.
 
 use std::collections::HashMap;
 
@@ -14,19 +14,19 @@ use crate::gcs::resource::{crc32c_of, etag, storage_class};
 
 const BUCKETS: &str = "projects/_/buckets/";
 
-/// The bucket of a name such as `projects/_/buckets/bucket`.
+/// Extracts the bucket from a name such as `projects/_/buckets/bucket`.
 pub(super) fn bucket(name: &str) -> Result<&str, Status> {
     name.strip_prefix(BUCKETS)
         .filter(|bucket| !bucket.is_empty() && !bucket.contains('/'))
         .ok_or_else(|| Status::invalid_argument(format!("{name:?} is not {BUCKETS} and a bucket.")))
 }
 
-/// A number that is not negative.
+/// Converts a number, refusing a negative one.
 pub(super) fn number(value: i64, name: &str) -> Result<u64, Status> {
     u64::try_from(value).map_err(|_| Status::invalid_argument(format!("{name} is negative.")))
 }
 
-/// The four conditions that most requests have.
+/// The four generation conditions of most requests.
 macro_rules! generations_of {
     ($request:expr) => {
         $crate::gcs::grpc::convert::generations(
@@ -54,7 +54,7 @@ pub(super) fn generations(
     })
 }
 
-/// The hashes that a client gives, beside what is known already.
+/// Adds the hashes that a client sends to `expected`.
 pub(super) fn add_checksums(
     expected: &mut Expected,
     checksums: Option<&proto::ObjectChecksums>,
@@ -70,7 +70,7 @@ pub(super) fn add_checksums(
     Ok(())
 }
 
-/// What is to be written: its bucket, what is said of it, and what it has to be.
+/// The bucket, metadata, conditions and expected hashes of an object to be written.
 pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Expected), Status> {
     if spec.appendable == Some(true) {
         return Err(Status::unimplemented("Appendable objects are not implemented here."));
@@ -86,7 +86,7 @@ pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Ex
     Ok((bucket, Target { key, attributes: attributes(resource), generations }, expected))
 }
 
-/// What is said of an object.
+/// The attributes that a message gives an object.
 pub(super) fn attributes(resource: proto::Object) -> Attributes {
     let text = |text: String| (!text.is_empty()).then_some(text);
     Attributes {
@@ -101,14 +101,14 @@ pub(super) fn attributes(resource: proto::Object) -> Attributes {
     }
 }
 
-/// A number for a message, which has signed ones. Nothing here comes near to where they differ.
+/// Converts a number for a message, whose numbers are signed. Numbers here never exceed an `i64`.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn time(moment: Moment) -> prost_types::Timestamp {
     let micros = moment.micros();
-    // Less than a second's worth.
+    // The remainder is less than a second, so it fits.
     prost_types::Timestamp { seconds: signed(micros / 1_000_000), nanos: (micros % 1_000_000) as i32 * 1000 }
 }
 
@@ -142,7 +142,7 @@ pub(super) fn object(bucket: &str, object: &Object) -> proto::Object {
     }
 }
 
-/// A data message's bytes, if they are what its checksum says and not too many.
+/// A data message's bytes, if they match its checksum and are not too many.
 pub(super) fn content(data: proto::ChecksummedData) -> Result<bytes::Bytes, Refusal> {
     if data.content.len() > super::LARGEST_DATA {
         return Err(Refusal::invalid(format!("A message has {} bytes, too many.", data.content.len())));

@@ -1,5 +1,5 @@
-//! What stands beside an error's sentence (AIP-193): why, and when to come again. What has no reason is said
-//! as something on the way would say it.
+//! The details of a gRPC error (AIP-193): its reason and its retry delay. An error without a reason gets no
+//! `ErrorInfo`, as if a proxy had answered.
 
 use googleapis_tonic_google_rpc::google::rpc;
 use prost::Message;

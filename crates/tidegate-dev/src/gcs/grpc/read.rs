@@ -1,4 +1,4 @@
-//! Objects over gRPC: shown, listed, removed, read.
+//! Objects over gRPC: gets, lists, deletes and reads them.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use tonic::Status;
@@ -11,7 +11,7 @@ use crate::gcs::list::Wanted;
 use crate::gcs::refusal::Refusal;
 use crate::storage;
 
-/// Zero stands for the live one.
+/// Zero stands for the live generation.
 fn generation(asked: i64) -> Result<Option<u64>, Status> {
     Ok(Some(number(asked, "The generation")?).filter(|generation| *generation != 0))
 }
@@ -70,14 +70,14 @@ pub(super) async fn list_objects(
     })
 }
 
-/// The bytes that are asked for of an object of that size.
+/// The requested bytes of an object of this size.
 fn range(offset: i64, limit: i64, size: u64) -> Result<std::ops::Range<u64>, Status> {
     let start = match u64::try_from(offset) {
         Ok(start) if start > size => {
             return Err(Status::out_of_range(format!("The offset {start} is behind the end, at {size}.")));
         }
         Ok(start) => start,
-        // From the end back, and no further than to the beginning.
+        // A negative offset counts from the end, at most back to the start.
         Err(_) => size.saturating_sub(offset.unsigned_abs()),
     };
     let limit = number(limit, "The limit")?;

@@ -1,4 +1,4 @@
-//! Copies over gRPC.
+//! Copies objects over gRPC.
 
 use tonic::Status;
 

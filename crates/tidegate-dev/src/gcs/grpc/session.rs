@@ -1,4 +1,4 @@
-//! Resumable writes, but for their bytes: started, asked for their status, cancelled.
+//! Resumable writes, except for sending bytes: starts sessions, reports their status, cancels them.
 
 use proto::query_write_status_response::WriteStatus;
 use tonic::Status;

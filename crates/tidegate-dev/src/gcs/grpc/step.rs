@@ -1,8 +1,8 @@
-//! The messages of `WriteObject` and `BidiWriteObject`, as far as they are the same.
+//! The common form of the messages of `WriteObject` and `BidiWriteObject`.
 
 use super::proto;
 
-/// What the messages of both calls have in common.
+/// A message of either call.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) first: Option<First>,
@@ -12,7 +12,7 @@ pub(super) struct Step {
     pub(super) is_last: bool,
     pub(super) flush: bool,
     pub(super) state_lookup: bool,
-    /// Whole grains are asked of each message but the last.
+    /// In a session, every message but the last must contain whole grains.
     pub(super) is_strict: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Bytes over gRPC: `WriteObject` and `BidiWriteObject`, which differ in how they answer. Either writes
-//! a whole object in one stream, or goes on with a session, the JSON API's among them.
+//! Writes bytes over gRPC: `WriteObject` and `BidiWriteObject`, which differ in how they answer. Each writes a
+//! whole object in one stream, or resumes a session, including those of the JSON API.
 
 use bytes::Buf;
 use futures::channel::mpsc;
@@ -18,32 +18,32 @@ use crate::gcs::intake::{Appender, Single, Target};
 use crate::gcs::refusal::Refusal;
 use crate::s3::Store;
 
-/// Where the bytes go.
+/// The destination of the bytes.
 #[derive(Debug)]
 enum Way<'a> {
     Single(Box<(Single, Target)>),
     Session(Box<Appender<'a>>),
 }
 
-/// A write under way.
+/// A write in progress.
 #[derive(Debug)]
 struct Writing<'a> {
     store: &'a Store,
     bucket: String,
     way: Way<'a>,
     expected: Expected,
-    /// Up to where the stream has come; what it sends from before there is known.
+    /// The stream's current offset; bytes sent again from before it are skipped.
     position: u64,
 }
 
-/// What a stream begins with.
+/// The state at the start of a stream.
 enum Opened<'a> {
     Writing(Box<Writing<'a>>),
-    /// The session is finished: its object is the answer to everything.
+    /// The session is finished: its object is the answer to every request.
     Finished(String, Box<Object>),
 }
 
-/// A first message, admitted.
+/// A first message that passed the gate.
 #[derive(Debug)]
 enum Admitted {
     Session(String),
@@ -119,7 +119,7 @@ impl<'a> Writing<'a> {
             )));
         }
         let known = (self.position - offset).min(bytes.len() as u64);
-        // Not more than the bytes' own length.
+        // At most the bytes' own length.
         bytes.advance(known as usize);
         self.position += bytes.len() as u64;
         match &mut self.way {
@@ -135,7 +135,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// What is safe; of a write in one stream, what has come.
+    /// The persisted bytes of a session; of a whole object in one stream, the bytes received.
     fn persisted(&self) -> i64 {
         signed(match &self.way {
             Way::Single(_) => self.position,
@@ -163,7 +163,7 @@ impl<'a> Writing<'a> {
         Ok(object(&self.bucket, &published))
     }
 
-    /// The end of a stream that did not finish the object.
+    /// Ends a stream that did not finish the object.
     async fn leave(mut self) -> Result<i64, Status> {
         if matches!(self.way, Way::Single(..)) {
             return Err(Status::invalid_argument("The stream ended without finish_write."));
@@ -174,18 +174,18 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// What a client is told on the way.
+/// A status sent to the client.
 enum Told {
     Persisted(i64),
     Resource(Box<proto::Object>),
 }
 
-/// Who is told what is persisted.
+/// Where to send reports of persisted bytes, if the call has any.
 type Tell = Option<mpsc::Sender<Result<proto::BidiWriteObjectResponse, Status>>>;
 
 async fn tell_one(tell: &mut Tell, persisted: i64) {
     if let Some(tell) = tell {
-        // A client that has gone is noticed by the end of its stream.
+        // A lost client shows as the end of its stream.
         let _ = tell.send(Ok(told(Told::Persisted(persisted)))).await;
     }
 }
@@ -196,7 +196,7 @@ async fn tell_all(tell: &mut Tell, answers: &mut FuturesOrdered<impl Future<Outp
     }
 }
 
-/// Carries a stream out. `tell` is given what is said before its end, and gives back whether to go on.
+/// Runs a stream to its end, and sends reports through `tell` on the way.
 async fn run<M: Into<Step>>(
     context: &Context,
     admitted: &Admitted,
@@ -210,8 +210,8 @@ async fn run<M: Into<Step>>(
             return Ok(Told::Resource(Box::new(object(&bucket, &finished))));
         }
     };
-    // What is said of bytes that are being committed. The stream goes on meanwhile: Google's client for Java has
-    // four flushes of 4 MiB under way before it waits for one (`FlushPolicy`).
+    // Reports for bytes that are being committed. The stream continues meanwhile: Google's Java client has four
+    // flushes of 4 MiB in flight before it waits for one (`FlushPolicy`).
     let mut answers = FuturesOrdered::new();
     loop {
         let taken = writing.take(&mut step).await;
@@ -250,7 +250,7 @@ async fn run<M: Into<Step>>(
                 return Ok(Told::Persisted(writing.leave().await?));
             }
             Err(status) => {
-                // What came before is as good as ever.
+                // The bytes before the error are still valid.
                 writing.persist().await?;
                 return Err(status);
             }
@@ -279,7 +279,7 @@ pub(super) async fn write_object(
     use proto::write_object_response::WriteStatus;
     let mut step = first(&context, &mut stream).await?;
     let admitted = admit(&context, "storage.v2.WriteObject", step.first.take()).await?;
-    // In a task, so that it ends in order also when its connection is gone.
+    // In a task, so that the write ends in order even after its connection has ended.
     let tasks = context.tasks.clone();
     let running = tasks.spawn(async move { run(&context, &admitted, step, stream, None).await });
     let status = match running.await.map_err(|error| Status::internal(error.to_string()))?? {
@@ -299,7 +299,7 @@ pub(super) async fn bidi_write_object(
     let tasks = context.tasks.clone();
     tasks.spawn(async move {
         let end = run(&context, &admitted, step, stream, Some(sender.clone())).await;
-        // A client that has gone does not want to know.
+        // The client may be gone; then the answer does not matter.
         let _ = sender.send(end.map(told)).await;
     });
     Ok(receiver.boxed())

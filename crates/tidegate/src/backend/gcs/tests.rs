@@ -1,4 +1,4 @@
-//! Every method against the embedded server.
+//! Every method of the backend, against the embedded server.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn place(over: GcsTransport) -> Place {
     Place { store, server }
 }
 
-/// What the server calls the request that writes an object, and the one that describes it.
+/// The server's names for the request that writes an object, and below, for the request that describes one.
 fn put_of(over: GcsTransport) -> &'static str {
     if over == GcsTransport::Grpc { "storage.v2.WriteObject" } else { "storage.objects.insert" }
 }

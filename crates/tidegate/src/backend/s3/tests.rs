@@ -1,5 +1,5 @@
-//! Every method against a server: the embedded one, or the store at `TIDEGATE_TEST_ENDPOINT` with the
-//! credentials and region of the environment.
+//! Every method of the backend, against the embedded server, or against the store at `TIDEGATE_TEST_ENDPOINT` with
+//! the credentials and region of the environment.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Anything may happen to any request: every byte that is read is right, or there is an error that says why.
+//! Reads under random faults: every byte is right, or an error says why.
 //!
-//! `TIDEGATE_READ_RUNS=2000 TIDEGATE_READ_SEED=1` for more and others.
+//! `TIDEGATE_READ_RUNS=2000 TIDEGATE_READ_SEED=1` sets the number of runs and the seed.
 
 use tokio::io::AsyncSeekExt;
 
@@ -9,7 +9,7 @@ use super::*;
 #[derive(Debug)]
 pub(super) struct Random {
     random: fastrand::Rng,
-    /// Of a hundred requests, so many go wrong.
+    /// How many of a hundred requests go wrong.
     odd: u32,
 }
 
@@ -62,7 +62,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
     let (mut reads, mut position) = (0, 0);
     let mut reader = match reader.start().await {
         Ok(reader) => reader,
-        // A range that begins at the end of an object that has bytes.
+        // The range begins at the end of an object that is not empty.
         Err(error) if error.kind() == ErrorKind::InvalidInput && range.start == len => return Ok(()),
         Err(error) => return clean(&error),
     };

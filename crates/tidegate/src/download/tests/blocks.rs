@@ -1,4 +1,4 @@
-//! Blocks that an index names.
+//! Reads of the blocks that an index names.
 
 use proptest::prelude::*;
 
@@ -89,7 +89,7 @@ proptest! {
             let blocks = store.blocks("k", index.clone()).gap(gap).filter(|number, _| is_wanted(number));
             let got = read(blocks.start().await.unwrap(), &data).await;
             let returned = async {
-                // What was under way gives its memory back as the runtime drops it.
+                // Requests in flight return their memory when the runtime drops their tasks.
                 while store.context().engine().budget.usage().held > 0 {
                     tokio::task::yield_now().await;
                 }

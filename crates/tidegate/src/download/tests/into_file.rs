@@ -1,4 +1,4 @@
-//! Objects into files, whole or not at all, and gone on with.
+//! Downloads into files: a file appears whole or not at all, and a cut download is resumed.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -52,7 +52,7 @@ impl Place {
         assert_eq!(self.store.context().engine().budget.usage().held, 0);
     }
 
-    /// Cuts a download when six chunks of it are there, of which the first came like this, and no more come.
+    /// Cuts a download after six chunks, of which the first met the fate `first`; all later requests stall.
     async fn cut(&self, first: Fate) {
         let mut fates = vec![first];
         fates.extend(vec![Fate::Well; 5]);
@@ -72,7 +72,7 @@ impl Place {
         self.is_let_go().await;
     }
 
-    /// What was handed off may still write.
+    /// Waits until the blocking threads, which may still write, have released the files.
     async fn is_let_go(&self) {
         for left in [self.part(), self.note()] {
             let left = fs::File::open(left).unwrap();
@@ -89,7 +89,7 @@ impl Place {
         self.path().with_file_name(name)
     }
 
-    /// The file that has the bytes of a download that was cut.
+    /// The file with the bytes of a cut download.
     fn part(&self) -> PathBuf {
         self.named(|name| name.ends_with("-out.part") && !name.starts_with(".tidegate-note-"))
     }
@@ -98,7 +98,7 @@ impl Place {
         self.named(|name| name.ends_with("-out.part") && name.starts_with(".tidegate-note-"))
     }
 
-    /// How much of each chunk the note says is there, by the format in `download/note.rs`.
+    /// How many bytes of each chunk the note records, by the format in `download/note.rs`.
     fn entries(&self) -> Vec<u64> {
         let note = self.names().into_iter().find(|name| name.starts_with(".tidegate-note-"));
         let note = note.map(|name| fs::read(self.path().with_file_name(name)).unwrap_or_default());
@@ -111,12 +111,12 @@ impl Place {
         note.get(entries..).unwrap_or_default().chunks_exact(24).map(covers).collect()
     }
 
-    /// How many chunks the note says are whole.
+    /// How many chunks the note records as whole.
     fn noted(&self) -> usize {
         self.entries().iter().filter(|covers| **covers == 8 * MIB).count()
     }
 
-    /// Bytes that were asked for since.
+    /// Bytes that were requested since the list of requests was cleared.
     fn asked(&self) -> u64 {
         let asked = self.odd.asked.lock().unwrap();
         asked.iter().map(|range| range.as_ref().map_or(u64::MAX, |range| range.end - range.start)).sum()
@@ -131,7 +131,7 @@ async fn every_byte_is_in_its_place() {
         assert_eq!(place.run().await.unwrap().size, size);
         place.is_whole(&data);
         assert_eq!(place.odd.requests() as u64, size.div_ceil(8 * MIB).max(1), "the fewest");
-        // Once more, over the file that is there.
+        // Once more, over the existing file.
         place.run().await.unwrap();
         place.is_whole(&data);
     }
@@ -213,7 +213,7 @@ async fn what_can_not_be_is_refused_and_leaves_nothing() {
 
 #[tokio::test]
 async fn an_object_that_is_replaced_meanwhile_is_told_and_downloaded_anew_the_next_time() {
-    /// Replaces the object when the fifth request comes.
+    /// Replaces the object when the fifth request arrives.
     #[derive(Debug)]
     struct Replacing(Memory, u32);
     impl Fates for Replacing {
@@ -243,7 +243,7 @@ async fn an_object_that_is_replaced_meanwhile_is_told_and_downloaded_anew_the_ne
 
 #[tokio::test]
 async fn a_file_that_is_there_at_the_end_is_left_alone_and_nothing_is_beside_it() {
-    /// Makes the file when the last request comes.
+    /// Creates the file when the last request arrives.
     #[derive(Debug)]
     struct Making(PathBuf);
     impl Fates for Making {
@@ -282,7 +282,7 @@ async fn a_full_disk_is_told_before_a_byte_is_asked_for() {
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("tidegate")), "{left:?}");
 }
 
-/// Anything may happen to any request, and the download is cut and called again.
+/// Random faults on every request, and downloads that are cut and started again.
 #[test]
 fn in_the_end_every_byte_is_right() {
     for seed in 0..16 {
@@ -296,7 +296,7 @@ fn in_the_end_every_byte_is_right() {
             let place = Place::with(&data, fates, |tide| tide.memory(memory)).await;
             for attempt in 0.. {
                 let patience = Duration::from_secs(random.u64(1..100 << attempt));
-                // Right, wrong, or none.
+                // The right size, a wrong one, or one that is as good as none.
                 let hint = [data.len() as u64, random.u64(0..600_000), u64::MAX][random.usize(0..3)];
                 let download = place.store.download("k", place.path()).size_hint(hint);
                 match timeout(patience, download.run()).await {

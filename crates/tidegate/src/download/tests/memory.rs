@@ -44,7 +44,7 @@ async fn what_is_read_ahead_gives_way_to_writers() {
     while store.context().engine().budget.usage().held < 6 * MIB {
         got += reader.try_next().await.unwrap().expect("it reads further and further ahead").len() as u64;
     }
-    // Its consumer writes, and does not read meanwhile.
+    // The consumer of the reader writes, and does not read meanwhile.
     let mut writers = Vec::new();
     for at in 0..4 {
         let writer = store.writer(format!("w{at}")).strategy(Strategy::Parallel).start().await.unwrap();
@@ -73,14 +73,14 @@ async fn a_slow_consumer_holds_what_was_read_ahead_and_no_turn() {
     let store = store(&odd, |tide| tide.concurrency(Concurrency::Fixed(2)));
     let mut slow = store.reader("k").start().await.unwrap();
     slow.try_next().await.unwrap();
-    // All of another is read meanwhile.
+    // Meanwhile another reader reads the whole object.
     let other = timeout(Duration::from_secs(60), async { all(store.reader("k").start().await?).await });
     assert!(other.await.expect("it waits for ever").unwrap() == data);
     assert!(odd.bodies.load(Relaxed) <= 1, "the open one");
     drop(slow);
 }
 
-/// Review 5: chunks are tasks of the runtime on which the reader was started.
+/// Chunks are tasks of the runtime on which the reader was started.
 #[test]
 fn a_reader_whose_first_runtime_has_ended_goes_on_or_fails() {
     let data = bytes_of(60 * MIB, 1);

@@ -1,8 +1,8 @@
-//! How often a store that breaks what it sends is asked again.
+//! How often reads are retried if the store breaks its responses.
 
 use super::*;
 
-/// No retry comes back by itself.
+/// A policy in which retries are not refilled over time.
 fn few(tide: crate::Builder) -> crate::Builder {
     tide.retry(RetryPolicy {
         reserve: 5,
@@ -68,7 +68,7 @@ async fn answers_that_bring_much_are_gone_on_with_however_often_they_break() {
     }
 }
 
-/// Each answer brings something, and none brings what was asked for.
+/// Every response brings some bytes, but no response brings all that was requested.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_ends_every_answer_early_is_not_asked_for_ever() {
     let directory = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ async fn where_no_retry_is_left_it_is_said_what_for() {
 async fn a_body_that_comes_too_slowly_is_asked_for_again_from_where_it_stands() {
     let directory = tempfile::tempdir().unwrap();
     let data = bytes_of(3 * MIB, 1);
-    // A byte a second, and 900: both are less than 1 KiB a second, and no pause is longer than what is waited for.
+    // 1 and 900 bytes a second: both are below the minimum of 1 KiB a second, and no pause exceeds the patience.
     for (bytes, every) in [(1, 1), (9_000, 10)] {
         let slow = || vec![Fate::Trickles(bytes, Duration::from_secs(every)); 2].into_iter();
         let odd = Odd::with(&data, slow()).await;
@@ -138,12 +138,12 @@ async fn a_body_that_is_always_too_slow_ends_as_a_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_body_at_the_least_rate_may_take_as_long_as_it_takes() {
     let data = bytes_of(2 * MIB, 1);
-    // 2 KiB a second, in pieces that come before patience with the last bytes ends.
+    // 2 KiB a second, in pieces that arrive before the patience for the last bytes ends.
     let slow = |tide: crate::Builder| tide.hedge(false);
     let odd = Odd::with(&data, vec![Fate::Trickles(16 << 10, Duration::from_secs(8))].into_iter()).await;
     assert!(all(store(&odd, slow).reader("k").start().await.unwrap()).await.unwrap() == data);
     assert_eq!(odd.requests(), 1);
-    // Without a least rate any will do.
+    // Without a minimum rate, any rate is accepted.
     let none = |tide: crate::Builder| tide.retry(RetryPolicy { min_rate: 0, ..RetryPolicy::default() });
     let odd = Odd::with(&data[..2_000], vec![Fate::Trickles(1, Duration::from_secs(1))].into_iter()).await;
     assert!(all(store(&odd, none).reader("k").start().await.unwrap()).await.unwrap() == data[..2_000]);

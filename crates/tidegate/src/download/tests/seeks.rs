@@ -1,4 +1,4 @@
-//! Readers that are sought in.
+//! Seeks in readers.
 
 use std::io::SeekFrom;
 
@@ -15,7 +15,7 @@ async fn seeks_keep_what_is_of_use() {
     let mut buffer = vec![0; 10 * MIB as usize];
     reader.read_exact(&mut buffer).await.unwrap();
     let asked = odd.requests();
-    // A little back, forth over what is on its way, and where it stands.
+    // Seek a little back, and forward over bytes in flight; then ask for the position.
     for to in [10 * MIB - 5, 9 * MIB, 12 * MIB, 11 * MIB] {
         assert_eq!(reader.seek(SeekFrom::Start(to)).await.unwrap(), to);
         reader.read_exact(&mut buffer[..1000]).await.unwrap();
@@ -23,7 +23,7 @@ async fn seeks_keep_what_is_of_use() {
         assert_eq!(reader.stream_position().await.unwrap(), to + 1000);
     }
     assert!(odd.requests() <= asked + 3, "{} after {asked}: {:?}", odd.requests(), odd.asked);
-    // Far away, and past the end.
+    // Seek far away, and past the end.
     let to = reader.seek(SeekFrom::End(-10)).await.unwrap();
     assert_eq!(to, 100 * MIB - 10);
     let mut rest = Vec::new();
@@ -36,7 +36,7 @@ async fn seeks_keep_what_is_of_use() {
     assert!(reader.seek(SeekFrom::Current(-5)).await.is_err());
 }
 
-/// Skipping the last bytes of an open answer is no reason to keep it, and its connection.
+/// A seek past the last bytes of an open response must not keep the response and its connection open.
 #[tokio::test]
 async fn an_answer_that_was_left_behind_is_closed() {
     let data = bytes_of(100 * MIB, 5);
@@ -44,7 +44,7 @@ async fn an_answer_that_was_left_behind_is_closed() {
     let odd = Odd::with(&data, vec![Fate::Breaks(end)].into_iter()).await;
     let store = store(&odd, |tide| tide);
     let mut reader = store.reader("k").start().await.unwrap();
-    // Chunks of 4 MiB follow on the first 4 MiB.
+    // The first 4 MiB are followed by chunks of 4 MiB.
     let mut buffer = vec![0; end as usize];
     reader.read_exact(&mut buffer).await.unwrap();
     let to = 4 * MIB + 100_000;

@@ -13,7 +13,7 @@ use crate::{Tidegate, Writer};
 
 const PART: usize = 16 << 10;
 
-/// A store that never answers for parts from `stuck` on, and counts what it is asked.
+/// A store that never answers requests for parts from number `stuck` on, and counts parts and aborts.
 #[derive(Debug)]
 struct Stuck {
     memory: Memory,
@@ -42,7 +42,7 @@ impl Layer for Stuck {
     }
 }
 
-/// A writer of three parts, each of which has been asked for.
+/// A writer with three parts whose requests have all reached the store.
 async fn writer(stuck: u32) -> (Tidegate, Arc<Stuck>, Writer) {
     let capabilities = Capabilities { min_part: 4096, ..Capabilities::default() };
     let memory = Memory::new("stuck").with_capabilities(capabilities);

@@ -19,16 +19,16 @@ const KIB: u64 = 1 << 10;
 const PART: u64 = 4 * KIB;
 const QUICK: Duration = Duration::from_millis(400);
 
-/// What the store does with one copy of a part: how long it takes, and whether it answers well.
+/// What the store does with one copy of a part: how long it takes, and the fault that it answers with, if any.
 type Fate = (Duration, Option<FaultKind>);
 
-/// A store whose tags differ between copies of the same part, and to which a copy comes that its sender
-/// has given up: the worst that hedging may meet.
+/// A store that tags each copy of a part differently, and that keeps a copy even if its sender has given it up:
+/// the worst case for hedging.
 #[derive(Debug)]
 struct Copies {
     memory: Memory,
     state: Arc<Mutex<Kept>>,
-    /// What becomes of copy `.1` (from 1) of part `.0`; the others are quick.
+    /// The fate of copy `.1` (from 1) of part `.0`; all other copies are quick.
     fates: BTreeMap<(u32, u32), Fate>,
     completion: Duration,
     connections: AtomicU64,
@@ -37,7 +37,7 @@ struct Copies {
 #[derive(Debug, Default)]
 struct Kept {
     sent: BTreeMap<u32, u32>,
-    /// What the memory's receipt is, and the tag of the copy that came last.
+    /// For each part, the receipt of the memory store, and the tag of the copy that arrived last.
     parts: BTreeMap<u32, (Receipt, String)>,
     completions: u64,
     listings: u64,
@@ -81,7 +81,7 @@ impl Layer for Copies {
             *sent
         };
         let (time, fault) = self.fates.get(&(number, copy)).copied().unwrap_or((QUICK, None));
-        // All bytes are taken at once: from here on it is in the store's hands alone.
+        // The store takes all bytes at once: from here on the sender can no longer stop the copy.
         let mut bytes = Vec::new();
         let mut stream = payload.stream();
         while let Some(piece) = stream.try_next().await.unwrap() {
@@ -185,7 +185,7 @@ async fn a_slow_part_is_sent_again_and_the_first_answer_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn the_completion_names_the_copy_that_the_store_has_kept() {
-    // The slow copy comes after the quick one's receipt, and before the completion.
+    // The slow copy arrives after the receipt of the quick copy, and before the completion.
     let late = (Duration::from_secs(3), None);
     let copies = Arc::new(Copies::new([((30, 1), late)]));
     let store = engine().build().unwrap().store(copies.clone());
@@ -198,7 +198,7 @@ async fn the_completion_names_the_copy_that_the_store_has_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn copies_that_come_while_the_object_is_completed_are_met() {
-    // Each completion takes 3 s, and in each another slow copy comes.
+    // Each completion takes 3 s, and another slow copy arrives during each.
     let late = |ms: u64| (Duration::from_millis(ms), None);
     let mut copies = Copies::new([((60, 1), late(3500)), ((70, 1), late(6000)), ((80, 1), late(8500))]);
     copies.completion = Duration::from_secs(3);
@@ -210,7 +210,7 @@ async fn copies_that_come_while_the_object_is_completed_are_met() {
     assert!(is_whole(&store, 100).await);
 }
 
-/// Not of hedges alone: what was given up and sent again may come late as well.
+/// Not only hedges: a part that was given up and sent again may also arrive late.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_was_given_up_for_dead_and_comes_late_is_met() {
     let policy = RetryPolicy { patience: Duration::from_secs(2), ..RetryPolicy::default() };
@@ -231,7 +231,7 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
     let mut writer = store.writer("k").start().await.unwrap();
     writer.write(data(5)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
-    // Somebody else writes into the session.
+    // Another process writes into the session.
     if let Some((receipt, etag)) = copies.kept().parts.get_mut(&2) {
         receipt.checksum = Checksum::of(receipt.checksum.algorithm(), b"other");
         *etag = "\"other\"".to_owned();
@@ -243,7 +243,7 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn never_more_than_one_in_twenty() {
-    // Every fourth part is slow: no p95 of peers is quick for long, and hedges are counted out.
+    // Every fourth part is slow, so the p95 latency of peers does not stay quick, and hedges are limited.
     let slow = (1..=400u32).filter(|number| number.is_multiple_of(4)).map(|number| ((number, 1), SLOW));
     let store = engine().build().unwrap().store(Arc::new(Copies::new(slow)));
     let (object, figures, _) = upload(&store, 400).await;
@@ -275,7 +275,7 @@ async fn not_where_the_store_can_not_tell_its_copies_apart() {
 #[tokio::test(start_paused = true)]
 async fn whichever_of_the_two_succeeds_is_taken() {
     let fails = |ms| (Duration::from_millis(ms), Some(FaultKind::Transient));
-    // The hedge fails at once; the original fails while the hedge flies.
+    // For part 40 the hedge fails at once; for part 60 the original fails while the hedge is in flight.
     let copies = [((40, 1), (Duration::from_secs(3), None)), ((40, 2), fails(10))];
     let copies = copies.into_iter().chain([((60, 1), fails(1500)), ((60, 2), (QUICK, None))]);
     let copies = Arc::new(Copies::new(copies));
@@ -290,7 +290,7 @@ async fn whichever_of_the_two_succeeds_is_taken() {
 async fn a_files_part_is_hedged_only_where_memory_is_to_spare() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, &data(100)).unwrap();
-    // Three slabs a request: eight requests leave room for a hedge's, or do not.
+    // Each request takes three slabs: eight requests leave room for a hedge with 64 KiB, but not with 24 KiB.
     for (memory, hedges) in [(64 * KIB, 1), (24 * KIB, 0)] {
         let copies = Arc::new(Copies::new([((50, 1), SLOW)]));
         let tide = engine().memory(memory).build().unwrap();

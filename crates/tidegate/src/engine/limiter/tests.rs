@@ -34,7 +34,8 @@ fn a_turn_that_is_dropped_is_passed_on() {
     assert!(next.now_or_never().is_some());
 }
 
-/// Requests against a store with this much capacity, for this long; the limit that was found.
+/// Sends requests for `time` to a store that serves `streams` of them at full speed, each taking `each`. Returns
+/// the final limit.
 async fn settle(limiter: &Limiter, streams: f64, each: Duration, time: Duration) -> usize {
     let flow = limiter.flow();
     let until = Instant::now() + time;
@@ -46,7 +47,7 @@ async fn settle(limiter: &Limiter, streams: f64, each: Duration, time: Duration)
             while Instant::now() < until {
                 let permit = flow.permit().await;
                 *busy.lock().unwrap() += 1.0;
-                // Past its capacity, the store shares it out.
+                // Above its capacity, the store shares it between all requests.
                 let share = (*busy.lock().unwrap() / streams).max(1.0);
                 sleep(each.mul_f64(share)).await;
                 *busy.lock().unwrap() -= 1.0;
@@ -62,7 +63,7 @@ async fn settle(limiter: &Limiter, streams: f64, each: Duration, time: Duration)
 async fn it_grows_while_throughput_grows_and_no_further() {
     let limiter = Limiter::new(Concurrency::Auto);
     let limit = settle(&limiter, 100.0, Duration::from_millis(400), Duration::from_secs(60)).await;
-    // A wave of requests is on its way before the first of it tells, so it may go past by twice as many.
+    // A whole wave of requests is in flight before its first response, so the limit may overshoot by 200 streams.
     assert!((80..=300).contains(&limit), "{limit} for 100 streams");
 
     let limiter = Limiter::new(Concurrency::Auto);
@@ -87,12 +88,12 @@ async fn it_steps_back_once_for_requests_that_flew_together() {
     assert_eq!(limiter.limit(), 1, "it never reaches zero");
 }
 
-/// Requests one after the other, while others wait.
+/// Makes `count` requests one after another, while others wait.
 async fn requests(limiter: &Limiter, count: usize, bytes: u64, took: Duration) {
     ended(limiter, count, Outcome::Moved(bytes), took).await;
 }
 
-/// The same, which end in this way.
+/// Makes `count` requests with this outcome one after another, while others wait.
 async fn ended(limiter: &Limiter, count: usize, outcome: Outcome, took: Duration) {
     let flow = limiter.flow();
     for _ in 0..count {
@@ -129,14 +130,14 @@ async fn a_few_fly_until_they_take_long() {
 async fn a_store_that_moves_as_much_as_a_machine_is_met_with_few() {
     let limiter = Limiter::new(Concurrency::Auto);
     let limit = settle(&limiter, 2.0, Duration::from_millis(5), Duration::from_secs(60)).await;
-    // Windows differ by chance: a step up may have seemed to bring something.
+    // Windows differ by chance, so a step up may have seemed to help.
     assert!(limit <= Climb::AT_FIRST + 2, "{limit}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_store_of_which_connections_move_less_is_met_with_more_at_once() {
     let limiter = Limiter::new(Concurrency::Auto);
-    // 200 MiB/s each, and within the time in which there are few.
+    // 200 MiB/s per connection, while the limiter still allows only few requests.
     let each = Duration::from_millis(80);
     requests(&limiter, 1, 8 << 20, each / 2).await;
     assert!(limiter.limit() > Climb::AT_FIRST, "{}", limiter.limit());
@@ -144,7 +145,7 @@ async fn a_store_of_which_connections_move_less_is_met_with_more_at_once() {
     assert!(limit >= Climb::WIDE, "{limit}");
 }
 
-/// What the first answer has shown is of no use where all that follow are of another size.
+/// The rate of the first response says nothing if all later responses have another size.
 #[tokio::test(start_paused = true)]
 async fn one_fast_answer_does_not_end_the_search() {
     for took in [30, 200] {
@@ -203,20 +204,20 @@ async fn a_far_store_is_met_with_many() {
     let far = Limiter::new(Concurrency::Auto);
     requests(&far, 1, 0, Duration::from_millis(40)).await;
     assert_eq!(far.limit(), 64);
-    // More where many are small, and not where they only begin something large.
+    // Many small requests raise the limit, but not if they only precede large ones.
     let large = Limiter::new(Concurrency::Auto);
     requests(&large, 40, 0, Duration::from_millis(40)).await;
     requests(&large, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(large.limit(), 64);
     requests(&far, 32, 4 << 10, Duration::from_millis(40)).await;
     assert_eq!(far.limit(), 128);
-    // A large one may take as long anywhere: so much time with few in flight widens, and no more.
+    // A large request may take this long at any distance: it widens the limit, and no more.
     let near = Limiter::new(Concurrency::Auto);
     requests(&near, 1, 16 << 20, Duration::from_millis(400)).await;
     assert!(near.limit() <= Climb::WIDE + 2, "{}", near.limit());
 }
 
-/// Of S3 3,500 writes and 5,500 reads a second and prefix.
+/// S3 allows 3,500 writes and 5,500 reads per second and prefix.
 #[tokio::test(start_paused = true)]
 async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
     let (write, read) = (Operation::Put, Operation::Get);
@@ -226,12 +227,13 @@ async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
         let limiter = Limiter::new(Concurrency::Auto);
         let page = Outcome::Moved(0);
         ended(&limiter, 1, page, Duration::from_millis(took)).await;
-        // The next page, which comes before all else, has not the last word.
+        // The next page of a listing, which comes before all other requests, does not settle the limit.
         ended(&limiter, 1, page, Duration::from_millis(took)).await;
-        // Their connections are opened first.
+        // These requests open their connections first, so they take twice as long.
         ended(&limiter, 33, Outcome::of(operation, 4 << 10), Duration::from_millis(2 * took)).await;
         assert_eq!(limiter.limit(), 128);
-        // Two more for each that ends, whatever its size, and though some are slower; later on it climbs.
+        // Each request that ends raises the limit by two, whatever its size, even if some are slower; later the
+        // limit climbs.
         for number in 0..(limit - 128) / 2 + 10 {
             let took = Duration::from_millis(took + number as u64 % 3 * took / 2);
             let outcome = Outcome::of(operation, [4 << 10, 60 << 10][number % 2]);
@@ -264,7 +266,7 @@ async fn small_requests_do_not_end_the_quick_start_of_large_ones() {
     requests(&limiter, 1, 0, Duration::from_millis(2)).await;
     requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
     let before = limiter.limit();
-    // Each as slow as can be for its bytes.
+    // Requests as slow as they can be without making the store look far.
     requests(&limiter, 40, 0, Duration::from_millis(9)).await;
     requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(limiter.limit(), before + 8);

@@ -43,7 +43,7 @@ async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
     assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 3), "{error}");
 }
 
-/// Lists what it likes.
+/// A store that lists these entries and sessions, whatever it is asked for.
 #[derive(Debug)]
 struct Lying {
     below: crate::backend::memory::Memory,
@@ -65,7 +65,7 @@ impl crate::backend::Layer for Lying {
     }
 }
 
-/// Keys; those that end in `>` are prefixes.
+/// A store that lists these keys; a key that ends in `>` is a prefix.
 fn lying(keys: &[&str]) -> Lying {
     let object = |key: &str| Entry::Object(crate::Object { key: key.to_owned(), ..crate::Object::default() });
     let entry =
@@ -85,7 +85,7 @@ fn requests() -> Arc<Requests> {
     tide.store(Arc::new(lying(&[]))).context().list_requests("")
 }
 
-/// How many entries come, and the fault that ends them.
+/// Lists `keys`; returns how many entries arrived, and the fault that ended the listing.
 async fn given(prefix: &str, recursive: bool, keys: &[&str]) -> (usize, Option<Fault>) {
     let mut entries = entries(&requests(), &lying(keys), prefix, recursive);
     let mut count = 0;

@@ -11,12 +11,12 @@ fn names(directory: &Path) -> Vec<String> {
     names.filter(|name| name.ends_with(file::END) || name.ends_with(file::UNLOCKED)).collect()
 }
 
-/// What another process sees.
+/// The roll that another process reads.
 async fn seen(directory: &Path) -> Roll {
     Records::new(Some(directory.to_owned()), TrustedOwners::default()).roll().await.unwrap()
 }
 
-/// Leaves the file as it is and gives up its lock, as a process does that is killed.
+/// Leaves the file as it is and releases its lock, as when the process is killed.
 fn kill(records: Records, entries: Vec<Entry>) {
     records.inner.state().log = None;
     records.inner.state().open.clear();
@@ -80,7 +80,7 @@ async fn the_record_of_a_process_that_is_long_gone_goes_though_nobody_finds_its_
     for (days, left) in [(29, 1), (31, 0)] {
         let then = SystemTime::now() - std::time::Duration::from_secs(days * 86_400);
         fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
-        reader.forget(Vec::new()).await; // as a sweep does that has found nothing
+        reader.forget(Vec::new()).await; // as a sweep does that found nothing
         assert_eq!(names(directory.path()).len(), left, "after {days} days");
     }
 }
@@ -101,7 +101,7 @@ async fn what_is_given_up_is_nobodys() {
     assert!(roll.gone("1").unwrap().lives);
     assert_eq!(roll.live("s3://b/never", "3"), None);
 
-    // Who gave it up strikes it out; nobody else can while it lives.
+    // While the process that gave up a session lives, only that process can forget it.
     Records::new(Some(directory.path().to_owned()), TrustedOwners::default())
         .forget(roll.gone_below(AT, ""))
         .await;
@@ -158,7 +158,7 @@ fn a_torn_or_strange_line_is_passed_over() {
     assert_eq!(open[&1].id.as_deref(), Some("a b"));
 }
 
-/// A disk that was full for a moment took the beginning of a line; that is only warned of.
+/// A disk that was full for a moment took only the beginning of a line; that causes only a warning.
 #[tokio::test]
 async fn a_line_that_was_not_written_whole_does_not_hide_the_next_session() {
     let directory = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ fn payload_of(len: usize) -> Payload {
     Payload::from_memory(vec![bytes], checksum)
 }
 
-/// A request that takes one piece each `pause`.
+/// A request that takes one piece per `pause`.
 async fn slow(payload: Payload, pause: Duration) -> Result<u64, Fault> {
     let mut stream = payload.stream();
     while stream.next().await.is_some() {
@@ -55,7 +55,7 @@ async fn a_request_that_stands_still_is_given_up() {
     assert_eq!(began.elapsed(), PATIENCE);
 }
 
-/// The requests of one object, to an endpoint of their own.
+/// The requests of one object, with an endpoint of their own.
 fn requests(policy: RetryPolicy) -> Requests {
     let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3));
     Requests {
@@ -73,7 +73,7 @@ fn refused() -> Fault {
     Fault::new(FaultKind::Unreachable, "connection refused")
 }
 
-/// Or there would be as many open answers, and connections, as there are objects.
+/// Otherwise there could be as many open responses, and connections, as objects.
 #[tokio::test]
 async fn an_answer_that_is_open_goes_before_requests_that_wait() {
     let requests = requests(RetryPolicy::default());
@@ -120,7 +120,7 @@ async fn sixty_four_parts_outlive_ten_seconds_without_a_store() {
         part.unwrap().unwrap();
     }
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-    // The first 64, the reserve of 100, 10 a second for less than 20 s, and those that succeed.
+    // 64 first attempts, the reserve of 100 retries, 10 retries a second for less than 20 s, and 64 successes.
     let asked = asked.load(Relaxed);
     assert!(asked < 64 + 100 + 200 + 64, "{asked} requests");
 }
@@ -159,7 +159,7 @@ async fn a_store_that_becomes_a_hundred_times_slower_is_not_called_dead() {
     let requests = requests(RetryPolicy::default());
     let payload = payload_of(16 << 20);
     for pause in [400, 40_000, 40_000, 40_000] {
-        // All is taken at once, and the answer takes its time.
+        // The store takes all bytes at once, but answers late.
         let slow = || sleep(Duration::from_millis(pause)).map(Ok);
         requests.send(Operation::Part, Some(&payload), None, slow).await.unwrap();
     }

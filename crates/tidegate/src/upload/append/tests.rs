@@ -1,4 +1,4 @@
-//! Against the embedded server: what is sent, and what is sent again.
+//! Chunked uploads against the embedded server: which bytes are sent, and which are sent again.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Place {
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
-    /// Requests to the session by what they do, in order.
+    /// The names of all requests but reads, in order.
     fn asked(&self) -> Vec<String> {
         both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
@@ -121,12 +121,12 @@ async fn after_a_cut_only_what_is_missing_is_sent_again(over: GcsTransport) {
         assert_eq!(sent.unwrap().size, bytes.len() as u64);
         let mut expected = vec!["start", "append", "query", "append", "append", "append"];
         if over == GcsTransport::Grpc {
-            // The server cuts between messages, and one has the whole chunk.
+            // The server cuts between messages, and one message carries the whole chunk.
             expected.pop();
         }
         assert_eq!(place.asked(), expected);
         let counted = place.server.counts().bytes_in;
-        // All of it, the grain's rest that was lost, and headers; not the two grains again.
+        // All bytes, the lost rest of a grain, and headers, but not the two whole grains again.
         assert!(counted < bytes.len() as u64 + 64 * 1024, "{counted}");
         place.check(&bytes).await;
     }
@@ -241,7 +241,7 @@ async fn bytes_that_arrive_otherwise_are_not_published(over: GcsTransport) {
     assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-/// Cuts the first chunk and then has no byte for the next: the last chunk is sent beside it.
+/// Finishes while the first chunk is in flight and no byte follows it: the last chunk is empty.
 async fn finish_beside_a_chunk(place: &Place) -> Result<Object> {
     let mut writer = place.store.writer("k").strategy(Strategy::Chunked).start().await?;
     writer.write(data(4 * GRAIN)).await?;

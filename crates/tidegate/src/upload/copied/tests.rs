@@ -111,7 +111,7 @@ async fn a_copy_is_the_same_whichever_way_it_is_made() -> Result<()> {
                 let figures = progress.snapshot();
                 assert_eq!((figures.acknowledged, figures.accepted), (size, 0));
                 let is_whole = size <= 4 * KIB && (!create_only || create_only_copy);
-                // Its tags are told with the object here.
+                // HEAD returns the tags as well here, so they cost no extra request.
                 let whole = is_whole || size == 0;
                 let requests = if whole { 2 } else { size.div_ceil(4 * KIB) + 3 };
                 assert_eq!(figures.requests, requests, "{size} {create_only} {create_only_copy}");

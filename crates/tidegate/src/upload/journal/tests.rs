@@ -28,7 +28,7 @@ use faulty::{Fate, Faulty};
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;
 
-/// A journal directory, a store in memory that can be down, and as many processes as one likes.
+/// A journal directory and a memory store that can be down; tests start any number of processes on them.
 struct Place {
     folder: tempfile::TempDir,
     backend: Arc<Faulty>,
@@ -77,7 +77,7 @@ impl Place {
         store.sessions("").count().await
     }
 
-    /// Those that hold anything.
+    /// Counts the sessions that hold at least one part.
     async fn sessions_with_parts(&self, store: &Store) -> usize {
         let sessions: Vec<_> = store.sessions("").collect().await;
         let mut with_parts = 0;
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// The one file of a directory for journals.
+/// The only file in a journal directory.
 fn journal_file(folder: &Path) -> PathBuf {
     std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
 }
@@ -116,7 +116,7 @@ async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Resu
         for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 40 * PART + 17] {
             for piece in [1000, 70 * KIB, 1 << 20] {
                 if size / piece > 100 {
-                    continue; // as many syncs
+                    continue; // each write may cost a sync: too slow
                 }
                 let bytes = data(size);
                 let builder = store.writer("k").strategy(Strategy::Journal);
@@ -200,7 +200,7 @@ async fn what_is_acknowledged_is_given_back() -> Result<()> {
     let mut most = 0;
     for piece in bytes.chunks(64 << 10) {
         writer.write(Bytes::copy_from_slice(piece)).await?;
-        // The store is in memory and takes what there is.
+        // The memory store takes parts as soon as they are full.
         while writer.progress().snapshot().acknowledged + 2 * PART < writer.position() {
             tokio::task::yield_now().await;
         }

@@ -22,7 +22,7 @@ fn receipt(number: u32, range: &Range<u64>) -> Receipt {
     Receipt { number, size: range.end - range.start, etag: format!("e{number}"), checksum }
 }
 
-/// Takes in `size` bytes in pieces of at most `piece`, as a writer does; what comes out, in order.
+/// Pushes `size` bytes in pieces of at most `piece`, as a writer does. Returns the actions, in order.
 fn run(mut plan: Plan, size: u64, piece: u64) -> Result<Vec<Action>, PlanError> {
     let mut actions = Vec::new();
     while plan.size() < size {
@@ -191,7 +191,7 @@ proptest! {
         for (index, number) in order.iter().enumerate() {
             prop_assert_eq!(plan.next(), None, "complete before part {} of {}", index, order.len());
             plan.stored(receipt(*number, &ranges[number]));
-            plan.stored(receipt(*number, &ranges[number])); // an answer that comes twice counts once
+            plan.stored(receipt(*number, &ranges[number])); // a duplicate receipt counts once
         }
         let size = plan.size();
         prop_assert_eq!(plan.next(), Some(Action::Complete { size }));
@@ -237,7 +237,7 @@ fn memory_bounds_the_reach_and_a_part_bounds_memory() {
     assert!(matches!(refused, Err(ScheduleError::Reach { .. })), "{refused:?}");
 }
 
-/// 44 MiB of memory make parts of 5.5 MiB, and smaller ones of 5 MiB grow in other steps.
+/// 44 MiB of memory makes parts of 5.5 MiB; the smallest parts, of 5 MiB, grow in other steps.
 #[test]
 fn a_stream_whose_parts_are_all_as_small_as_may_be_reaches_as_far_as_is_said() {
     for memory in [44, 64, 256] {

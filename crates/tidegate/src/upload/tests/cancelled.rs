@@ -1,4 +1,4 @@
-//! Writes and finishes that are cancelled at random, against a store that takes its time.
+//! Writes and finishes that are cancelled at random, against a slow store.
 
 use async_trait::async_trait;
 use tokio::io::AsyncReadExt;

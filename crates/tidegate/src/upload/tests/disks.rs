@@ -1,4 +1,4 @@
-//! Spool disks that fail, and that are full.
+//! Spool disks that fail, or that are full.
 
 use tokio::time::timeout;
 
@@ -21,7 +21,7 @@ async fn a_broken_disk_is_not_said_to_be_full() {
     assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
 }
 
-/// All of its bytes are in, and what it waits for is room on a disk.
+/// The writer has all of its bytes and waits only for room on a disk.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_being_finished_is_not_idle() {
     const MIB: u64 = 1 << 20;
@@ -29,7 +29,7 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     let builder = Tidegate::builder().memory(4 * MIB).slab(64 << 10).part_size(2 * MIB).seed(1);
     let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
     let store = store(&tide);
-    // Something is on its way out of the spool, so that room will come.
+    // A spooled part is being sent, so room will come.
     let leaving = store.context().engine().relief.spooling().unwrap().line().ring().await;
     let mut beside = store.writer("beside").start().await.unwrap();
     beside.write(zeros(MIB)).await.unwrap();
@@ -53,7 +53,7 @@ async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
     let spooling = store.context().engine().relief.spooling().unwrap().clone();
-    // Another's part is on its way out of the spool.
+    // A part of another upload is being sent from the spool.
     let other = spooling.spool().store(&Default::default(), &[data(PART)]).await.unwrap();
     let leaving = spooling.line().ring().await;
     disk.becomes(Write::Hangs);
@@ -66,7 +66,7 @@ async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
     while disk.writes() < 2 {
         tokio::task::yield_now().await;
     }
-    // It has left before the write is known to have failed.
+    // The part leaves the spool before the failure of the write is known.
     drop(other);
     drop(leaving);
     disk.becomes(Write::FullOnce);
@@ -80,8 +80,8 @@ async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
     let builder = builder().memory(512 * KIB).spool_disk(one).spool_disk(other.clone());
     let tide = builder.build()?;
     let store = store(&tide);
-    // Both have been measured, the other as the slower one; then that has less room than it says, as where
-    // a quota is used up.
+    // Both disks have been measured, the second one as the slower. Then the second one has less room than it
+    // reports, as when a quota is used up.
     let spool = store.context().engine().relief.spooling().unwrap().spool().clone();
     for bytes in [64 * KIB, KIB] {
         spool.store(&Default::default(), &[data(bytes)]).await.unwrap();
@@ -105,7 +105,7 @@ async fn between_two_parts_of_a_writer_its_spool_is_not_taken_for_one_that_nothi
     first.write(zeros(20)).await?;
     let first = tokio::spawn(first.finish());
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // There is no room but what the parts of the first leave, and that is not enough.
+    // The only room comes from parts of the first writer that leave the spool, and that is not enough.
     disk.becomes(Write::Full);
     let mut second = store.writer("second").strategy(Strategy::Spool).start().await?;
     let second = tokio::spawn(async move { second.write(zeros(3)).await });

@@ -1,4 +1,4 @@
-//! Writers that others end at the very moment that they go on.
+//! Writers that the engine ends as idle at the very moment they continue.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -16,7 +16,7 @@ async fn a_writer_that_is_ended_as_it_goes_on_leaves_no_session() -> Result<()> 
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
     writer.write(data(PART)).await?;
-    // The next byte comes: the writer was not ended when it looked, and is now.
+    // The next byte arrives. The writer was not ended when it checked, but is ended before it dispatches.
     let direct = direct(&mut writer);
     direct.plan.more().unwrap();
     advance(LIMIT).await;
@@ -43,7 +43,7 @@ async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
             tokio::task::yield_now().await;
         }
         advance(2 * LIMIT).await;
-        // As relief does, on another thread.
+        // Ends the idle writer on another thread, as relief does.
         let (runtime, over) = (Handle::current(), Arc::new(AtomicBool::new(false)));
         let ends = std::thread::spawn({
             let over = over.clone();

@@ -22,7 +22,7 @@ async fn nothing_of_another_size_is_published() -> Result<()> {
     for strategy in [Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel, Strategy::Journal]
     {
         let begin = async || store.writer("k").strategy(strategy).exact_size(SIZE).start().await;
-        // Too few, however they came.
+        // Too few bytes, by `write` or `read_from`.
         for given in [0, 1, PART, SIZE - 1] {
             let mut writer = begin().await?;
             writer.write(data(given)).await?;
@@ -34,7 +34,7 @@ async fn nothing_of_another_size_is_published() -> Result<()> {
             assert_eq!(wrong(error.get_ref().unwrap()), WrongSize::TooFew { given, exact: SIZE });
             assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Closed);
         }
-        // Too many, however they come.
+        // Too many bytes, by every way of writing.
         for more in [1, PART] {
             let bytes = data(SIZE + more);
             let mut writer = begin().await?;
@@ -51,7 +51,7 @@ async fn nothing_of_another_size_is_published() -> Result<()> {
         }
         tide.settled().await;
         assert_eq!(store.list("", true).count().await, 0, "{strategy:?}");
-        // Exactly so many, read, written, or both.
+        // The exact number of bytes: read, written, or both.
         let bytes = data(SIZE);
         let mut writer = begin().await?;
         assert_eq!(writer.read_from(&mut &bytes[..]).await?, SIZE);

@@ -1,4 +1,4 @@
-//! Nobody waits for as long as others go on.
+//! No writer waits for as long as others keep running.
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -17,8 +17,8 @@ fn slow(tide: &Tidegate) -> Store {
     tide.store(Arc::new(Slow(Memory::new("test").with_capabilities(capabilities))))
 }
 
-/// Writers that stopped, another that waits for them, and files that are sent all the while: what became of
-/// the one that waits, in twenty seconds.
+/// Starts writers that stop, file uploads that never end, and a writer that waits for the stopped ones. Returns
+/// the result of the waiting writer, or `None` after twenty seconds.
 async fn beside_files(tide: &Tidegate, more: u64) -> Option<Result<()>> {
     let store = slow(tide);
     let file = tempfile::NamedTempFile::new().unwrap();

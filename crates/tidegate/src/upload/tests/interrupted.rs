@@ -1,5 +1,5 @@
-//! Writes that were cancelled half-way, and sources that panic: no object is published whose producer cannot know
-//! that all its bytes are in it.
+//! Writes that are cancelled halfway, and sources that panic: no object is published unless its producer can know
+//! that all of its bytes are in it.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::*;
 
-/// An engine whose memory another writer has all but a little of.
+/// An engine whose memory is almost all held by another writer.
 async fn short_of_memory() -> Result<(Tidegate, Store, crate::Writer)> {
     let tide = engine();
     let store = store(&tide);
@@ -19,7 +19,7 @@ async fn short_of_memory() -> Result<(Tidegate, Store, crate::Writer)> {
     Ok((tide, store, other))
 }
 
-/// Begins to write more than there is memory for, and gives up.
+/// Begins a write that does not fit into memory, and cancels it.
 async fn half_write(store: &Store) -> Result<crate::Writer> {
     let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
     assert!(futures::poll!(std::pin::pin!(writer.write(data(100 * KIB)))).is_pending());
@@ -33,7 +33,7 @@ async fn a_half_taken_write_is_to_be_looked_at_before_the_end() -> Result<()> {
     let error = writer.shutdown().await.unwrap_err();
     assert!(error.to_string().contains("call `position`"), "{error}");
     assert!(SinkExt::<Bytes>::close(&mut writer).await.is_err());
-    // What comes behind does not make it whole.
+    // Later writes do not make the object whole.
     other.abort().await?;
     writer.write(data(10)).await?;
     assert!(writer.shutdown().await.is_err());
@@ -78,7 +78,7 @@ async fn a_write_that_was_cancelled_before_its_first_byte_or_behind_its_last_is_
     Ok(())
 }
 
-/// Gives some bytes, then waits for ever, or panics.
+/// A source that gives some bytes, then waits for ever, or panics.
 struct Odd {
     bytes: usize,
     panics: bool,
@@ -114,7 +114,7 @@ async fn a_read_that_was_cancelled_is_to_be_looked_at_before_the_end() -> Result
     Ok(())
 }
 
-/// A read asks its source for one byte more before it makes room for another part. That byte waits for memory.
+/// `read_from` reads one more byte from its source before it reserves the next part; that byte waits for memory.
 #[tokio::test]
 async fn a_byte_that_a_cancelled_read_has_taken_ahead_is_counted() -> Result<()> {
     let mut ahead = 0;

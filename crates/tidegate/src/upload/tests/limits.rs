@@ -1,4 +1,4 @@
-//! Limits that were set to the longest there is, as who wants none does.
+//! Limits set to the maximum value, as callers do that want no limit.
 
 use tokio::time::timeout;
 

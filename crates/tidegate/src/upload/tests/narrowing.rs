@@ -1,4 +1,4 @@
-//! Streams through a network whose connections are slow, in memory that holds few parts of the usual size.
+//! Streams over slow connections, with memory for only a few parts of the usual size.
 
 use std::sync::Mutex;
 
@@ -14,11 +14,11 @@ use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
 const MIB: u64 = 1 << 20;
-/// What a request takes beside its bytes, and bytes a second of one connection.
+/// The latency of a request, and below, the bytes per second of one connection.
 const LATENCY: Duration = Duration::from_millis(20);
 const CONNECTION: f64 = 40e6;
 
-/// A store that keeps nothing but the sizes of parts.
+/// A store that keeps only the sizes of parts.
 #[derive(Debug, Default)]
 struct Far {
     capabilities: Capabilities,
@@ -99,7 +99,7 @@ impl Backend for Far {
     }
 }
 
-/// How long a stream of 640 MiB takes through 128 MiB, and what parts it makes.
+/// How long a stream of 640 MiB takes with 128 MiB of memory, and the sizes of its parts.
 async fn streamed(part_size: Option<u64>) -> (Duration, Vec<u64>) {
     static PIECE: [u8; MIB as usize] = [0; MIB as usize];
     let tide = Tidegate::builder().memory(128 * MIB).build().unwrap();

@@ -1,4 +1,4 @@
-//! Writers that do not go on, with and without a spool.
+//! Writers that stop and hold memory, with and without a spool.
 
 use super::*;
 use tokio::time::{Instant, timeout};
@@ -17,7 +17,7 @@ fn spooled() -> (tempfile::TempDir, Tidegate) {
     (folder, tide)
 }
 
-/// Each of them stops at a moment of its own, so that one limit after the other would be many.
+/// Each writer stops at its own moment, so ending them one at a time would take one idle limit each.
 #[tokio::test(start_paused = true)]
 async fn idle_writers_are_ended_many_at_a_time() -> Result<()> {
     let (tide, limit, began) = (builder().build()?, Duration::from_secs(2), Instant::now());
@@ -40,12 +40,12 @@ async fn idle_writers_are_ended_many_at_a_time() -> Result<()> {
     for (number, writer) in writers.into_iter().enumerate().filter(|(number, _)| number % 3 > 0) {
         assert!(writer.await.unwrap().is_ok(), "{number}");
     }
-    // 100 abandoned parts of two slabs, of which 14 fit beside the largest part.
+    // 100 abandoned parts of two slabs each; 14 fit beside the largest part.
     assert!(began.elapsed() < limit * 12, "{:?}", began.elapsed());
     Ok(())
 }
 
-/// Writers that hold most of the memory in half-filled parts and do not go on.
+/// Writers that hold most of the memory in half-filled parts and stop.
 async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Writer> {
     let mut writers = Vec::new();
     for number in 0..40 {
@@ -64,18 +64,18 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
     writers
 }
 
-/// One error after the other, each after the whole time, would keep thousands for days.
+/// If the errors came one after another, each after the whole wait, thousands of writers would wait for days.
 #[tokio::test(start_paused = true)]
 async fn who_waits_in_vain_is_told_in_time() -> Result<()> {
     let wait = Duration::from_secs(60);
     let tide = builder().memory_wait(wait).build()?;
     let store = store(&tide);
     let mut writers = abandoned(&store, None).await;
-    // Room for some, who wait with a slab each.
+    // Room for some of the waiting writers, which then wait with one slab each.
     drop(writers.pop());
     drop(writers.pop());
     let began = Instant::now();
-    // When a part left last: each time begins anew then.
+    // When a part last left: every wait restarts then.
     let left = Arc::new(std::sync::Mutex::new(began));
     let waiting = (0..500).map(|number| {
         let (store, left) = (store.clone(), left.clone());
@@ -102,7 +102,7 @@ async fn who_waits_in_vain_is_told_in_time() -> Result<()> {
         starved += 1;
     }
     assert!(starved > 100, "{starved}");
-    // Some were given a slab of those that were told before, and waited anew for the next, or filled a part.
+    // Some writers got a slab from writers that failed before them, and restarted their wait, or filled a part.
     assert!(began.elapsed() < 4 * wait, "{starved} were told after {:?}", began.elapsed());
     Ok(())
 }
@@ -120,7 +120,7 @@ async fn what_memory_has_no_room_for_goes_through_the_spool() -> Result<()> {
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, bytes);
     assert!(tide.progress().snapshot().spilled > 0);
-    // Those who do go on have lost nothing.
+    // The stopped writers have lost nothing when they continue.
     for (number, writer) in writers.iter_mut().enumerate() {
         writer.write(data(number as u64 * 1000)).await?;
     }
@@ -161,7 +161,7 @@ async fn a_wait_that_nothing_can_end_becomes_an_error() -> Result<()> {
     let tide = builder().memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut writers = abandoned(&store, None).await;
-    drop(writers.pop()); // the one that had to wait
+    drop(writers.pop()); // the writer that had to wait
     let mut writer = store.writer("k").start().await?;
     let began = Instant::now();
     let error = writer.write(data(MEMORY)).await.unwrap_err();
@@ -170,7 +170,7 @@ async fn a_wait_that_nothing_can_end_becomes_an_error() -> Result<()> {
     let said = error.to_string();
     assert!(said.contains("memory://test/abandoned-") && said.contains("set a spool directory"), "{said}");
     assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
-    // Those who hold what was waited for can go on.
+    // The writers that hold the memory can continue.
     let mut first = writers.remove(0);
     drop(writers);
     first.write(data(1)).await?;
@@ -284,7 +284,7 @@ async fn a_full_spool_is_as_none() -> Result<()> {
     let tide = builder().spool_disk(disk).memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(5 * PART)).await?; // memory is enough for one that goes on
+    writer.write(data(5 * PART)).await?; // memory is enough for a writer that does not stop
     writer.finish().await?;
     let mut writers = abandoned(&store, None).await;
     drop(writers.pop());
@@ -322,7 +322,7 @@ async fn thousands_that_hold_memory_do_not_make_requests_slow() -> Result<()> {
         writer.write(data(1)).await?;
         writers.push(writer);
     }
-    // One more writer waits for them, and requests go on.
+    // One more writer waits for memory while requests continue.
     let mut waiting = store.writer("waiting").start().await?;
     let waits = tokio::spawn(async move { waiting.write(data(1)).await });
     while tide.usage().waiting == 0 {

@@ -1,4 +1,4 @@
-//! A backend of the caller's own that answers something else than it was asked.
+//! A caller's own backend that returns wrong receipts or answers.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -13,7 +13,7 @@ use crate::types::object::Object;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Its receipts are of another part, or of another size.
+/// A store whose receipts name another part, or another size.
 #[derive(Debug)]
 struct Wrong {
     store: Memory,
@@ -62,8 +62,8 @@ async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
     Ok(())
 }
 
-/// Stopped while it completes, it takes that for done, as versitygw 1.8.0 does that is killed: the second
-/// completion is told that the object is there.
+/// A store that is stopped during a completion and then takes it for done, as a killed versitygw 1.8.0 does: it
+/// answers the second completion with success although the object was never published.
 #[derive(Debug)]
 struct Stopped {
     store: Memory,

@@ -1,4 +1,4 @@
-//! The buffers that spooled parts are sent through, where a connection does not let go of them.
+//! Ring buffers of spooled parts that a connection does not release.
 
 use futures::StreamExt;
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(2);
 
 async fn spooled(folder: &tempfile::TempDir) -> (Arc<Spooling>, Stored) {
     let spool = Spool::new(Spool::open(&[folder.path().to_owned()]).unwrap());
-    // One ring and the spare one, as many as a small budget has.
+    // One ring and one spare, as with a small budget.
     let spooling = Arc::new(Spooling::new(spool, 2 * RING * SLAB as u64, SLAB));
     let stored = spooling.spool().store(&Stored::default(), &[data(5 * PART)]).await.unwrap();
     (spooling, stored)
@@ -26,7 +26,7 @@ fn payload(stored: &Stored, ring: crate::memory::payload::Ring) -> Payload {
     Payload::from_spool(Spooled::new(stored.clone(), Vec::new(), checksum), ring)
 }
 
-/// As `a_retry_does_not_wait_for_slabs_that_a_stuck_connection_holds`, from the spool.
+/// Like `a_retry_does_not_wait_for_slabs_that_a_stuck_connection_holds`, but from the spool.
 #[tokio::test]
 async fn a_retry_from_the_spool_does_not_wait_for_a_stuck_connection() {
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ async fn a_ring_that_is_lent_has_its_slabs() {
     let first = payload(&stored, ring);
     let mut stuck = first.stream();
     let _queued = (stuck.next().await, stuck.next().await, stuck.next().await);
-    // Its upload is given up; the connection does not know that yet.
+    // The upload is dropped, but the connection still holds its buffers.
     drop((stuck, first, lent));
     let (ring, _lent) = spooling.line().ring().await;
     let another = payload(&stored, ring);

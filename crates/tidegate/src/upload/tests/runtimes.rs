@@ -1,4 +1,4 @@
-//! One engine on several runtimes, one of which ends or stands still.
+//! One engine on several runtimes, one of which ends or stalls.
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -18,7 +18,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A writer beside which no other may hold anything, and another one.
+/// A writer whose part may take all of the memory, and another writer.
 async fn two(store: &Store) -> (crate::Writer, crate::Writer) {
     let mut first = store.writer("first").part_size(MEMORY).start().await.unwrap();
     first.write(data(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Slices of large buffers: what is shared keeps its whole buffer alive, and the budget knows only the slice.
+//! Slices of large buffers: a shared slice keeps its whole buffer alive, but the budget counts only the slice.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -75,7 +75,7 @@ async fn large_pieces_are_shared_and_smaller_ones_where_their_producer_says_so()
         assert_eq!(writer.finish().await?.size, size as u64);
         assert_eq!(alive.load(SeqCst), 0, "it was sent");
     }
-    // A piece that does not end with a slab, or a part, is shared to its end.
+    // A piece that ends inside a slab or a part is shared up to its end.
     let (size, mut writer) = ((1 << 20) + 5, store.writer("k").part_size(5 << 20).start().await?);
     for _ in 0..20 {
         writer.write(Buffer::counted(&alive).slice(7..7 + size)).await?;

@@ -1,4 +1,4 @@
-//! Writers that stop at awkward moments, and slow ones that do not.
+//! Writers that stop at awkward moments, and slow writers that do not stop.
 
 use tokio::time::{sleep, timeout};
 
@@ -24,7 +24,7 @@ async fn commits(store: &Store) -> Result<()> {
 async fn a_slow_producer_is_one_that_goes_on() -> Result<()> {
     let tide = builder().memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
-    // Its part takes all of the memory, so that everyone else waits for it.
+    // Its part may take all of the memory, so every other writer waits.
     let mut slow = store.writer("slow").part_size(MEMORY).start().await?;
     slow.write(data(1)).await?;
     let waiting = tokio::spawn({
@@ -33,7 +33,7 @@ async fn a_slow_producer_is_one_that_goes_on() -> Result<()> {
     });
     for _ in 0..30 {
         sleep(Duration::from_secs(1)).await;
-        slow.write(data(1)).await?; // into the slab that it has: the budget is not told
+        slow.write(data(1)).await?; // fits into its slab, so the budget does not notice
     }
     assert_eq!(tide.usage().waiting, 1);
     slow.finish().await?;
@@ -44,7 +44,7 @@ async fn a_slow_producer_is_one_that_goes_on() -> Result<()> {
 async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     let tide = builder().build()?;
     let store = store(&tide);
-    // A writer with a part that no other may hold anything beside, and writes that are cancelled meanwhile.
+    // One part may take all of the memory, and the writes of other writers are cancelled while they wait.
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
     first.write(data(1)).await?;
     let mut cancelled = Vec::new();
@@ -55,7 +55,7 @@ async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     }
     first.abort().await?;
     commits(&store).await?;
-    // Those who come back have lost nothing.
+    // A writer that continues after its cancelled write has lost nothing.
     let mut one = cancelled.remove(7);
     drop(cancelled);
     one.write(data(PART)).await?;

@@ -1,4 +1,4 @@
-//! A producer whose bytes, and a consumer whose store, are always ready let other tasks run.
+//! Producers and consumers that are always ready still let other tasks run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
 use super::*;
 
-/// Runs `busy` beside a task that only counts its turns, on one thread; how many turns that had until `busy` ended.
+/// Runs `busy` on one thread with a task that counts its own turns; returns that count when `busy` ends.
 fn turns_beside<T>(busy: impl Future<Output = T>) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -27,7 +27,7 @@ fn turns_beside<T>(busy: impl Future<Output = T>) -> u64 {
     })
 }
 
-/// An object that one request takes, so that nothing but the producer has anything to wait for.
+/// The object fits in one request, so only the producer could ever wait.
 const SIZE: u64 = 8 << 20;
 const PIECE: usize = 4096;
 
@@ -41,7 +41,7 @@ async fn writer() -> (Tidegate, crate::Writer) {
 #[test]
 fn writes_of_every_kind_let_other_tasks_run() {
     let pieces = || (0..SIZE as usize / PIECE).map(|_| Bytes::from_static(&[7; PIECE]));
-    // 2,048 pieces, and a budget of 128 of them a turn.
+    // 2,048 pieces, and tokio's budget of 128 operations per turn.
     let least = 10;
     let turns = turns_beside(async {
         let (_tide, mut writer) = writer().await;
@@ -66,7 +66,7 @@ fn writes_of_every_kind_let_other_tasks_run() {
     assert!(turns >= least, "Sink: {turns}");
 }
 
-/// Always ready, with a few bytes at a time.
+/// A source that is always ready, with a few bytes at a time.
 struct Ready(u64);
 
 impl tokio::io::AsyncRead for Ready {

@@ -1,4 +1,4 @@
-//! Futures that were begun and are polled no more, and writes that were cancelled long ago.
+//! Futures that were polled once and never again, and writes that were cancelled long ago.
 
 use tokio::time::{sleep, timeout};
 
@@ -55,7 +55,7 @@ async fn an_upload_that_is_not_polled_does_not_keep_what_it_was_granted() -> Res
     std::fs::write(file.path(), data(5 * PART)).unwrap();
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
     first.write(data(MEMORY)).await?;
-    // It waits for the memory of its first requests, and is not polled when that comes.
+    // Each upload waits for the memory of its first requests, and is not polled when it is granted.
     let mut uploads = Vec::new();
     for number in 0..11 {
         let upload = store.writer(format!("upload-{number}")).upload(file.path());

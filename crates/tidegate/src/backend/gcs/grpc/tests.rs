@@ -1,4 +1,4 @@
-//! Answers written out by hand: what the embedded server does not give, and Google or something on the way may.
+//! Hand-written responses that the embedded server never gives, but that Google or a proxy may.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::backend::{Appended, Backend, Session};
 use crate::memory::payload::Unending;
 use crate::types::checksum::{Algorithm, Checksum};
 
-/// What a server had: the path and headers of each call, and its body.
+/// The calls that a server received: path, headers and body of each.
 type Calls = Arc<Mutex<Vec<(String, HeaderMap, Bytes)>>>;
 
-/// What it answers: a status, the frames of messages, and the status of gRPC at the end, if any.
+/// A response: the HTTP status, the frames of the messages, and the final gRPC status, if any.
 type Answer = (StatusCode, Vec<Bytes>, Option<&'static str>);
 
-/// A bucket at a server of its own words.
+/// A bucket at a server that responds with `answer`.
 async fn raw(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (Gcs, Calls) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ fn described(size: usize) -> proto::Object {
     proto::Object { name: "k".into(), size: size as i64, generation: 7, ..proto::Object::default() }
 }
 
-/// Two messages that bring these bytes: half as much in the first.
+/// The frames of a read of `data` in two messages, the first with half of the bytes; `missing` bytes are cut off.
 fn read(data: &[u8], crc32c: impl Fn(&[u8]) -> u32, missing: usize) -> Vec<Bytes> {
     let content_range =
         proto::ContentRange { start: 0, end: data.len() as i64, complete_length: data.len() as i64 };
@@ -182,7 +182,7 @@ async fn an_answer_that_says_nothing_may_have_been_carried_out() {
     let payload = || memory_of(b"1", Algorithm::Crc32c);
     let fault = store.put("k", payload(), &WriteOptions::default()).await.unwrap_err();
     assert!(fault.is_ambiguous(), "{fault:?}");
-    // What has a message and then a refusal is refused.
+    // A message that is followed by an error status is an error.
     let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(1))], Some("7"))).await;
     assert_eq!(kind(store.head("k")).await.0, FaultKind::Denied);
     let (store, _) = raw(|_| {
@@ -214,25 +214,25 @@ async fn what_does_not_speak_grpc_is_told() {
     let (store, _) = raw(|_| (StatusCode::NOT_FOUND, Vec::new(), None)).await;
     let (kind_of, said) = kind(store.head("k")).await;
     assert!(kind_of == FaultKind::Unsupported && said.contains("does not speak gRPC"), "{said}");
-    // One that speaks HTTP/1.1 alone does not even know what it is asked.
+    // A server that speaks only HTTP/1.1 does not understand the request at all.
     let (url, _) = raw_server(|_| "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()).await;
     let fault = at(&url, GcsCredentials::anonymous()).await.head("k").await.unwrap_err();
     assert!(fault.message.contains("HTTP/2"), "{fault:?}");
 }
 
-/// What a server does with a call of which it takes in one window's worth.
+/// What a server does with a call after it took in one window of the body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
-    /// Says that it will answer, and takes in the rest when it is told to.
+    /// Sends response headers, and takes in the rest when it is notified.
     HeadFirst,
-    /// Says nothing before it has the rest.
+    /// Sends nothing before it has the rest.
     Rest,
-    /// Says that it will answer, and takes in nothing ever.
+    /// Sends response headers, and never takes in the rest.
     HeadOnly,
 }
 
-/// A bucket at a server that stands still in the middle, what goes on with it, and how many bytes it had of each
-/// call in the end.
+/// A bucket at a server that stalls in the middle of each call, the `Notify` that lets the server continue, and
+/// the number of bytes that the server received of each call in the end.
 async fn standing_still(then: Then) -> (Gcs, Arc<Notify>, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -301,13 +301,13 @@ async fn what_nobody_waits_for_any_more_is_not_published() {
             timeout(Duration::from_millis(200), sent).await.unwrap_err();
             go_on.notify_one();
             let had = timeout(Duration::from_secs(10), ends.recv()).await.unwrap().unwrap();
-            // The window, and what was in hand.
+            // The window, and the bytes that were in buffers.
             assert!(had < 200_000, "{then:?} {is_append}: {had}");
         }
     }
 }
 
-/// Bytes that tell when nobody has them any more.
+/// Bytes whose channel closes when their last owner drops them.
 struct Lent(Vec<u8>, #[expect(dead_code, reason = "closed with it")] mpsc::Sender<()>);
 
 impl AsRef<[u8]> for Lent {

@@ -1,4 +1,4 @@
-//! Copies that the store makes.
+//! Copies that the store itself makes.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
     let rules = vec![
         Rule::lose_answer(operation).times(1),
         Rule::error(operation, 503, "backendError").skip(2).times(1),
-        // The last: it is carried out, and its answer lost.
+        // The last request: it is carried out, and its answer is lost.
         Rule::lose_answer(operation).skip(7).times(1),
     ];
     for create_only in [false, true] {

@@ -1,4 +1,4 @@
-//! Answers of success that prove nothing, and answers that say less than Google does, or say it otherwise.
+//! Success responses that prove nothing, and responses that say less than Google's, or say it differently.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -176,7 +176,7 @@ async fn a_size_that_is_left_out_is_asked_for_and_never_zero() {
 #[tokio::test]
 async fn bytes_that_are_packed_on_the_way_are_asked_for_as_they_are_stored() {
     for (gzip, identity, read) in [
-        // A cache in front packs what is not.
+        // A cache in front of the store compresses an object that is stored uncompressed.
         (
             "content-encoding: gzip\r\nx-goog-stored-content-encoding: identity\r\n",
             "x-goog-stored-content-encoding: identity\r\n",

@@ -1,4 +1,4 @@
-//! Answers written out by hand: what the embedded server does not give, and Google may.
+//! Hand-written responses that the embedded server never gives, but that Google may.
 
 use std::sync::Mutex;
 
@@ -6,10 +6,10 @@ use super::*;
 use crate::backend::samples::raw_server;
 use crate::{ErrorKind, RetryPolicy, Store, Strategy, Tidegate};
 
-/// What a session is asked: the `Content-Range`s, in order.
+/// The `Content-Range` of each request to a session, in order.
 type Ranges = Arc<Mutex<Vec<String>>>;
 
-/// A server whose sessions are at `{url}/upload/session`: each `Content-Range` goes to `answer`.
+/// A server whose sessions are at `{url}/upload/session`; `answer` maps each `Content-Range` to a response.
 async fn session(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Store, Ranges) {
     let (ranges, url) = (Ranges::default(), Arc::new(Mutex::new(String::new())));
     let (log, here) = (ranges.clone(), url.clone());
@@ -69,7 +69,7 @@ async fn what_the_store_did_not_keep_of_a_chunk_is_sent_again() {
         "0-1048575/*" => has(262_144),
         "262144-1048575/*" => has(786_432),
         "786432-1048575/*" => has(1_048_576),
-        // Of the last chunk as well.
+        // The last chunk may be kept in part as well.
         "1048576-1099999/1100000" => has(1_048_576 + 40_000),
         "1088576-1099999/1100000" => has(1_100_000),
         "*/1100000" => published(&answer),
@@ -149,7 +149,7 @@ async fn nobody_is_followed_elsewhere_with_a_token() {
 
 #[tokio::test]
 async fn a_session_that_was_cancelled_is_none_any_more() {
-    // "499: the resumable upload was cancelled at the client's request prior to completion", whatever is asked.
+    // Every request gets "499: the resumable upload was cancelled at the client's request prior to completion".
     let store = answers("HTTP/1.1 499 X\r\ncontent-length: 0\r\n\r\n").await;
     let id = format!("{}/upload/session", store.endpoint());
     let session = Session { key: "k".into(), id };

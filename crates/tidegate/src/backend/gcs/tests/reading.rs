@@ -1,4 +1,4 @@
-//! Objects read, listed and removed.
+//! Reading, listing and removing objects.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is said of it.
+//! Errors, and their kinds and messages.
 
 use super::*;
 

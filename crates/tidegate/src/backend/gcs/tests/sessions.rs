@@ -1,4 +1,4 @@
-//! Sessions that are appended to: in chunks, in a stream, and over another transport than they were begun over.
+//! Sessions that are appended to: in chunks, in a stream, and over a different transport than they began on.
 
 use super::*;
 use crate::backend::Session;
@@ -31,7 +31,7 @@ async fn chunks_become_an_object(over: GcsTransport) {
         let first = in_memory(&data[..4 * GRAIN as usize]);
         let at = appended(place.store.append(&session, 0, first, None).await.unwrap());
         assert_eq!(at, 4 * GRAIN);
-        // More than one message has room for.
+        // More bytes than fit into one message.
         let (from, to) = (at as usize, 12 * GRAIN as usize);
         let second = on_disk.payload_of(from..to, Algorithm::Crc32c);
         assert_eq!(appended(place.store.append(&session, at, second, None).await.unwrap()), 12 * GRAIN);
@@ -84,7 +84,7 @@ async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
     for piece in first.chunks(70_000) {
         giver.give(Bytes::copy_from_slice(piece)).await.unwrap();
     }
-    // Over HTTP the server persists what has come whenever there are so many bytes, over gRPC when asked.
+    // Over HTTP the server persists bytes whenever 32 grains have arrived, over gRPC when it is asked.
     until(async || stands().await >= 32 * GRAIN).await;
     for piece in rest.chunks(3 * MIB) {
         giver.give(Bytes::copy_from_slice(piece)).await.unwrap();
@@ -99,7 +99,7 @@ async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
     }
     streaming.abort();
     assert!(streaming.await.unwrap_err().is_cancelled());
-    // No stream is left to ask.
+    // The stream is gone, so the query is a request of its own.
     let at = stands().await;
     assert!(at >= 32 * GRAIN && at.is_multiple_of(GRAIN), "{at}");
     let rest = in_memory(&data[at as usize..]);

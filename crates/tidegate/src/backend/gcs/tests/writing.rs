@@ -1,4 +1,4 @@
-//! Objects written in one request and in parts.
+//! Writing objects in one request and in parts.
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn a_session_of_parts_becomes_an_object(over: GcsTransport) {
     let session = store.open(KEY, &options).await.unwrap();
     let open: Vec<OpenSession> = store.sessions(KEY).try_collect().await.unwrap();
     assert_eq!(open.iter().map(|open| &open.session).collect::<Vec<_>>(), [&session]);
-    // Out of order, and the first sent twice.
+    // Parts out of order, and part 1 sent twice.
     let second = store.part(&session, 2, 5 << 20, in_memory(&data[5 * MIB..])).await.unwrap();
     let of_file = || on_disk.payload_of(0..5 * MIB, Algorithm::Crc32c);
     store.part(&session, 1, 0, of_file()).await.unwrap();
@@ -84,7 +84,7 @@ async fn create_only_is_the_stores_own_condition(over: GcsTransport) {
     let (refused, said) = kind(store.put("k", in_memory(b"2"), &only)).await;
     assert_eq!(refused, FaultKind::Exists, "{said}");
     assert_eq!(read_back(store, "k", None).await, b"1");
-    // A session of parts has no conditions: it would replace what is there.
+    // A session of parts supports no conditions: it would replace the existing object.
     let session = store.open("k", &only).await.unwrap();
     let part = store.part(&session, 1, 0, in_memory(b"part")).await.unwrap();
     let whole = part.checksum;
@@ -121,7 +121,7 @@ async fn attributes_come_back(over: GcsTransport) {
         assert_eq!(body.object.attributes.content_type, options.attributes.content_type);
         assert_eq!((body.object.size, &body.object.etag), (head.size, &head.etag));
     }
-    // What is not said to be anything is the same however it is sent.
+    // An object without attributes has the same ones however it is sent.
     let unsaid = WriteOptions::default();
     place.store.put("put", in_memory(&data), &unsaid).await.unwrap();
     let session = place.store.open("parts", &unsaid).await.unwrap();
@@ -141,7 +141,7 @@ async fn attributes_come_back(over: GcsTransport) {
 async fn a_part_that_arrives_otherwise_is_not_taken(over: GcsTransport) {
     let place = place(over).await;
     let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
-    // The checksum is of other bytes: the store compares before it keeps the part.
+    // The checksum is that of other bytes: the store verifies it before it keeps the part.
     let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], crc32c(b"other"));
     let (refused, said) = kind(place.store.part(&session, 1, 0, payload.clone())).await;
     assert_eq!(refused, FaultKind::Integrity, "{said}");

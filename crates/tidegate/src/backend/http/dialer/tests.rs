@@ -1,4 +1,4 @@
-//! Connections through proxies, and to who does not answer.
+//! Connections through proxies, and to peers that do not answer.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -22,9 +22,9 @@ use crate::backend::http::{Client, Connector, Response, Sending, Version, Work, 
 use crate::backend::samples::next_head;
 use crate::backend::{Fault, FaultKind};
 
-/// How long a connection may take to come about.
+/// How long it may take to open a connection.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// `user:pass`, as it is said to a proxy.
+/// `user:pass` in the header that a proxy gets.
 const WHO: &str = "Basic dXNlcjpwYXNz";
 
 fn named(proxy: &str) -> Matcher {
@@ -44,7 +44,7 @@ async fn refused(client: &Client, url: &str) -> (FaultKind, String) {
     (fault.kind, fault.message)
 }
 
-/// Who is known by a certificate that nobody else signed.
+/// A peer with a self-signed certificate.
 struct Secure {
     made: CertifiedKey<KeyPair>,
     bundle: NamedTempFile,
@@ -74,7 +74,7 @@ impl Secure {
     }
 }
 
-/// A store over TLS, and the headers of what it is asked.
+/// A store over TLS, and the headers of the requests that it receives.
 async fn store(secure: &Secure, at: &str, version: Version) -> (String, Arc<Mutex<Vec<HeaderMap>>>) {
     let acceptor = secure.acceptor(match version {
         Version::One => &["http/1.1"],
@@ -93,7 +93,7 @@ async fn store(secure: &Secure, at: &str, version: Version) -> (String, Arc<Mute
                     log.lock().unwrap().push(request.headers().clone());
                     async { Ok::<_, io::Error>(http::Response::new(Full::new(Bytes::from("stored")))) }
                 });
-                // Who asks hangs up as it likes.
+                // The client may hang up at any time.
                 let _ = match version {
                     Version::One => http1::Builder::new().serve_connection(stream, answer).await,
                     Version::Two => {
@@ -106,14 +106,14 @@ async fn store(secure: &Secure, at: &str, version: Version) -> (String, Arc<Mute
     (address, asked)
 }
 
-/// A proxy: passes tunnels on, and answers all else itself.
+/// A proxy that forwards tunnels, and answers all other requests itself.
 #[derive(Default)]
 struct Proxy {
     address: String,
     connections: AtomicUsize,
-    /// What it was asked, in lower case.
+    /// The heads of the requests that it received, in lower case.
     heads: Mutex<Vec<String>>,
-    /// What it says to who wants a tunnel, where it gives none.
+    /// The response to requests for a tunnel, if the proxy rejects them.
     refusal: Option<&'static str>,
 }
 
@@ -152,14 +152,14 @@ impl Proxy {
             near.write_all(answer.as_bytes()).await.unwrap();
             if let Some(to) = to.filter(|_| self.refusal.is_none()) {
                 let mut far = TcpStream::connect(to).await.unwrap();
-                // Who is asked hangs up as it likes.
+                // The store may hang up at any time.
                 let _ = copy_bidirectional(&mut near, &mut far).await;
                 return;
             }
         }
     }
 
-    /// What it was asked since the last time, on so many connections in all.
+    /// The requests since the last call, and the number of connections so far.
     fn asked(&self) -> (Vec<Vec<String>>, usize) {
         let heads = std::mem::take(&mut *self.heads.lock().unwrap());
         let heads = heads.iter().map(|head| head.lines().map(str::to_owned).collect()).collect();
@@ -220,7 +220,7 @@ async fn what_is_encrypted_goes_through_one_tunnel_and_who_asks_is_said_to_the_p
 async fn http_2_in_plain_text_and_what_is_excepted_goes_past_the_proxy() {
     let server = tidegate_dev::Server::builder().start().await.unwrap();
     let url = format!("{}/none/k", server.endpoint());
-    // None is there, so that who goes to it fails.
+    // No proxy listens there, so a connection to it fails.
     let all = Matcher::builder().all("http://127.0.0.1:1");
     let past = Connector::through(all.build(), &url, TIMEOUT, None, Version::Two).unwrap().client(0);
     assert!(get(&past, &url).await.is_ok());
@@ -273,7 +273,7 @@ async fn a_proxy_that_gives_no_tunnel_is_named() {
         let answer = refused(&plainly(proxies(), url, TIMEOUT), url).await;
         assert_eq!(answer.0, kind);
         assert!(answer.1.starts_with(&said), "{}", answer.1);
-        // Without a tunnel, it is an answer like others; but not one of the store's.
+        // Without a tunnel, the rejection is an ordinary response; but not a response of the store.
         let url = "http://store.invalid/k";
         match get(&plainly(proxies(), url, TIMEOUT), url).await {
             Ok(answer) => {
@@ -315,7 +315,7 @@ async fn a_proxy_of_another_kind_is_refused() {
 
 #[tokio::test]
 async fn who_takes_the_connection_and_says_nothing_is_given_up() {
-    // The system takes connections that nobody accepts.
+    // The kernel completes connections that no process accepts.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap();
     let soon = Duration::from_millis(100);
@@ -358,7 +358,7 @@ async fn a_connection_is_asked_whether_it_still_is_one() {
     assert_eq!(sockopt::tcp_user_timeout(&socket).unwrap(), UNACKNOWLEDGED.as_millis() as u32);
 }
 
-/// A socket that notes how many bytes each write has.
+/// A socket that records the largest write.
 struct Noting<T> {
     io: T,
     most: Arc<AtomicUsize>,

@@ -2,7 +2,7 @@ use super::*;
 use crate::types::object::Object;
 use futures::TryStreamExt;
 
-/// Lists pages of keys; `page` gives the keys and the next marker of the page at a marker.
+/// Lists pages of keys; `page` returns the keys of the page at a marker, and the next marker.
 async fn listed(
     order: Order,
     page: impl Fn(u64) -> (Vec<String>, Option<u64>) + Send + Sync + 'static,
@@ -23,7 +23,7 @@ fn key(number: u64) -> Vec<String> {
 #[tokio::test]
 async fn markers_in_a_circle_end_a_listing() {
     for length in [1, 2, 3, 7, 64] {
-        // Each page has another key: only the markers tell.
+        // Each page has a different key, so only the markers show the circle.
         let count = std::sync::atomic::AtomicU64::new(0);
         let page = move |at: u64| {
             let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -34,7 +34,7 @@ async fn markers_in_a_circle_end_a_listing() {
         assert_eq!(fault.kind, FaultKind::NotAStore);
         assert!(fault.message.contains("was read before"), "{}", fault.message);
     }
-    // The first page's own marker again.
+    // The marker of the first page, again.
     assert!(listed(Order::None, |_| (key(1), Some(0))).await.is_err());
 }
 
@@ -44,7 +44,7 @@ async fn empty_pages_are_passed_over_but_not_for_ever() {
     assert_eq!(listed(Order::ByKey, some).await.unwrap(), key(1));
     let all = |at| (Vec::new(), Some(at + 1));
     assert!(listed(Order::ByKey, all).await.unwrap_err().message.contains("after 1000 pages"));
-    // One with something on it begins anew.
+    // A page with keys resets the count.
     let mixed = |at| (if at % 600 == 0 { key(at) } else { Vec::new() }, (at < 3_000).then_some(at + 1));
     assert_eq!(listed(Order::ByKey, mixed).await.unwrap().len(), 6);
 }
@@ -58,7 +58,7 @@ async fn keys_that_do_not_advance_end_a_listing() {
     assert!(listed(Order::ByKey, back_and_forth).await.is_err());
     assert!(listed(Order::None, same).await.is_err());
     assert!(listed(Order::None, back_and_forth).await.is_err());
-    // A store whose keys are out of order now and then still makes progress.
+    // A store with keys that are sometimes out of order still makes progress.
     let odd = |at: u64| (key(at ^ 7), (at < 1_000).then_some(at + 1));
     assert_eq!(listed(Order::ByKey, odd).await.unwrap().len(), 1_001);
     let descending = |at: u64| (key(10_000 - at), (at < 2_000).then_some(at + 1));

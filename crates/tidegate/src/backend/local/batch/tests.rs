@@ -11,7 +11,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Fails, and does not hang.
+/// Waits until `is_so` is true; fails instead of hanging.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -32,7 +32,7 @@ fn each_is_done_and_told_of_what_it_came_to() {
         let batches = batches.clone();
         async move {
             let coming = batches.here().coming();
-            // Some of them long before the others, some behind them.
+            // Some works arrive long before the others, some after them.
             tokio::time::sleep(Duration::from_micros(n % 700)).await;
             let made = move || if n % 3 == 0 { Err(shut_down()) } else { Ok(n) };
             (n, tokio::spawn(coming.done(made)).await.unwrap().ok())
@@ -107,7 +107,7 @@ fn what_is_given_up_is_done_though_more_would_be_gathered() {
     until("it is done", || done.load(Relaxed));
 }
 
-/// Whether its tasks are dropped before or after its threads, and whoever takes up what is left.
+/// Whether the runtime drops its tasks before or after its threads, and whichever of them takes the remaining works.
 #[test]
 fn a_runtime_may_end_with_works_that_wait() {
     let batches = Arc::new(Batches::default());

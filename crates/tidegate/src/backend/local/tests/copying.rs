@@ -24,7 +24,7 @@ async fn a_copy_has_the_same_bytes_whichever_way_it_is_made() {
             }
         }
     }
-    // Onto itself.
+    // A file copied onto itself.
     store.copy("a/from", &store, "a/from").run().await.unwrap();
     tide.settled().await;
     assert!(disk.everything().iter().all(|name| !name.contains(".tidegate")), "{:?}", disk.everything());

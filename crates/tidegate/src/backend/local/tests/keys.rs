@@ -1,4 +1,5 @@
-//! Which keys are refused, what is said where the tree is in the way, and which directory a location names.
+//! Which keys are rejected, the errors for keys that collide with the directory tree, and which directory a
+//! location names.
 
 use super::*;
 use crate::backend::CopySource;
@@ -150,7 +151,7 @@ fn the_location_of_a_store_names_its_root() {
         assert!(!store.location().ends_with('/'), "{root:?}");
         let named = std::path::absolute(local_root(store.location())).expect("a path");
         assert_eq!(named.components().as_path(), store.root.components().as_path(), "{root:?}");
-        // The records of another process name the same place.
+        // The session records of another process name the same directory.
         let recorded = crate::engine::records::root(&store);
         assert_eq!(local_root(&recorded).components().as_path(), named.components().as_path(), "{root:?}");
     }

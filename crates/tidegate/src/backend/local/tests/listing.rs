@@ -66,11 +66,11 @@ async fn links_are_listed_and_never_entered() {
     assert_eq!(listed, expected);
     assert_eq!(read(&disk.store, "link", None).await.expect("get"), b"bytes");
     assert_eq!(disk.store.head("link").await.expect("head").size, 5);
-    // The user named a link: nothing says that there is nothing.
+    // The user named a link: an empty listing would claim that the directory is empty.
     let through: Result<Vec<Entry>, Fault> = disk.store.list("out/", true).try_collect().await;
     assert!(through.expect_err("a fault").message.contains("root/out is a symbolic link"));
 
-    // All that is listed can be removed, and nothing else.
+    // Everything that is listed can be removed, and nothing else.
     let fault = disk.store.delete("out/precious").await.expect_err("a fault");
     assert!(fault.message.contains("is a symbolic link"), "{fault}");
     let entries: Vec<Entry> = disk.store.list("", true).try_collect().await.expect("a listing");
@@ -90,7 +90,7 @@ async fn a_directory_that_is_swapped_for_a_link_is_not_entered() {
     fs::create_dir(&out).expect("a directory");
     fs::write(out.join("precious"), b"keep").expect("a file");
     let mut listing = disk.store.list("", true);
-    // The names at the root are read, and one batch of what is in `a`.
+    // By now the names at the root are read, and one batch of the names in `a`.
     listing.next().await.expect("an entry").expect("a name");
     fs::remove_dir_all(disk.root().join("z")).expect("removed");
     symlink(&out, disk.root().join("z")).expect("a link");
@@ -180,7 +180,7 @@ async fn a_root_that_is_a_file_is_said_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// The listing is that of a store that sorts keys as bytes.
+    /// A listing is the same as that of a store that sorts keys as bytes.
     #[test]
     fn listings_are_those_of_a_sorted_map(
         names in prop::collection::vec("([ab.!0é-]{1,2}/){0,3}[ab.!0é-]{1,2}", 0..24),
@@ -192,7 +192,7 @@ proptest! {
         runtime.block_on(async {
             let model = Memory::new("model");
             for key in names {
-                // Some can't be: `.`, `..`, a directory where a file is and the other way round.
+                // Some keys are impossible: `.`, `..`, a directory in the place of a file, or the reverse.
                 let Ok(target) = Target::of(&disk.root(), &key) else { continue };
                 let made = fs::create_dir_all(target.directory()).and_then(|()| fs::write(target.path(), b""));
                 if made.is_ok() {

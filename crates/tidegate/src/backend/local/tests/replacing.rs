@@ -1,4 +1,4 @@
-//! What is written where there is a file, or a link, already.
+//! Writes to a path that already has a file or a link.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -52,7 +52,7 @@ async fn each_way_to_write_keeps_the_mode_of_the_file() {
             );
         }
     }
-    // A new file has what files get by the umask.
+    // A new file gets the mode that the umask gives.
     disk.file("other", b"");
     disk.store.put("fresh", payload(b""), &options()).await.expect("put");
     assert_eq!(mode(&disk.root().join("fresh")), mode(&disk.root().join("other")));
@@ -88,9 +88,9 @@ async fn each_way_to_write_follows_a_link_and_leaves_it() {
         fs::write(root.join("real/file"), "old").expect("a file");
         fs::remove_file(root.join("real/made")).expect("removed");
     }
-    // A link is something that is there.
+    // A dangling link counts as existing.
     assert_eq!(kind(disk.store.put("dangling", payload(b""), &create_only()).await), FaultKind::Exists);
-    // What is aborted leaves nothing, wherever it was.
+    // An aborted session leaves nothing, not even behind a link.
     let session = disk.store.open("link", &options()).await.expect("a session");
     assert!(disk.everything().iter().any(|name| name.starts_with("real/.tidegate-")));
     disk.store.abort(&session).await.expect("aborted");
@@ -141,7 +141,7 @@ async fn nothing_is_written_or_removed_through_a_planted_link_to_a_directory() {
     let link = sticky.join("out");
     symlink("../home", &link).expect("a link");
     std::os::unix::fs::lchown(&link, Some(4711), None).expect("an owner");
-    // As the root, and below it.
+    // The link as the store's root, and below the root.
     for (store, below) in [(Local::new(&link), ""), (Local::new(&sticky), "out/")] {
         let (key, new) = (format!("{below}key"), format!("{below}new/k"));
         for key in [&key, &new] {
@@ -160,7 +160,7 @@ async fn nothing_is_written_or_removed_through_a_planted_link_to_a_directory() {
         disk.everything(),
         ["home/", "home/key", "home/source", "sticky/", "sticky/file", "sticky/out"]
     );
-    // The link itself is removed, and a link of the caller's is followed.
+    // The link itself can be removed, and a link that the caller owns is followed.
     Local::new(&sticky).delete("out").await.expect("removed");
     symlink("../home", &link).expect("a link");
     let store = Local::new(&link);

@@ -1,4 +1,4 @@
-//! Sessions: parts at their offsets, completion, what is left behind.
+//! Sessions: parts at their offsets, completion, and leftovers.
 
 use super::*;
 
@@ -160,7 +160,7 @@ async fn sessions_outlive_the_store_that_opened_them() {
     for session in sessions(&later, "").await {
         later.abort(&session).await.expect("abort");
     }
-    // The later store made no directory, and so removes none.
+    // The later store created no directory, so it removes no directory.
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/object", "c"]);
 }
 

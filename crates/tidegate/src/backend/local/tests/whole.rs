@@ -1,4 +1,4 @@
-//! Objects of one request, and reading.
+//! Objects that are written in one request, and reads.
 
 use super::*;
 use crate::memory::budget::{Budget, Slab};
@@ -36,7 +36,7 @@ async fn an_object_comes_back_as_it_was_put() {
 #[test]
 fn a_root_is_named_as_it_was_given() {
     assert_eq!(Local::new("out/").location(), "out");
-    assert_eq!(Local::new("/").location(), ""); // and a slash and a key behind it
+    assert_eq!(Local::new("/").location(), ""); // a slash and a key follow
     assert_eq!(Local::new("").location(), ".");
     assert!(Local::new("out").root.is_absolute());
 }
@@ -86,7 +86,7 @@ async fn a_file_goes_through_fewer_buffers_than_a_group() {
     assert_eq!(sent.checksum(), Some(Checksum::of(ALGORITHM, &bytes)));
     assert!(read(&disk.store, "k", None).await.expect("get") == bytes);
 
-    // The source's own failure is told as such, and leaves nothing.
+    // A failure of the source is reported as such, and leaves nothing.
     fs::OpenOptions::new().write(true).open(&source).expect("a file").set_len(2_500_000).expect("cut");
     let cut = disk.store.put("cut", sent, &options()).await.expect_err("a fault");
     assert_eq!(cut.kind, FaultKind::Source);
@@ -151,7 +151,7 @@ async fn a_dropped_put_leaves_nothing() {
         }
         drop(put);
     }
-    // What was handed off when the future was dropped ends by itself, and does not publish.
+    // Work on a blocking thread ends by itself after the future was dropped, and publishes nothing.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while disk.root().exists() && std::time::Instant::now() < deadline {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -173,7 +173,7 @@ async fn a_dropped_put_leaves_no_name_behind_even_for_a_moment() {
             assert!(futures::poll!(&mut put).is_pending(), "too fast to be dropped");
         }
         drop(put);
-        // The process may end here, with what it handed off still at work.
+        // The process may end here, while a blocking thread is still at work.
         assert_eq!(disk.everything(), [""; 0], "after {wait} us");
         assert!(!disk.root().exists(), "after {wait} us");
     }

@@ -97,13 +97,13 @@ fn clocks_that_are_apart_are_both_told_and_by_how_much() {
         let date = httpdate::fmt_http_date(theirs);
         let fault = skewed(&headers(&[("date", &date)]), "");
         let said = &fault.message;
-        // The header has no fractions.
+        // The header has no fractions of a second.
         let less = expected.replace("3 s", "2 s");
         assert!(said.contains(expected) || said.contains(&less), "{said}");
         assert!(said.contains(&date) && said.contains("this machine's clock says"), "{said}");
         assert!(!fault.kind.is_retriable());
     }
-    // Without the header, the store's own word in the body.
+    // Without the header, the time that the store states in the body.
     let fault = skewed(&HeaderMap::new(), "1994-11-06T08:49:37Z");
     assert!(fault.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", fault.message);
     let fault = skewed(&HeaderMap::new(), "");

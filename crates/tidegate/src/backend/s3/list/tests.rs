@@ -5,7 +5,7 @@ fn page(body: &str) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
     read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
 }
 
-/// A page with this in it.
+/// Reads a page with `inside` as its content.
 fn listed(inside: &str) -> Result<Vec<Entry>, Fault> {
     let (entries, _) = page(&format!("<ListBucketResult>{inside}</ListBucketResult>"))?;
     Ok(entries.into())
@@ -96,7 +96,7 @@ fn a_page_of_nothing_is_one() {
     for body in ["<ListBucketResult/>", " <ListBucketResult xmlns='x'></ListBucketResult>\n"] {
         assert_eq!(page(body).unwrap(), (VecDeque::new(), None));
     }
-    // Not all say whether it goes on; the token does.
+    // Not every store says whether the listing continues, but the token shows that.
     let (_, next) =
         page("<ListBucketResult><NextContinuationToken>t</NextContinuationToken></ListBucketResult>")
             .unwrap();
@@ -126,7 +126,7 @@ fn what_a_store_leaves_out_is_not_known() {
         assert_eq!(object(&format!("<Key>k</Key><Size>{size}</Size>")).known_size(), Some(known));
     }
     assert_eq!(object("<Key>k</Key><ETag/><StorageClass></StorageClass>").etag, None);
-    // What one object says does not count for the next.
+    // The fields of one object do not carry over to the next.
     let two =
         listed("<Contents><Key>a</Key><Size>1</Size></Contents><Contents><Key>b</Key></Contents>").unwrap();
     assert!(matches!(&two[1], Entry::Object(object) if object.size_is_unknown), "{two:?}");
@@ -198,6 +198,6 @@ fn a_page_is_bounded() {
     assert!(listed(&pieces).unwrap_err().message.contains("8192 bytes"));
     let deep = format!("<a>{}{}</a>", "<a>".repeat(100_000), "</a>".repeat(100_000));
     assert!(listed(&deep).unwrap_err().message.contains("32 deep"));
-    // What is not looked at may be long.
+    // Fields that are not read may be long.
     assert!(listed(&format!("<Name>{}</Name>", "n".repeat(1 << 20))).is_ok());
 }

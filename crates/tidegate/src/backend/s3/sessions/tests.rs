@@ -66,7 +66,7 @@ fn parts_are_read_as_they_are() {
     assert_eq!((page.next, page.parts.len()), (Some(2), 2));
     assert_eq!((page.parts[0].size, &page.parts[0].checksum), (5, &None));
     assert_eq!(page.parts[1].checksum.as_deref(), Some("AAAAAAAAAAA="));
-    // A last page may have a marker, too.
+    // A last page may have a marker as well.
     assert_eq!(parts("<NextPartNumberMarker>0</NextPartNumberMarker>").unwrap().next, None);
 }
 

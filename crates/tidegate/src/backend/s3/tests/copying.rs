@@ -1,4 +1,4 @@
-//! Copies that the store makes.
+//! Copies that the store itself makes.
 
 use super::*;
 use crate::{Attributes, ErrorKind, RetryPolicy, Store, Tidegate};
@@ -55,7 +55,7 @@ async fn what_is_copied_is_kept_whole_in_one_request_and_in_parts() {
         let open: Vec<OpenSession> = place.store.sessions(&to).try_collect().await.unwrap();
         assert!(open.is_empty(), "{open:?}");
     }
-    // Onto itself, with something else said of it.
+    // An object copied onto itself, with new attributes.
     let given = Attributes { content_type: Some("text/y".into()), ..Attributes::default() };
     let from = "from/a + ä%2F&?.txt";
     store.copy(from, &store, from).attributes(given).run().await.unwrap();
@@ -110,7 +110,7 @@ async fn answers_are_lost_and_refused_and_it_is_one_object() {
         let len = if from == "small" { 1000 } else { bytes.len() };
         assert!(read_back(&place.store, &to, None).await == bytes[..len]);
     }
-    // Of a store that gives no answer to be sure by, nothing is said to be there that is not.
+    // If the store rejects a step of the copy, the copy fails and claims no object.
     let rules = vec![Rule::error("GetObjectTagging", 403, "AccessDenied")];
     server.set_knobs(Knobs { faults: rules, ..Knobs::default() });
     let refused = store.copy("from", &store, "to").part_size(5 << 20).run().await.unwrap_err();

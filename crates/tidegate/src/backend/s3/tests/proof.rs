@@ -1,4 +1,4 @@
-//! Answers of success that prove nothing, and answers that say less than S3 does, or say it otherwise.
+//! Success responses that prove nothing, and responses that say less than S3's, or say it differently.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -32,7 +32,7 @@ async fn write(store: &Store) -> crate::Result<Object> {
     writer.finish().await
 }
 
-/// What a `PUT` is answered, that proves nothing.
+/// Responses to a `PUT` that prove nothing.
 fn unproven() -> Vec<String> {
     vec![
         said("200 OK", "", ""),
@@ -106,7 +106,7 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
         ("<Error><Code>OperationAborted</Code></Error>", FaultKind::Undone),
         (r#"{"error":{"code":"SlowDown"}}"#, FaultKind::Throttled),
     ]) {
-        // The tag proves nothing beside it.
+        // An ETag beside an error document proves nothing.
         let (s3, _) = raw(move |_| said("200 OK", "etag: \"e\"\r\n", body)).await;
         let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
         assert_eq!(kind(s3.put("k", in_memory(b"x"), &options)).await.0, expected, "{body}");
@@ -270,13 +270,13 @@ async fn bodies_without_a_length_are_read_whole_or_not_at_all() {
         (until_the_end("hello"), said("200 OK", TAGGED, "hello"), Some("hello")),
         (format!("HTTP/1.0 200 OK\r\n{TAGGED}content-length: 5\r\n\r\nhello"), login_page(), Some("hello")),
         (chunked("hello"), without_length(), Some("hello")),
-        // Cut, with nothing but the description to tell.
+        // The body is cut, and only the HEAD shows that.
         (until_the_end("hel"), said("200 OK", TAGGED, "hello"), None),
         (chunked("hello!"), said("200 OK", TAGGED, "hello"), None),
     ] {
         let shown = body.clone();
         let (s3, _) = raw(move |head| {
-            // An answer to a HEAD ends with its headers.
+            // A response to a HEAD ends after its headers.
             let described = described.replace("\r\n\r\nhello", "\r\n\r\n");
             if head.starts_with("head") { described } else { body.clone() }
         })
@@ -288,7 +288,7 @@ async fn bodies_without_a_length_are_read_whole_or_not_at_all() {
             Err(_) => None,
         };
         assert_eq!(bytes.as_deref(), read, "{shown}");
-        // A part of it is cut out of the whole.
+        // A range is cut out of the whole object.
         if read.is_some() {
             let reader = store.reader("k").range(1..3).start().await.unwrap();
             assert_eq!(text(reader).await.unwrap(), "el", "{shown}");

@@ -1,4 +1,4 @@
-//! Answers written out by hand: what no well-behaved server gives.
+//! Hand-written responses that no well-behaved server gives.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::backend::samples::{Asked, raw_server};
 use crate::{ErrorKind, Reader, RetryPolicy, Store, Tidegate};
 
-/// A server of its own words: each request's head goes to `answer`.
+/// A server that responds with `answer`, which gets the head of each request.
 async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
     let (url, asked) = raw_server(answer).await;
     (connect(url).await, asked)
@@ -60,7 +60,7 @@ async fn an_open_end_is_asked_for_as_one() {
     .await;
     let store = store_of(s3);
     assert_eq!(text(store.reader("k").range(4..).start().await.unwrap()).await.unwrap(), "456789");
-    // MinIO ignores what is more than an i64 holds.
+    // MinIO ignores a range whose end exceeds an i64.
     let reader = store.reader("k").range(4..=u64::MAX - 1).start().await.unwrap();
     assert_eq!(text(reader).await.unwrap(), "456789");
 }
@@ -119,7 +119,7 @@ async fn a_range_that_ends_before_it_begins_is_refused() {
     assert_eq!(text(store.reader("k").range(4..4).start().await.unwrap()).await.unwrap(), "");
 }
 
-/// A store whose answers have no checksum: `PUT` succeeds, and `HEAD` says what `then` says.
+/// A store whose responses have no checksum: `PUT` succeeds, and every other request gets `then`.
 async fn without_checksums(then: &'static str) -> (Store, Asked) {
     let (s3, asked) = raw(move |head| match head.split(' ').next() {
         Some("put") => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\netag: \"mine\"\r\n\r\n".to_owned(),
@@ -191,7 +191,7 @@ async fn an_object_from_before_the_write_cannot_have_replaced_it() {
         (lost, refused, &just_now, ErrorKind::Uncertain),
         (&failed, &failed, &long_ago, ErrorKind::Unavailable),
         (&failed, &failed, &just_now, ErrorKind::Uncertain),
-        // Nobody's word: it may come yet, and replace even what is old.
+        // The store itself never answered: the PUT may still arrive and replace even an old object.
         (lost, lost, &long_ago, ErrorKind::Uncertain),
     ] {
         let puts = Mutex::new([second.to_owned(), first.to_owned()].to_vec());

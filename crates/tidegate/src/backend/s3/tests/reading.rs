@@ -1,4 +1,4 @@
-//! Objects, ranges and listings read back.
+//! Reading back objects, ranges and listings.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn odd_keys_are_themselves() {
         place.store.delete(key).await.unwrap();
     }
     assert_eq!(names(&place.store, "", true).await, [""; 0]);
-    // MinIO drops a leading slash, refuses empty segments, and sessions of keys that end in a slash.
+    // MinIO drops a leading slash, and rejects empty segments and sessions of keys that end in a slash.
     if place.server.is_some() {
         for key in ["/lead", "a//b", "dir/", "end//"] {
             place.store.put(key, in_memory(key.as_bytes()), &WriteOptions::default()).await.unwrap();

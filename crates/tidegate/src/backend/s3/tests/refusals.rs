@@ -1,4 +1,4 @@
-//! What goes wrong, by its right name.
+//! Errors, each with the right kind.
 
 use super::*;
 
@@ -15,7 +15,7 @@ async fn a_source_that_changes_is_the_sources_fault() {
         assert!(said.contains("the source was"), "{said}");
     }
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
-    // The client is none the worse for it.
+    // The client still works afterwards.
     place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
 }
 

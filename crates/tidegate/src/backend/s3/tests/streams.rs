@@ -1,4 +1,4 @@
-//! Objects that are to be read over one stream: nothing tells them from others, or the store ignores ranges.
+//! Objects that must be read over one stream: they have no identity, or the store ignores ranges.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,20 +14,20 @@ use crate::backend::samples::{header_of, next_head};
 use crate::{ErrorKind, Store, Tidegate};
 
 const SIZE: usize = 40 * MIB;
-/// What a store says that gives nothing to know an object by.
+/// Headers without anything that identifies an object.
 const NAMELESS: &str = "x-amz-request-id: 1\r\n";
-/// The same, with a time, which has whole seconds.
+/// The same, with a modification time, which has only whole seconds.
 const TIMED: &str = "x-amz-request-id: 1\r\nlast-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 const TAGGED: &str = "etag: \"e\"\r\n";
 
-/// What a server has, and how it behaves.
+/// A server's objects and behaviour.
 #[derive(Clone)]
 struct Serving {
     headers: &'static str,
-    /// One object after the other: each request is answered with the next one, and with the last from then on.
+    /// Each request is answered with the next object, and with the last one from then on.
     objects: Vec<Bytes>,
     ignores_ranges: bool,
-    /// The first answer breaks off after so many bytes.
+    /// The first response breaks off after so many bytes.
     breaks_at: Option<usize>,
     log: Arc<Log>,
 }
@@ -186,7 +186,7 @@ async fn such_an_object_is_not_sought_back_in_nor_copied_by_the_store() {
     let mut reader = store.reader("k").start().await.unwrap();
     let mut byte = [0; 1];
     use tokio::io::{AsyncReadExt, AsyncSeekExt};
-    // Forward it goes on over the same request.
+    // A seek forward continues over the same request.
     reader.seek(std::io::SeekFrom::Start(3 << 20)).await.unwrap();
     reader.read_exact(&mut byte).await.unwrap();
     assert_eq!(byte[0], serving.objects[0][3 << 20]);
@@ -217,7 +217,7 @@ async fn a_store_that_ignores_ranges_sends_an_object_twice_at_most_and_then_once
         assert!(what(first).await, "{first}");
         let (asked, sent) = (serving.log.asked(), serving.log.sent());
         assert!(sent <= 2 * once, "{first}: {sent} bytes, {asked:?}");
-        // What was learned holds for all later reads.
+        // Later reads know from the first one that the store ignores ranges.
         for then in ["download", "read", "blocks"] {
             assert!(what(then).await, "{first} {then}");
             let (asked, sent) = (serving.log.asked(), serving.log.sent());

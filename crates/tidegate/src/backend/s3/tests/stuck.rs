@@ -1,4 +1,4 @@
-//! A connection whose peer reads no more, and others that work.
+//! A connection whose peer stopped reading, among connections that work.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{RetryPolicy, Strategy, Tidegate};
 
 const MIB: u64 = 1 << 20;
 
-/// Takes whole requests and answers them; where it is stuck, it keeps the connection and reads nothing.
+/// Takes in whole requests and answers them; if `stuck`, keeps the connection open and reads nothing.
 async fn serve(mut socket: TcpStream, stuck: bool) {
     let mut held = Vec::new();
     while let Some((head, end, mut body)) = next_head(&mut socket, &mut held).await {
@@ -41,7 +41,7 @@ async fn serve(mut socket: TcpStream, stuck: bool) {
     }
 }
 
-/// Only the first connection is stuck.
+/// A store of which only the first connection is stuck.
 async fn store_with_one_stuck(spool: Option<&std::path::Path>) -> crate::Store {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Objects written by every way there is.
+//! Writing objects in every way.
 
 use super::*;
 
@@ -18,7 +18,7 @@ async fn put_from_memory_and_from_a_file() {
             assert_eq!((head.size, &head.etag, head.matches(&sum)), (len as u64, &object.etag, Some(true)));
             assert_eq!(head.attributes.content_encoding, None, "the framing is not the object's encoding");
             assert!(read_back(&place.store, key, None).await == data);
-            // Again, its checksum known by now: a header, no trailer.
+            // Once more: the checksum is known by now, so it is sent in a header instead of a trailer.
             place.store.put(key, payload, &WriteOptions::default()).await.unwrap();
         }
     }
@@ -62,7 +62,7 @@ async fn a_session_becomes_an_object() {
     let open: Vec<OpenSession> = store.sessions("a/b").try_collect().await.unwrap();
     assert_eq!(open.iter().map(|open| &open.session).collect::<Vec<_>>(), [&session]);
     assert!(open[0].started.is_some());
-    // Out of order, and the first sent twice.
+    // Parts out of order, and part 1 sent twice.
     let second = store.part(&session, 2, 5 << 20, in_memory(&data[5 * MIB..])).await.unwrap();
     store.part(&session, 1, 0, on_disk.payload(0..5 * MIB)).await.unwrap();
     let first = store.part(&session, 1, 0, on_disk.payload(0..5 * MIB)).await.unwrap();
@@ -111,7 +111,7 @@ async fn create_only_is_the_stores_own_condition() {
     store.put("put", in_memory(b"1"), &only).await.unwrap();
     let (refused, said) = kind(store.put("put", in_memory(b"2"), &only)).await;
     assert_eq!(refused, FaultKind::Exists, "{said}");
-    // Refused while the body is on its way, over and over.
+    // Rejected while the body is in flight, ten times.
     for _ in 0..10 {
         let (refused, said) = kind(store.put("put", on_disk.payload(0..data.len()), &only)).await;
         assert_eq!(refused, FaultKind::Exists, "{said}");

@@ -1,4 +1,4 @@
-//! What others have put where a download looks: it is left alone, and the file is right whatever it says.
+//! Files that others planted where a download keeps its own: they are left alone, and the download is right.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
@@ -7,7 +7,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::*;
 
 impl Place {
-    /// Downloads, and gives what it warned of.
+    /// Downloads, and returns the warnings.
     async fn run_warned(&self) -> Vec<String> {
         let warned = Arc::new(Mutex::new(Vec::new()));
         let into = warned.clone();
@@ -18,7 +18,7 @@ impl Place {
     }
 }
 
-/// A download that was cut, with `MIB` bytes of 3 MiB.
+/// A download of 3 MiB that was cut after `MIB` bytes.
 async fn cut(data: &[u8]) -> Place {
     cut_with(data, |tide| tide).await
 }
@@ -40,7 +40,7 @@ async fn cut_with(data: &[u8], with: impl FnOnce(crate::Builder) -> crate::Build
     place
 }
 
-/// What is said of a file that another user put at a path, and how it is put there.
+/// The text that is expected in the warning about a planted file, and a function that plants it at a path.
 type Plant<'a> = (&'static str, Box<dyn Fn(&std::path::Path) + 'a>);
 
 fn plants(victim: &std::path::Path) -> Vec<Plant<'_>> {
@@ -67,7 +67,7 @@ fn plants(victim: &std::path::Path) -> Vec<Plant<'_>> {
     plants
 }
 
-/// In the place of the note, or of the file with the bytes.
+/// The planted file takes the place of the note, or of the file with the bytes.
 #[tokio::test(start_paused = true)]
 async fn a_file_of_somebody_else_is_left_alone() {
     let data = bytes_of(3 * MIB, 3);
@@ -98,7 +98,7 @@ async fn a_file_of_somebody_else_is_left_alone() {
     }
 }
 
-/// Of a service whose user has changed: what the one before has left is resumed where that is asked for.
+/// A service that now runs as another user resumes the files of its former user, if that user is trusted.
 #[tokio::test(start_paused = true)]
 async fn files_of_an_owner_that_is_trusted_are_resumed() {
     if !rustix::process::geteuid().is_root() {
@@ -115,7 +115,7 @@ async fn files_of_an_owner_that_is_trusted_are_resumed() {
         let warned = place.run_warned().await;
         assert_eq!(warned.is_empty(), is_trusted, "{warned:?}");
         assert!(fs::read(place.path()).unwrap() == data);
-        // What is not trusted is left alone.
+        // Files of an owner that is not trusted are left alone.
         assert_eq!(place.names().len(), if is_trusted { 1 } else { 3 });
     }
 }
@@ -130,7 +130,7 @@ async fn what_is_not_finished_is_its_owners_alone_under_a_name_of_chance() {
     assert_ne!(one.part().file_name(), other.part().file_name());
 }
 
-/// A file that an earlier version has left is not resumed, and not removed either: a sweep does that.
+/// The file of an earlier version is not resumed, and not removed either: a sweep removes it.
 #[tokio::test(start_paused = true)]
 async fn a_file_of_an_earlier_version_is_left_to_a_sweep() {
     let data = bytes_of(3 * MIB, 3);
@@ -153,7 +153,7 @@ async fn a_sweep_finds_the_file_and_its_note() {
     assert!(place.names().is_empty());
 }
 
-/// Whatever a note says that is damaged, the file is the object.
+/// Whatever a damaged note says, the downloaded file is right.
 #[tokio::test(start_paused = true)]
 async fn a_damaged_note_makes_no_wrong_file() {
     let data = bytes_of(3 * MIB, 3);
@@ -178,7 +178,7 @@ async fn a_damaged_note_makes_no_wrong_file() {
     }
 }
 
-/// A note that is sound in itself, and says more than is there.
+/// A note that is valid in itself, but does not match the file with the bytes.
 #[tokio::test(start_paused = true)]
 async fn a_note_that_lies_is_found_out() {
     let data = bytes_of(3 * MIB, 3);
@@ -194,7 +194,7 @@ async fn a_note_that_lies_is_found_out() {
     let warned = place.run_warned().await;
     assert!(matches!(&warned[..], [warning] if warning.contains("bytes")), "{warned:?}");
     place.is_whole(&data);
-    // The note is longer than any.
+    // The note is longer than any real note.
     let place = cut(&data).await;
     fs::OpenOptions::new().write(true).open(place.note()).unwrap().set_len(8 << 40).unwrap();
     place.run().await.unwrap();

@@ -1,10 +1,10 @@
-//! A download that is cut keeps every byte that has come.
+//! A cut download keeps every byte that arrived.
 
 use super::*;
 
 const STALLED: Duration = Duration::from_secs(1000);
 
-/// Each answer stands still behind so many bytes, of those given; the last one of them again and again.
+/// Each response stalls after the next of these numbers of bytes; the last number is repeated.
 #[derive(Debug)]
 struct Stalling(Vec<u64>);
 
@@ -16,7 +16,7 @@ impl Fates for Stalling {
 }
 
 impl Place {
-    /// Cuts a download when nothing comes any more.
+    /// Cuts a download after `patience`, when it has stalled.
     async fn cut_after(&self, patience: Duration) {
         let cut = timeout(patience, self.run()).await;
         assert!(cut.is_err(), "{cut:?}");
@@ -50,7 +50,7 @@ async fn bytes_of_unfinished_ranges_are_kept() {
     assert_eq!(place.odd.sent.load(Relaxed), 40 * MIB, "no byte is sent twice");
 }
 
-/// Of an object that is one request as well.
+/// Also for an object that fits in one request.
 #[tokio::test(start_paused = true)]
 async fn one_answer_is_resumed_at_the_exact_byte() {
     let data = bytes_of(2 * MIB, 3);
@@ -67,7 +67,7 @@ async fn one_answer_is_resumed_at_the_exact_byte() {
     assert_eq!(place.odd.sent.load(Relaxed), 2 * MIB);
 }
 
-/// What a process that is killed leaves: all but the last second's bytes are noted.
+/// A process that is killed leaves a note of all bytes but those of the last second.
 #[tokio::test(start_paused = true)]
 async fn what_has_come_is_noted_within_a_second() {
     let data = bytes_of(40 * MIB, 3);
@@ -82,7 +82,7 @@ async fn what_has_come_is_noted_within_a_second() {
     }
 }
 
-/// A process that is killed before a byte has come leaves a file that the next download finds, and removes.
+/// A process that is killed before a byte arrives leaves a file that the next download finds and removes.
 #[tokio::test(start_paused = true)]
 async fn a_file_without_bytes_is_found_again() {
     let data = bytes_of(20 * MIB, 3);
@@ -121,13 +121,13 @@ fn however_often_it_is_cut_no_byte_is_sent_twice() {
             }
             place.is_whole(&data);
             let (sent, size) = (place.odd.sent.load(Relaxed), data.len() as u64);
-            // An answer that is read to the end of a chunk has a little more on the way.
+            // When a chunk has been read to its end, a few more bytes of its response are in flight.
             assert!(sent <= size + 100_000, "seed {seed}: {sent} for {size} in {runs} runs");
         });
     }
 }
 
-/// One has the note; the other works alone, and leaves nothing.
+/// One download has the note; the other works without a note, and leaves nothing.
 #[tokio::test(start_paused = true)]
 async fn of_two_at_once_that_are_cut_one_is_kept() {
     let data = bytes_of(20 * MIB, 3);
@@ -145,7 +145,7 @@ async fn of_two_at_once_that_are_cut_one_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_is_kept_too() {
     let data = bytes_of(20 * MIB, 3);
-    // Whatever is asked for beside the first range, or after it.
+    // Every request beside the first range, or after it, is refused.
     let refused = vec![Fate::Refused; 100];
     let fates = [vec![Fate::Breaks(MIB)], refused.clone()].concat();
     let policy = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
@@ -165,7 +165,7 @@ async fn one_that_fails_is_kept_too() {
 /// A slow link has few ranges in flight, in file order.
 #[tokio::test(start_paused = true)]
 async fn a_slow_link_has_few_in_flight() {
-    /// Hands on a piece of every answer in turn, 5 MB a second in all.
+    /// Passes on one piece of each response in turn, 5 MB a second in total.
     #[derive(Debug)]
     struct Slow(Memory, Arc<tokio::sync::Mutex<()>>, Mutex<Vec<u64>>, Arc<AtomicU64>, AtomicU64);
     #[async_trait::async_trait]
@@ -184,7 +184,7 @@ async fn a_slow_link_has_few_in_flight() {
             let mut body = self.0.get(key, range, same).await?;
             self.4.fetch_max(self.3.fetch_add(1, Relaxed) + 1, Relaxed);
             let (turn, counted) = (self.1.clone(), Arc::new(Counted(self.3.clone())));
-            // So much every ten milliseconds.
+            // 50,000 bytes every ten milliseconds.
             let pieces = body.stream.flat_map(|piece| {
                 let mut pieces = Vec::new();
                 match piece {

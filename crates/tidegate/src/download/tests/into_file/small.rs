@@ -1,4 +1,4 @@
-//! Small objects, whose files are made, written and named in one go.
+//! Small objects, whose files are created, written and named in one step.
 
 use super::*;
 
@@ -123,7 +123,7 @@ async fn a_wrong_hint_does_not_keep_from_going_on() {
     assert!(asked < 60 * MIB + 2 * 8 * MIB, "{asked} were asked for");
 }
 
-/// As soon as it is dropped, and not when its task is.
+/// The drop of the download counts, not the later drop of its task.
 #[tokio::test]
 async fn no_file_comes_once_it_is_dropped() {
     let place = Place::new(&bytes_of(MOST, 3), well()).await;
@@ -155,7 +155,7 @@ async fn figures_and_sync_are_as_for_others() {
     assert_eq!((figures.acknowledged, figures.in_flight), (10_000, 0));
 }
 
-/// What was handed off goes on when nobody waits any more, and leaves either the whole file or nothing.
+/// A blocking thread finishes its work after the download was dropped, and leaves the whole file or nothing.
 #[test]
 fn one_that_is_dropped_leaves_a_whole_file_or_none() {
     let (mut whole, mut dropped) = (0, 0);
@@ -165,7 +165,7 @@ fn one_that_is_dropped_leaves_a_whole_file_or_none() {
         let patience = if round < 60 { Duration::from_micros(200 * round) } else { Duration::from_secs(60) };
         let ended = runtime.block_on(async { timeout(patience, place.run_hinted(MOST)).await });
         dropped += u32::from(ended.is_err());
-        drop(runtime); // waits for what was handed off
+        drop(runtime); // waits for the blocking threads
         match &place.names()[..] {
             [] => assert!(!place.directory.path().join("new").exists()),
             _ => {

@@ -14,7 +14,7 @@ use crate::types::progress::Progress;
 
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// A prefix of a store: so many requests a second, and some at once after a pause.
+/// A prefix of a store that allows `per_second` requests a second, and `burst` at once after a pause.
 #[derive(Debug)]
 struct Prefix {
     per_second: f64,
@@ -75,7 +75,7 @@ fn requests(endpoint: &Arc<Endpoint>, prefix: &str, policy: &RetryPolicy) -> Req
     }
 }
 
-/// So many callers that make one request after another for `time`; none may fail.
+/// Runs `callers` callers that each make one request after another for `time`; none may fail.
 async fn call(endpoint: &Arc<Endpoint>, name: &str, prefix: &Arc<Prefix>, callers: usize, time: Duration) {
     let until = Instant::now() + time;
     let mut tasks = tokio::task::JoinSet::new();
@@ -196,7 +196,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happened before, a request is let in within the time that the state says, time and again.
+    /// Whatever happened before, a request is admitted within the time that the state names, again and again.
     #[test]
     fn nobody_waits_for_ever(steps in prop::collection::vec(step(), 0..300)) {
         let mut now = Instant::now();

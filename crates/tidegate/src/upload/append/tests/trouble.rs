@@ -1,4 +1,4 @@
-//! What may not be published, and what many faults at once come to.
+//! Objects that must not be published, and the outcome of many faults at once.
 
 use super::*;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ over_both! {
     on threads: many_faults_at_once_leave_all_or_nothing
 }
 
-/// Changes the first byte of the first chunk on its way.
+/// Changes the first byte of the first chunk in transit.
 #[derive(Debug)]
 struct Bent(Gcs);
 
@@ -72,7 +72,7 @@ async fn a_file_that_changes_behind_what_was_sent_is_not_published(over: GcsTran
         while place.asked().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // As long as before: only the time of the last write tells.
+        // The size stays the same, so only the modification time shows the change.
         std::fs::write(file.path(), &data(7 * GRAIN + 1)[1..]).unwrap();
     };
     let (sent, ()) = tokio::join!(sending, changing);
@@ -131,7 +131,7 @@ fn any_fault(random: &mut fastrand::Rng) -> Rule {
     Rule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..5))
 }
 
-/// Takes down which sessions it was told of.
+/// Records the sessions that were opened.
 #[derive(Debug)]
 struct Opened {
     below: Gcs,
@@ -151,9 +151,9 @@ impl Layer for Opened {
     }
 }
 
-/// Whatever comes together: what is said to be there is there, whole; where an error says that nothing is,
-/// nothing is; and neither memory nor, where that is not said, a session stays behind. More of them by `SEEDS`,
-/// from `SEED` on.
+/// Whatever faults combine: after a success the object is whole; after an error that is not `Uncertain` there is no
+/// object; no memory stays held, and no session stays behind unless it is reported. `SEEDS` and `SEED` set how
+/// many seeds run, and the first one.
 async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
     let number = |name: &str, or| std::env::var(name).map_or(or, |text| text.parse().unwrap());
     let first: u64 = number("SEED", 0);
@@ -194,7 +194,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
             }
             Err(error) => assert!(place.store.head("k").await.is_err(), "{error}, and it is there: {case}"),
         }
-        // A store that says of a session that it is gone is believed.
+        // If the store says that a session is gone, the engine believes it.
         let says_gone = |rule: &Rule| {
             let (Action::Error { status, .. } | Action::ErrorAfter { status, .. }) = rule.action else {
                 return false;

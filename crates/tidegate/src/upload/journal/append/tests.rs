@@ -1,4 +1,4 @@
-//! How long a full disk is waited for.
+//! How long an append waits for room on a full disk.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -30,7 +30,7 @@ async fn appender(folder: &TempDir, upload: &str, disk: &Arc<Disk>) -> Appender 
     Appender { journal, feed, progress: Progress::default(), disk: disk.clone(), patience: PATIENCE }
 }
 
-/// Waits for a disk that has room after `full` looks at it; between them `meanwhile` happens.
+/// Waits for a disk that has room after `full` looks; calls `meanwhile` at each look before.
 async fn wait(appender: &Appender, full: u32, meanwhile: impl Fn(u32)) -> Result<(), JournalError> {
     let looks = AtomicU32::new(0);
     let write = || async {
@@ -44,7 +44,7 @@ async fn wait(appender: &Appender, full: u32, meanwhile: impl Fn(u32)) -> Result
     appender.disk.in_line(&appender.progress, appender.patience, write).await
 }
 
-/// As many looks as a wait has in so much time.
+/// How many looks a wait has in `time`.
 fn looks(time: Duration) -> u32 {
     u32::try_from(time.as_millis() / LOOK_AGAIN.as_millis()).unwrap()
 }
@@ -65,7 +65,7 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), Arc::default());
     let small = appender(&folder, "small", &disk).await;
     let large = appender(&folder, "large", &disk).await;
-    // One part of a slow link, which the store acknowledges in ten minutes, read a little at a time.
+    // A part on a slow link: its bytes are read a little at a time, and the store acknowledges it after ten minutes.
     large.journal.append(vec![vec![7; 4000].into()]).await.unwrap();
     let leaving = || Leaving { reader: large.journal.reader(), disk: disk.clone(), read: Arc::default() };
     let part = leaving();
@@ -79,7 +79,7 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     .await
     .unwrap();
     assert!(!large.feed.borrow().full && !small.feed.borrow().full);
-    // The same bytes again and again, to a store that takes none for good, are no progress.
+    // The same bytes sent again and again, to a store that keeps none, are no progress.
     let read = Arc::new(AtomicU64::new(0));
     let again = |_| {
         let part = Leaving { read: read.clone(), ..leaving() };
@@ -88,7 +88,7 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     let error = wait(&small, looks(10 * PATIENCE), again).await.unwrap_err();
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
     assert!(!large.feed.borrow().full, "it is asked for room for nobody");
-    // Nor where the one who waited is gone.
+    // A wait that was cancelled asks no upload for room either.
     let gone = tokio::time::timeout(PATIENCE / 2, wait(&small, u32::MAX, |_| {})).await;
     assert!(gone.is_err() && !large.feed.borrow().full);
 }

@@ -16,16 +16,16 @@ fn full() -> JournalError {
     JournalError::Full { path: "k".into(), source: io::ErrorKind::StorageFull.into() }
 }
 
-/// A disk that is full, and those who wait for room on it.
+/// A full disk, and the waiters for room on it.
 #[derive(Default)]
 struct Full {
     disk: Disk,
     progress: Progress,
-    /// What is free.
+    /// Free bytes.
     free: Cell<u64>,
-    /// How often anybody has looked.
+    /// How many times the waiters tried to write.
     looks: Cell<u64>,
-    /// Who has found room, in order.
+    /// The waiters that found room, in order.
     found: RefCell<Vec<usize>>,
 }
 
@@ -41,7 +41,7 @@ impl Full {
         self.disk.in_line(&self.progress, PATIENCE, write).await
     }
 
-    /// So much leaves it, at once.
+    /// Frees `bytes` at once.
     fn leaves(&self, bytes: u64) {
         self.free.set(self.free.get() + bytes);
         self.disk.moves();
@@ -73,7 +73,7 @@ async fn of_ten_thousand_as_many_look_as_there_is_room_for_in_their_order() {
         times_told += told.iter_mut().filter(|feed| feed.has_changed().unwrap()).count();
         told.iter_mut().for_each(|feed| feed.mark_unchanged());
     }
-    // Not only those of who finds room: who is not first looks now and then.
+    // More than one look per waiter: a waiter that is not first also looks now and then.
     let looks = full.looks.get();
     assert!(looks < 8 * WAITERS as u64, "{looks} looks");
     assert!(times_told <= 2 * WAITERS, "told {times_told} times");
@@ -120,7 +120,7 @@ async fn nobody_in_line_waits_much_longer_than_was_said() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever is left finds room when there is enough, whatever the others wanted and who has gone.
+    /// The remaining waiters find room once there is enough, whatever the others asked for and whichever left.
     #[test]
     fn all_that_wait_find_room_in_the_end(
         waiters in proptest::collection::vec((1..50u64, proptest::option::of(0..5000u64), 0..3000u64), 1..30),

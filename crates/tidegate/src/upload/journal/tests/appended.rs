@@ -1,4 +1,4 @@
-//! Sessions that are appended to, against the embedded server as Google's.
+//! Journaled uploads to sessions that are appended to, against the embedded server as Google Cloud Storage.
 
 use tidegate_dev::{Action, Bandwidth, Fault as Rule, Knobs, Server};
 
@@ -30,7 +30,7 @@ over_both! {
 }
 
 const GRAIN: u64 = 256 * KIB;
-/// What is sent between two questions.
+/// Bytes between two status queries.
 const CHUNK: u64 = 2 * GRAIN;
 
 const APPEND: &str = "storage.resumable.append";
@@ -79,8 +79,7 @@ impl Google {
         self.process_of(self.builder()).await
     }
 
-    /// Leaves an upload of these bytes that was finished and that an outage kept from being published, as the
-    /// end of its process would.
+    /// Leaves an upload of `bytes`, as if its process had died: it was finished, but an outage prevented the commit.
     async fn leave_finished(&self, bytes: &[u8]) -> Result<()> {
         let (tide, store) = self.process().await;
         self.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
@@ -93,7 +92,7 @@ impl Google {
         Ok(())
     }
 
-    /// Leaves an upload whose journal has these bytes, and whose session is ahead of it and has others.
+    /// Leaves an upload whose journal has `bytes`, and whose session has more bytes, and different ones.
     async fn leave_behind_its_session(&self, bytes: &[u8]) -> Result<()> {
         let (tide, store) = self.process().await;
         let mut writer = begin(&store).await;
@@ -105,7 +104,7 @@ impl Google {
         until_acknowledged(&writer, 16 * CHUNK).await;
         drop(writer);
         tide.settled().await;
-        // As a disk that lost what it said it had.
+        // As a disk does that loses data after it confirmed a sync.
         std::fs::write(&file, before).unwrap();
         Ok(())
     }
@@ -115,7 +114,7 @@ impl Google {
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
-    /// Requests that are not reads, by what they do.
+    /// The names of all requests but reads, in order.
     fn asked(&self) -> Vec<String> {
         both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
@@ -128,7 +127,7 @@ impl Google {
         std::fs::read_dir(self.folder.path()).unwrap().count()
     }
 
-    /// The object is there, and the journal is not.
+    /// Asserts that the object has these bytes, and that no journal is left.
     async fn check(&self, store: &Store, bytes: &[u8]) {
         self.goes_wrong(Vec::new());
         assert!(stored(store, "k").await == bytes, "the object is another");
@@ -248,7 +247,7 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
         until_acknowledged(&writer, kept).await;
         until("it is opened again", || place.count("append") >= streams).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
-        // The server may have cut it before all was in the connection's hands.
+        // The server may have cut the stream before all bytes were handed to the connection.
         assert!(place.count("append") <= 2, "{:?}", place.asked());
         writer.finish().await?;
         place.check(&store, &bytes).await;
@@ -267,11 +266,11 @@ async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats(over: Gcs
     write(&mut writer, &bytes).await?;
     writer.finish().await?;
     assert!(place.count("append") >= 12, "{:?}", place.asked());
-    // The last break may be what the request that publishes comes after.
+    // The commit may follow the last break directly, without a retry.
     assert!((9..=10).contains(&progress.snapshot().retries), "{:?}", progress.snapshot());
     place.check(&store, &bytes).await;
-    // A broken stream keeps three grains; what came behind them goes again. The last rewind, before the
-    // request that publishes, repeats what the server had not made into a piece.
+    // The server keeps three grains of a broken stream; the bytes after them are sent again. The last rewind, before
+    // the commit, repeats the bytes that did not fill a piece on the server.
     let (sent, repeated) = (place.server.counts().bytes_in, 10 * GRAIN + (8 << 20));
     assert!(sent < bytes.len() as u64 + repeated + (64 << 10), "{sent} bytes were sent");
     Ok(())
@@ -285,7 +284,7 @@ async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on(over:
         let bytes = data(20 * CHUNK);
         let mut writer = begin(&store).await;
         write(&mut writer, &bytes).await?;
-        // More than one request is worth.
+        // More attempts than one request has.
         until("it is tried again", || place.count("append") > 12).await;
         place.goes_wrong(Vec::new());
         writer.write(Bytes::from_static(b"more")).await?;
@@ -304,7 +303,7 @@ async fn what_is_acknowledged_is_given_back(over: GcsTransport) -> Result<()> {
     let mut most = 0;
     for piece in bytes.chunks(1 << 20) {
         writer.write(Bytes::copy_from_slice(piece)).await?;
-        // The server makes bytes into pieces of 8 MiB.
+        // The server persists pieces of 8 MiB.
         let taken = writer.position();
         until_acknowledged(
             &writer,
@@ -334,7 +333,7 @@ async fn streams_that_are_open_hold_neither_turns_nor_memory(over: GcsTransport)
         write(writer, &bytes).await?;
     }
     until("every stream is open", || place.count("append") >= WRITERS).await;
-    // All of them, before any is finished.
+    // Every stream has sent its bytes before any writer finishes.
     for writer in &writers {
         until("it is sent", || writer.progress().snapshot().in_flight == 0).await;
     }
@@ -361,7 +360,7 @@ async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing(over: Gc
     tide.settled().await;
     assert_eq!(place.files(), 1);
     assert_eq!(place.count("cancel"), 0);
-    // Nothing of it comes to its end.
+    // Give a stray request time to commit.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(store.head("k").await.is_err(), "nothing is published by a drop");
     let left = tide.recover().await?;
@@ -391,7 +390,7 @@ async fn create_only_is_the_stores_own_condition(over: GcsTransport) -> Result<(
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
         assert!(stored(&store, "k").await == data(size));
         tide.settled().await;
-        // Whoever resumes it finds the same.
+        // A resume gets the same error.
         let (tide, store) = place.process().await;
         let left = tide.recover().await?;
         let error = left[0].resume_on(&store).await.unwrap_err();

@@ -1,10 +1,10 @@
-//! Seeded trouble: a store that comes and goes, forgets its sessions, loses answers; writers that are
-//! dropped in the middle; disks that lose power. What was written is there in the end, once, and nothing else.
+//! Seeded faults: a store that goes down and returns, forgets its sessions, loses answers; writers that are
+//! dropped halfway; disks that lose power. In the end the store has exactly the bytes that were written, once.
 
 use super::trial::{ENOUGH, Trial, each_seed};
 use super::*;
 
-/// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::chaos`.
+/// More seeds: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib journal::tests::chaos`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_the_object_is_there_in_the_end() -> Result<()> {
     each_seed(30, one).await

@@ -1,10 +1,10 @@
-//! Uploads that were left: found, taken, ended, forgotten.
+//! Uploads that a process left: found, resumed, aborted, forgotten.
 
 use super::*;
 use crate::journal::Journal;
 use crate::upload::writer::Side;
 
-/// Takes an upload up, adds bytes to it and leaves it again, as a process that dies would.
+/// Resumes an upload, or begins one, writes to it and leaves it again, as if its process had died.
 async fn goes_further(place: &Place, size: u64) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = match tide.recover().await?.first() {
@@ -90,7 +90,7 @@ async fn what_another_process_writes_is_found_by_its_key() -> Result<()> {
     Ok(())
 }
 
-/// A directory that has several names has one journal of each upload.
+/// A journal directory that is configured under several names is listed once.
 #[tokio::test]
 async fn a_directory_of_two_names_is_listed_once() -> Result<()> {
     let place = Place::new();
@@ -102,7 +102,7 @@ async fn a_directory_of_two_names_is_listed_once() -> Result<()> {
     let (tide, store) = place.process_of(place.builder().journal(names));
     assert_eq!(tide.recover().await?.len(), 1);
     assert_eq!(store.left("k").await?.len(), 1);
-    // One that is gone has one problem, and not all of them.
+    // Once the directory is gone, `recover` fails.
     std::fs::remove_dir_all(place.folder.path()).unwrap();
     assert!(tide.recover().await.is_err());
     Ok(())
@@ -150,7 +150,7 @@ async fn an_upload_whose_store_is_gone_can_be_forgotten() -> Result<()> {
     Ok(())
 }
 
-/// Nobody can go on with it. While somebody has it, though, it stays, whatever can be read of it.
+/// Such a journal can't be resumed. But while a process holds its lock, it stays.
 #[tokio::test]
 async fn a_journal_that_can_not_be_read_can_be_forgotten() -> Result<()> {
     let place = Place::new();
@@ -169,7 +169,7 @@ async fn a_journal_that_can_not_be_read_can_be_forgotten() -> Result<()> {
     Ok(())
 }
 
-/// What docs/JOURNAL.md says of a failed sync: what can be read can still be sent.
+/// As docs/JOURNAL.md promises: after a failed sync, bytes that can still be read can be sent.
 #[tokio::test]
 async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
     for early in [true, false] {
@@ -199,7 +199,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
     Ok(())
 }
 
-/// A session that the store has parts of, and the journal that goes on with it, of a process that died.
+/// Leaves, as if a process had died, a session with parts in the store, and the journal that can resume it.
 async fn leave_a_session(place: &Place) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;

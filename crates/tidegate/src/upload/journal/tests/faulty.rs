@@ -14,46 +14,46 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// What happens to a completion.
+/// The outcome of a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
-    /// As MinIO leaves it that is killed while it completes: the session is there, without its parts.
+    /// The completion fails, and the session has lost its parts, as when MinIO is killed while it completes.
     Hollow,
-    /// The same, and the answer is lost.
+    /// The same, but the answer is lost.
     HollowAndLost,
-    /// It is carried out, its answer is lost, and somebody takes the object away at once.
+    /// The completion succeeds, the object is deleted at once, and the answer is lost.
     Taken,
-    /// Another one's completion of it is under way, and this one is told that it was carried out.
+    /// An earlier completion of the session is still under way, and this one gets a success.
     UnderWay,
-    /// The session expires.
+    /// The session expires before the completion.
     Expires,
-    /// It is carried out, and something on the way makes it again, to which the store has no parts.
+    /// The completion succeeds, a proxy repeats it, and the repetition fails because the parts are gone.
     Twice,
-    /// It is refused although the session has just these parts, as S3 does where sizes differ.
+    /// The completion is rejected although the session has exactly these parts, as S3 does when sizes differ.
     Refused,
-    /// The request's own task panics.
+    /// The task of the request panics.
     Panics,
-    /// It is carried out, and never answered.
+    /// The completion succeeds, and the answer never arrives.
     Silent,
 }
 
-/// A store in memory that can be told to answer nothing, or wrongly.
+/// A memory store that can be made unreachable, or made to answer wrongly.
 #[derive(Debug)]
 pub(super) struct Faulty {
     memory: Memory,
     is_down: AtomicBool,
-    /// Nothing is asked any more from when this has lost its power.
+    /// Once this disk has lost its power, the store is unreachable: the whole process is dead.
     ends_with: Mutex<Option<Arc<SimDisk>>>,
-    /// Parts are refused for good.
+    /// Parts are rejected with a permanent error.
     denies: AtomicBool,
-    /// The answer to a completion is lost once it was carried out.
+    /// Completions and PUTs succeed, but their answers are lost, and the store is down from then on.
     loses_completion: AtomicBool,
-    /// So many questions whether there is an object are answered as if they came before the object.
+    /// So many HEADs are answered as if the object did not exist yet.
     hides: AtomicU64,
-    /// Of the next completions, so many.
+    /// The outcome of the next completions, and how many of them.
     fates: Mutex<Option<(Fate, u32)>>,
     hollow: Mutex<BTreeSet<String>>,
-    /// So many parts arrive before any is answered; then the first one finds the session gone.
+    /// No part is answered before so many have arrived; then part 1 fails because the session is gone.
     meeting: Mutex<Option<Arc<Barrier>>>,
     parts: AtomicU64,
     opened: AtomicU64,
@@ -95,7 +95,7 @@ impl Faulty {
         self.loses_completion.store(lose, SeqCst);
     }
 
-    /// Answers so many questions as if the object came behind them.
+    /// Answers the next `questions` HEADs as if the object did not exist yet.
     pub(super) fn hide(&self, questions: u64) {
         self.hides.store(questions, SeqCst);
     }
@@ -108,7 +108,7 @@ impl Faulty {
         self.hollow.lock().unwrap().insert(session.id.clone());
     }
 
-    /// The session is found to be gone when so many parts have arrived, of which all but one are stored.
+    /// When `parts` parts have arrived, part 1 fails because the session is gone; the others succeed.
     pub(super) fn meet(&self, parts: usize) {
         *self.meeting.lock().unwrap() = Some(Arc::new(Barrier::new(parts)));
     }
@@ -116,7 +116,7 @@ impl Faulty {
     pub(super) async fn forget_sessions(&self) {
         let open: Vec<_> = self.memory.sessions("").collect().await;
         for open in open {
-            // It may have been completed meanwhile.
+            // The session may have been completed meanwhile.
             let _ = self.memory.abort(&open.unwrap().session).await;
         }
     }
@@ -133,7 +133,7 @@ impl Faulty {
         self.puts.load(SeqCst)
     }
 
-    /// The answer to what has published the object.
+    /// The answer to a request that has published `object`.
     fn answer(&self, object: Object) -> Result<Object, Fault> {
         if self.loses_completion.load(SeqCst) {
             self.go_down(true);

@@ -1,4 +1,4 @@
-//! Journals that somebody else has put there, or changed.
+//! Journal files that another user planted or changed.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -11,7 +11,7 @@ use crate::types::trusted_file::Distrust;
 
 const NOBODY: u32 = 65534;
 
-/// Leaves a finished upload, of `bytes`, whose store was down.
+/// Leaves the journal of an upload of `bytes` that was finished while the store was down.
 async fn finished(place: &Place, bytes: &Bytes) -> Result<PathBuf> {
     place.backend.go_down(true);
     let (tide, store) = place.process();
@@ -130,7 +130,7 @@ async fn terabytes_of_holes_are_not_read() -> Result<()> {
     let left = tide.recover().await?;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     left[0].verify().await.unwrap();
-    // Of a mebibyte of holes alone: the head is zeros.
+    // A file that is only a hole, of 4 TiB: its head is zeros.
     let holes = place.folder.path().join("0000000000000000-holes.journal");
     OpenOptions::new().create_new(true).write(true).open(&holes).unwrap().set_len(4 << 40).unwrap();
     let all = tide.recover().await?;
@@ -141,12 +141,12 @@ async fn terabytes_of_holes_are_not_read() -> Result<()> {
     Ok(())
 }
 
-/// Some bytes of it flipped, removed, doubled, zeroed, or taken from elsewhere in it.
+/// Returns `file` with some bytes flipped, removed, doubled, zeroed, or copied from elsewhere in the file.
 fn damaged(file: &[u8], random: &mut Rng) -> Vec<u8> {
     let mut bytes = file.to_vec();
     for _ in 0..random.usize(1..4) {
         let length = bytes.len().max(1);
-        // As often in the head and the records at the end as in between.
+        // Half of the damage hits the head or the last records; the other half is anywhere.
         let at = match random.u8(..4) {
             0 => random.usize(..length.min(17_000)),
             1 => length - 1 - random.usize(..length.min(2000)),
@@ -188,7 +188,7 @@ async fn no_damage_publishes_another_object() -> Result<()> {
                     ends[0] += 1;
                 }
                 Ok(Resumed::Writer(mut writer)) => {
-                    // Bytes that were durable are checked when they are read.
+                    // Durable bytes are verified when they are read, so a write may fail.
                     let rest = bytes.slice(usize::try_from(writer.position()).unwrap()..);
                     let written = writer.write(rest).await;
                     if written.is_err() || writer.finish().await.is_err() {

@@ -1,8 +1,8 @@
-//! Sessions that are gone, or have lost parts; commits of which nobody knows what became.
+//! Sessions that are gone or have lost parts, and commits with an unknown outcome.
 
 use super::*;
 
-/// Where completions meet a fate, so many of them.
+/// A place where the next `completions` completions meet `fate`.
 fn destined(fate: Fate, completions: u32) -> Place {
     let place = Place::new();
     place.backend.destine(fate, completions);
@@ -33,7 +33,7 @@ async fn a_session_that_has_lost_its_parts_is_replaced() -> Result<()> {
     Ok(())
 }
 
-/// versitygw 1.8.0 answers a completion as done while it carries out that of a process that was killed.
+/// versitygw 1.8.0 answers a completion with success while it still carries out the one of a killed process.
 #[tokio::test]
 async fn an_object_that_is_said_to_be_there_is_waited_for() -> Result<()> {
     let place = Place::new();
@@ -46,7 +46,7 @@ async fn an_object_that_is_said_to_be_there_is_waited_for() -> Result<()> {
     place.backend.lose_answers(false);
     place.backend.go_down(false);
     place.backend.destine(Fate::UnderWay, 1);
-    // Before the completion, and three times behind it.
+    // Four HEADs miss the object: one before the completion, three after it.
     place.backend.hide(4);
     let retry = RetryPolicy { first_pause: Duration::from_millis(1), attempts: 4, ..RetryPolicy::default() };
     let (tide, store) = place.process_of(place.builder().retry(retry));
@@ -132,7 +132,7 @@ async fn what_may_have_been_published_and_taken_away_is_uncertain() -> Result<()
     assert_eq!(place.backend.opened(), 1, "it was sent again");
     tide.settled().await;
     assert_eq!(place.files(), 1);
-    // Whoever resumes it says that it is to be there.
+    // Resuming the upload states that the object should exist.
     place.backend.destine(Fate::Taken, 0);
     let (tide, store) = place.process();
     tide.recover().await?[0].resume_on(&store).await?;
@@ -164,7 +164,7 @@ async fn what_had_no_session_does_not_replace_an_object_that_came_since() -> Res
         writer.finish().await.unwrap_err();
         tide.settled().await;
         place.backend.go_down(false);
-        store.writer("k").start().await?.finish().await?; // another's, and later
+        store.writer("k").start().await?.finish().await?; // another writer's object, published later
         let puts = (place.backend.puts(), place.backend.opened());
         let (tide, store) = place.process();
         let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
@@ -173,7 +173,7 @@ async fn what_had_no_session_does_not_replace_an_object_that_came_since() -> Res
         assert!(create_only || (place.backend.puts(), place.backend.opened()) == puts, "it was sent");
         assert_eq!(store.head("k").await?.size, 0);
         assert_eq!(place.files(), 1);
-        // The way out that the error names.
+        // The remedy that the error names.
         store.delete("k").await?;
         tide.settled().await;
         tide.recover().await?[0].resume_on(&store).await?;
@@ -221,10 +221,10 @@ async fn an_abort_says_that_a_completion_came_before_it() -> Result<()> {
     tide.settled().await;
     assert_whole(&place, &store, 5 * PART).await;
 
-    // And where it did not.
+    // The same abort when no completion came before it.
     let mut writer = written(&place, &store, 4 * PART).await?;
     place.backend.deny(true);
-    let _ = writer.write(data(PART)).await; // it may have been told by then
+    let _ = writer.write(data(PART)).await; // may fail already, if the 403 came back by then
     let shutdown = AsyncWriteExt::shutdown(&mut writer);
     shutdown.await.unwrap_err();
     writer.abort().await?;

@@ -1,4 +1,4 @@
-//! Memory: what a journaled upload holds of it, and for whom others wait.
+//! How much memory journaled uploads hold, and which uploads wait for others.
 
 use std::pin::pin;
 
@@ -10,7 +10,7 @@ use crate::testkit::small_disk::SmallDisk;
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// A store to which each request pauses for longer than a test, with its buffers in hand.
+/// A store whose retries pause for longer than a test, while each request keeps its buffers.
 fn pausing(place: &Place) -> (Tidegate, Store) {
     let retry = RetryPolicy { first_pause: Duration::from_secs(40), ..RetryPolicy::default() };
     place.process_of(place.builder().retry(retry))
@@ -55,7 +55,7 @@ async fn what_producers_hold_does_not_keep_requests_from_memory() -> Result<()> 
         place.backend.go_down(true);
         let mut writer = place.writer(&store).await?;
         writer.write(data(size)).await?;
-        // As appends do that wait for room on a full disk.
+        // Appends that wait for room on a full disk hold memory like this.
         let budget = store.context().engine().budget.clone();
         let _all = budget.lease(budget.total()).await.unwrap();
         place.backend.go_down(false);
@@ -93,7 +93,7 @@ async fn a_sink_that_is_fed_no_more_keeps_nothing_from_others() -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
     SinkExt::feed(&mut writer, data(100)).await?;
-    // As whoever feeds it on does.
+    // As a caller does before it feeds the next item.
     futures::future::poll_fn(|cx| futures::Sink::poll_ready(std::pin::Pin::new(&mut writer), cx)).await?;
     for _ in 0..1000 {
         if tide.usage().held == 0 {
@@ -123,7 +123,7 @@ async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     Ok(())
 }
 
-/// A `finish` whose request pauses keeps its buffers, and a producer needs some.
+/// A `finish` keeps its buffers while its request pauses before a retry; producers still need memory.
 #[tokio::test]
 async fn small_objects_that_wait_for_the_store_leave_memory_to_producers() -> Result<()> {
     let place = Place::new();
@@ -169,7 +169,7 @@ async fn a_store_that_is_down_does_not_hold_up_another() -> Result<()> {
     writer.abort().await
 }
 
-/// Polls it where there is no runtime.
+/// Polls `future` to its end outside of any runtime.
 fn outside<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
@@ -226,7 +226,7 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
             for _ in 0..20 {
                 writer.write(data(2 * PART)).await?;
             }
-            // The disk has room for all of one: whose finish would not wait for the store.
+            // The disk has room for one whole upload, whose `finish` would not wait until the store is back.
             is_back.wait_for(|back| *back).await.unwrap();
             writer.finish().await
         });

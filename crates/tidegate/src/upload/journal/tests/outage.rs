@@ -1,4 +1,4 @@
-//! A store that is down, or forgets its sessions.
+//! Journaled uploads to a store that is down, or that forgets its sessions.
 
 use super::*;
 
@@ -8,7 +8,7 @@ async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result
     let (tide, store) = place.process();
     place.backend.go_down(true);
     let mut writer = place.writer(&store).await?;
-    let bytes = data(200 * PART); // far more than memory
+    let bytes = data(200 * PART); // far more than the memory budget
     for piece in bytes.chunks(50_000) {
         writer.write(Bytes::copy_from_slice(piece)).await?;
     }
@@ -25,7 +25,7 @@ async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result
     Ok(())
 }
 
-/// A sweep of another process goes by the records.
+/// A sweep in another process relies on the records to know which sessions are in use.
 #[tokio::test]
 async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
     let place = Place::new();
@@ -39,7 +39,7 @@ async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
     place.backend.go_down(true);
     let mut writer = place.writer(&store).await?;
     writer.write(data(2 * PART)).await?;
-    // One that came to nothing, and the next one.
+    // Wait until one attempt to open a session has failed and another has begun.
     while writer.progress().snapshot().requests < 3 {
         tokio::task::yield_now().await;
     }
@@ -63,7 +63,7 @@ async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
 #[tokio::test]
 async fn requests_that_wait_for_the_store_leave_memory_to_the_producer() -> Result<()> {
     let place = Place::new();
-    // Each request pauses for longer than the test, with its buffers in hand.
+    // Each retry pauses for longer than the test, and the request keeps its buffers meanwhile.
     let retry = RetryPolicy { first_pause: Duration::from_secs(20), ..RetryPolicy::default() };
     let (_tide, store) = place.process_of(place.builder().retry(retry));
     place.backend.go_down(false);
@@ -156,7 +156,7 @@ async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Resu
     let place = Place::new();
     let (tide, store) = place.process_of(place.builder().journal_keep(64 * KIB));
     let mut writer = place.writer(&store).await?;
-    // Frames are given back whole, and the first ones are as large as they become.
+    // Only whole frames are freed, so write in small pieces: one large write would make a large first frame.
     for _ in 0..20 {
         writer.write(data(PART)).await?;
     }
@@ -231,7 +231,7 @@ async fn a_session_that_is_opened_long_after_its_writer_went_is_aborted() -> Res
     let left = tide.recover().await?;
     let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("not finished") };
     writer.finish().await?;
-    // The first writer's request goes out again, after five to ten seconds.
+    // The first writer retries its request after five to ten seconds.
     let opened = || place.backend.opened();
     for _ in 0..150 {
         if opened() == 2 && place.sessions(&store).await == 0 {

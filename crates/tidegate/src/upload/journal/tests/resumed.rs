@@ -1,4 +1,4 @@
-//! Uploads that were left, gone on with.
+//! Uploads that a process left, resumed.
 
 use super::*;
 use crate::backend::Session;
@@ -7,7 +7,7 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::trusted_file::TrustedOwners;
 
-/// Leaves an upload of which `size` bytes were written, as the end of its process would.
+/// Leaves an upload with `size` bytes written, as if its process had died.
 async fn leave(place: &Place, size: u64) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
@@ -65,7 +65,7 @@ async fn parts_that_the_store_has_are_not_sent_again() -> Result<()> {
     Ok(())
 }
 
-/// The process was killed before the answers came.
+/// The process was killed before the receipts arrived.
 #[tokio::test]
 async fn parts_that_arrived_and_were_not_acknowledged_are_not_sent_again() -> Result<()> {
     let place = Place::new();
@@ -75,7 +75,7 @@ async fn parts_that_arrived_and_were_not_acknowledged_are_not_sent_again() -> Re
     let state = &left.recovered().unwrap().state;
     let known = state.parts.clone();
     let session = Session { key: "k".into(), id: state.session.clone().unwrap().id };
-    // All of them arrived; of the last two one with other bytes, and one that is too short.
+    // The store has all parts, but part 9 has other bytes, and part 10 is too short.
     for number in 1..=10_u32 {
         let from = u64::from(number - 1) * PART;
         let bytes = match number {
@@ -157,7 +157,7 @@ async fn what_is_in_use_or_of_another_store_is_said_so() -> Result<()> {
     Ok(())
 }
 
-/// Nobody waits for `settled`, and the listing may be older than the drop.
+/// The test does not wait for `settled`, and the listing may be older than the drop.
 #[tokio::test]
 async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
     let place = Place::new();
@@ -176,7 +176,7 @@ async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
             assert_eq!(stored(&store, "k").await, data(2 * PART));
         }
     }
-    // The same by its id, and for those who end it or forget it.
+    // The same for a resume by id, an abort and a `forget`.
     for how in 0..3 {
         let tide = place.builder().memory(64 << 20).part_size(5 << 20).build()?;
         let store = tide.open("memory://named").await?;
@@ -221,7 +221,7 @@ async fn a_damaged_journal_is_told_and_left_alone() -> Result<()> {
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[21_000] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
-    place.backend.forget_sessions().await; // so that all is read again
+    place.backend.forget_sessions().await; // so that the whole journal is read again
     let (tide, store) = place.process();
     let left = tide.recover().await?;
     let error = match left[0].resume_on(&store).await {
@@ -250,7 +250,7 @@ async fn a_directory_that_is_gone_is_an_error_that_names_it() -> Result<()> {
     Ok(())
 }
 
-/// A local disk keeps no tokens: what is there is known by its bytes.
+/// A local disk keeps no tokens, so a published object is recognized by its bytes.
 #[tokio::test]
 async fn on_a_local_disk_what_was_published_is_known_by_its_bytes() -> Result<()> {
     for is_ours in [true, false] {
@@ -265,7 +265,7 @@ async fn on_a_local_disk_what_was_published_is_known_by_its_bytes() -> Result<()
         while writer.progress().snapshot().acknowledged < 5 * PART {
             tokio::task::yield_now().await;
         }
-        // The process dies when all is there and nothing is removed yet.
+        // The process dies when the object is published and nothing is removed yet.
         std::fs::rename(&root, folder.path().join("away")).unwrap();
         std::fs::write(&root, "no directory").unwrap();
         writer.finish().await.unwrap_err();
@@ -325,7 +325,7 @@ async fn an_upload_that_had_ended_is_not_left() -> Result<()> {
     let (journal, _) = Journal::resume(&path, Durability::Write, &TrustedOwners::default()).await.unwrap();
     journal.finish().await.unwrap();
     let whole = std::fs::read(&path).unwrap();
-    // The file comes back, after a loss of power.
+    // The journal file comes back after a loss of power.
     let mut ending = path.clone();
     ending.set_extension("ending");
     std::fs::hard_link(&path, &ending).unwrap();
@@ -352,7 +352,7 @@ async fn parts_that_can_not_be_are_refused() -> Result<()> {
         drop(Journal::create(&directories, header, Durability::Write).await.unwrap());
         let (tide, store) = place.process();
         let resumed = tide.recover().await?[0].resume_on(&store).await;
-        // Odd, and no more than that.
+        // An odd growth is harmless: the upload is resumed.
         if name == "growth" {
             assert!(resumed.is_ok(), "{resumed:?}");
             continue;

@@ -1,8 +1,8 @@
-//! Writers that are being started.
+//! Starts of journaled writers that are cancelled.
 
 use super::*;
 
-/// Cancelled after each of its steps; not every run has the same.
+/// Cancels a start after each number of polls; the number of polls differs between runs, so it runs 20 times.
 #[test]
 fn a_start_that_is_cancelled_leaves_no_journal() {
     for _ in 0..20 {
@@ -32,7 +32,7 @@ fn is_started_after(place: &Place, steps: u32) -> bool {
         tide.settled().await;
         true
     });
-    // Ends when all that was begun on other threads has.
+    // Waits until the blocking threads have ended.
     drop(runtime);
     assert_eq!(place.files(), 0, "after {steps} steps");
     is_started

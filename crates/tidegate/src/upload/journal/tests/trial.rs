@@ -1,5 +1,5 @@
-//! Seeded trouble: one object, written by one process after the other, on a real disk or one that loses power.
-//! What was written, or was durable when the power went, is there in the end.
+//! One object under seeded faults, written by a series of processes, on a real disk or one that loses power.
+//! In the end the object has all bytes that were written, or that were durable when the power failed.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use super::*;
 use crate::Operation;
 use crate::journal::SimDisk;
 
-/// From this step on nothing goes wrong any more.
+/// After this step no fault is injected.
 pub(super) const ENOUGH: u32 = 60;
 
-/// Runs so many seeds, or those of `TIDEGATE_JOURNAL_SEEDS=FROM..TO`.
+/// Runs the first `few` seeds, or those of `TIDEGATE_JOURNAL_SEEDS=FROM..TO`.
 pub(super) async fn each_seed(few: u64, one: impl AsyncFn(u64) -> Result<()>) -> Result<()> {
     let given = std::env::var("TIDEGATE_JOURNAL_SEEDS").ok();
     let given = given.as_deref().and_then(|given| given.split_once(".."));
@@ -28,22 +28,22 @@ pub(super) struct Trial {
     seed: u64,
     pub(super) random: Rng,
     pub(super) bytes: Bytes,
-    /// How much the journal keeps of what the store has.
+    /// How many bytes that the store has the journal keeps.
     keep: u64,
     durability: Durability,
-    /// Where the power may fail.
+    /// The disk whose power may fail.
     pub(super) disk: Option<Arc<SimDisk>>,
     is_failing: bool,
     process: Option<(Tidegate, Store)>,
     pub(super) writer: Option<Writer>,
-    /// Bytes whose write has returned.
+    /// Bytes whose writes have returned.
     written: u64,
-    /// Those that are there whatever happens.
+    /// Bytes that survive any fault.
     durable: u64,
 }
 
 impl Trial {
-    /// Of an object of at most so many bytes, whose journals are in this directory.
+    /// A trial of an object of at most `most` bytes, whose journals are in `journals`.
     pub(super) fn new(seed: u64, journals: &Path, most: u64, most_kept: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let keep = if random.bool() { u64::MAX } else { random.u64(1..most_kept) };
@@ -63,12 +63,12 @@ impl Trial {
         builder.journal_keep(self.keep).durability(self.durability)
     }
 
-    /// Whether a session may be taken away: the journal has what was in it.
+    /// True if a session may be lost, because the journal keeps all of its bytes.
     pub(super) fn keeps_all(&self) -> bool {
         self.keep == u64::MAX
     }
 
-    /// The power fails soon, in the middle of something, and is gone until the process [ends](Self::end).
+    /// Makes the power fail soon, in the middle of an operation; it stays off until the process [ends](Self::end).
     pub(super) fn lose_power(&mut self) {
         if let Some(disk) = self.disk.as_ref().filter(|_| !self.is_failing) {
             disk.fail_after(self.random.u32(..20));
@@ -76,7 +76,7 @@ impl Trial {
         }
     }
 
-    /// A sync fails soon, and the power at the end of the process.
+    /// Makes a sync fail soon, and the power when the process ends.
     pub(super) fn fail_sync(&mut self) {
         if let Some(disk) = self.disk.as_ref().filter(|_| !self.is_failing) {
             disk.fail_sync();
@@ -84,7 +84,7 @@ impl Trial {
         }
     }
 
-    /// The process is gone: it was killed, or with the power.
+    /// Ends the process: it is killed, or the power fails.
     pub(super) async fn end(&mut self) -> Option<(Tidegate, Store)> {
         self.writer = None;
         let process = self.process.take();
@@ -99,8 +99,8 @@ impl Trial {
         process
     }
 
-    /// The next process goes on with what the last one left, or begins; whether the object is there. Where
-    /// nothing is left, `mend` has the store answer.
+    /// Starts the next process, which resumes the upload that the last one left, or begins a new one. Returns true if
+    /// the object is published. If no upload is left, `mend` makes the store answer first.
     pub(super) async fn go_on(
         &mut self,
         step: u32,
@@ -115,7 +115,7 @@ impl Trial {
         let left = loop {
             let left = tide.recover().await?;
             assert!(left.len() <= 1, "seed {seed}: {left:?}");
-            // Where the machine stood still for as long as a journal's end is waited for, it has not ended yet.
+            // If the machine stalled for longer than `recover` waits for a journal to close, it is still open.
             if !left.iter().any(|left| matches!(left.problem(), Some(JournalError::InUse { .. }))) {
                 break left;
             }
@@ -162,8 +162,8 @@ impl Trial {
         }
     }
 
-    /// Writes at most so many bytes more, or finishes; either may be cancelled before so long. Whether the object
-    /// is published.
+    /// Writes at most `most` more bytes, or finishes; either may be cancelled within `hurry`. Returns true
+    /// if the object is published.
     pub(super) async fn go_further(&mut self, most: u64, hurry: Duration) -> bool {
         let Some(writer) = &mut self.writer else { return false };
         let position = writer.position();
@@ -188,7 +188,7 @@ impl Trial {
                 }
             }
             Ok(Err(_)) => self.writer = None,
-            Err(_) => {} // some of it was taken
+            Err(_) => {} // the cancelled write took some of its bytes
         }
         false
     }

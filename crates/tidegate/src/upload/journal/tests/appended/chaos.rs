@@ -1,5 +1,5 @@
-//! Seeded trouble on sessions that are appended to: faults of all kinds at once, writers that are dropped in the
-//! middle, disks that lose power, or do not take a sync before that.
+//! Seeded faults on sessions that are appended to: all kinds of faults at once, writers that are dropped halfway,
+//! disks that lose power, or fail a sync before they do.
 
 use fastrand::Rng;
 
@@ -10,12 +10,12 @@ over_both! {
     on threads: whatever_happens_the_object_is_there_in_the_end
 }
 
-/// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::appended::chaos`.
+/// More seeds: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib journal::tests::appended::chaos`.
 async fn whatever_happens_the_object_is_there_in_the_end(over: GcsTransport) -> Result<()> {
     each_seed(15, async |seed| one(seed, over).await).await
 }
 
-/// A fault that passes; one that takes the session away only where the journal `keeps_all`.
+/// A random fault that passes. A fault that loses the session occurs only if the journal `keeps_all`.
 fn fault(random: &mut Rng, keeps_all: bool) -> Rule {
     let rest = [QUERY, "storage.resumable.start", "storage.objects.get", "storage.objects.insert"];
     let operation = if random.bool() { APPEND } else { rest[random.usize(..rest.len())] };

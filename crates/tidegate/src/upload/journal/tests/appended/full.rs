@@ -1,4 +1,4 @@
-//! A disk that is full.
+//! A full journal disk under uploads to sessions that are appended to.
 
 use super::*;
 use crate::testkit::small_disk::SmallDisk;
@@ -12,7 +12,7 @@ over_both! {
 }
 
 async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) -> Result<()> {
-    // What is less than a grain can't be sent before its end.
+    // A rest of less than a grain can't be sent before the upload ends.
     for rest in [0, 100 * KIB] {
         let place = Google::new(over).await;
         let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
@@ -21,7 +21,7 @@ async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) ->
         let mut quiet = begin(&store).await;
         write(&mut quiet, &bytes).await?;
         until_acknowledged(&quiet, 16 << 20).await;
-        // It has no session, and nothing of it leaves.
+        // With such large parts the other upload opens no session and sends nothing.
         let mut other = store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
         write(&mut other, &data(14 << 20)).await?;
         other.abort().await?;
@@ -31,7 +31,7 @@ async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) ->
     Ok(())
 }
 
-/// The producer is faster than the store, which says what it has of the stream.
+/// The producer is faster than the store, which acknowledges the bytes of the open stream.
 async fn one_stream_goes_on_where_the_disk_stays_full(over: GcsTransport) -> Result<()> {
     let place = Google::new(over).await;
     let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
@@ -42,13 +42,13 @@ async fn one_stream_goes_on_where_the_disk_stays_full(over: GcsTransport) -> Res
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
     writer.finish().await?;
-    // What publishes it is a question's twin where nothing is left to send.
+    // At most two appends: the stream, and the request that commits.
     assert!(place.count("start") == 1 && place.count("append") <= 2, "{:?}", place.asked());
     place.check(&store, &bytes).await;
     Ok(())
 }
 
-/// Over HTTP the server persists 8 MiB of a stream at once, which the disk has no room for.
+/// Over HTTP the server persists a stream in steps of 8 MiB, more than the disk has room for.
 async fn a_store_that_has_nothing_of_a_stream_before_its_end_is_sent_chunks(
     over: GcsTransport,
 ) -> Result<()> {
@@ -84,7 +84,7 @@ async fn uploads_of_less_than_a_chunk_make_room_for_each_other(over: GcsTranspor
     Ok(())
 }
 
-/// Of an upload that goes on the store keeps whole grains only.
+/// Before an upload ends, the store keeps only whole grains of it.
 async fn uploads_that_the_store_takes_nothing_of_end_with_a_clear_error(over: GcsTransport) -> Result<()> {
     const UPLOADS: usize = 40;
     let place = Google::new(over).await;
@@ -107,7 +107,7 @@ async fn uploads_that_the_store_takes_nothing_of_end_with_a_clear_error(over: Gc
         let said = error.to_string();
         assert!(said.contains("free some") && said.contains("no less than 262144 bytes"), "{said}");
     }
-    // Those that are whole need no room to be published.
+    // Uploads whose bytes are all in the journal need no room to finish.
     for writer in kept {
         writer?.finish().await?;
     }

@@ -1,4 +1,4 @@
-//! What a store says of a session that is not so, or not so any more.
+//! Stores that answer wrongly about a session, or with an outdated state.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -15,20 +15,20 @@ over_both! {
     smaller_answers_end_no_session,
 }
 
-/// What is said otherwise than it is.
+/// The wrong answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
-    /// That an object is there already, which is what was just published.
+    /// The commit fails because an object exists already: the one that it has just published.
     Exists,
-    /// That the object which was published is shorter.
+    /// The published object is one byte shorter.
     Shorter,
-    /// That the session has less than it had said, of a stream.
+    /// A stream ends with an offset lower than one that it acknowledged before.
     LessOfStream,
-    /// The same, when it is asked.
+    /// A status query returns such a lower offset.
     Less,
 }
 
-/// Says it so often.
+/// A store that gives the wrong answer `times` times.
 #[derive(Debug)]
 struct Lying {
     below: Gcs,

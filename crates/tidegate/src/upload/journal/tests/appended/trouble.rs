@@ -1,4 +1,4 @@
-//! Sessions and processes that are gone.
+//! Sessions that are lost, and processes that died.
 
 use super::*;
 
@@ -14,8 +14,7 @@ over_both! {
     a_session_that_is_gone_when_bytes_were_given_back_is_an_error,
 }
 
-/// Leaves an upload of which these bytes were written, as the end of its process would; so many of them are
-/// acknowledged.
+/// Leaves an upload as if its process had died: `bytes` are written, `acknowledged` of them are acknowledged.
 async fn leave(place: &Google, bytes: &[u8], acknowledged: u64) -> Result<()> {
     let (tide, store) = place.process().await;
     let mut writer = begin(&store).await;
@@ -62,7 +61,7 @@ async fn what_was_finished_is_published_without_its_producer(over: GcsTransport)
     Ok(())
 }
 
-/// The session says whether it was published.
+/// The session itself tells whether the object was published.
 async fn what_was_finished_is_published_without_leave_to_read(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
     let place = Google::new(over).await;
@@ -114,7 +113,7 @@ async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next(over: G
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
     until("the stream is open", || place.count("append") == 1).await;
-    // From the lost answer on nothing is answered.
+    // After the lost answer, every query fails.
     place.goes_wrong(vec![
         Rule::new(APPEND, Action::LoseAnswer),
         Rule::error(QUERY, 503, "backendError").skip(1),
@@ -135,10 +134,10 @@ async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next(over: G
 
 async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK + 9);
-    // While it streams, when it is asked, and with the request that publishes.
+    // The session is lost during the stream, at a status query and, below, at the request that commits.
     let when = match over {
         GcsTransport::Http => vec![(APPEND, 0), (QUERY, 2)],
-        // A stream is asked itself.
+        // Over gRPC the offset is asked for in the stream itself.
         GcsTransport::Grpc => vec![("storage.v2.BidiWriteObject", 0)],
     };
     for (operation, skip) in when {
@@ -189,7 +188,7 @@ async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error(over: Gcs
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
     until_acknowledged(&writer, 32 * CHUNK).await;
-    // It is given back behind that.
+    // Wait until the journal has freed the acknowledged bytes.
     tokio::time::sleep(Duration::from_millis(300)).await;
     place.goes_wrong(vec![Rule::new("*", Action::AbortSessions)]);
     let error = writer.finish().await.unwrap_err();

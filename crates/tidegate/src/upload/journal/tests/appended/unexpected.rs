@@ -1,4 +1,4 @@
-//! Sessions that stand where nobody expects them: bytes that come late, other bytes, fewer than before.
+//! Sessions with unexpected content: bytes that arrive late, different bytes, fewer bytes than before.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,25 @@ over_both! {
     a_session_that_went_back_is_lost_and_not_uncertain,
 }
 
-/// What meets the bytes of a broken stream when they reach the store.
+/// The request that the late bytes of a broken stream collide with at the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Met {
-    /// A stream from where the session stood, whose bytes the store has then.
+    /// A stream from the session's old offset; the store has its bytes already.
     Stream,
-    /// The same, which the store refuses: it is to begin where the session stands.
+    /// Such a stream, which the store rejects because it does not begin at the session's offset.
     Refused,
-    /// The request that publishes, which it refuses.
+    /// The request that commits, which the store rejects.
     Last,
 }
 
-/// A store that the first stream's bytes reach late.
+/// A store that the bytes of the first stream reach late.
 #[derive(Debug)]
 struct Late {
     below: Gcs,
     met: Met,
-    /// Where the journal is.
+    /// The journal directory.
     folder: PathBuf,
-    /// How many bytes are late.
+    /// Number of bytes after which the first stream breaks; all of them arrive late.
     most: usize,
     late: Mutex<Vec<u8>>,
     streams: AtomicU32,
@@ -43,7 +43,7 @@ struct Late {
 }
 
 impl Late {
-    /// They are there now.
+    /// Lets the late bytes reach the store.
     async fn arrive(&self, session: &Session) {
         let mut bytes = std::mem::take(&mut *self.late.lock().unwrap());
         bytes.truncate(bytes.len() / GRAIN as usize * GRAIN as usize);
@@ -63,7 +63,7 @@ fn refused() -> Fault {
     Fault::new(FaultKind::Invalid, "that is not where the upload stands").with_answered(true)
 }
 
-/// Waits until the journal takes no more room than so much.
+/// Waits until the journal takes less than `bytes` of disk.
 async fn until_smaller(folder: &Path, bytes: u64) {
     let path = journal_file(folder);
     until("its space was given back", || path.metadata().unwrap().blocks() * 512 < bytes).await;
@@ -97,7 +97,7 @@ impl Layer for Late {
     ) -> Result<Appended, Fault> {
         match self.streams.fetch_add(1, SeqCst) {
             0 => {
-                // Before the last request it is broken off by who sends it.
+                // With `Met::Last` the sender ends the stream itself, before the last request.
                 while self.met == Met::Last || self.late.lock().unwrap().len() < self.most {
                     let Some(Ok(piece)) = bytes.next().await else { break };
                     self.late.lock().unwrap().extend_from_slice(&piece);
@@ -114,7 +114,7 @@ impl Layer for Late {
                 while taken < CHUNK {
                     taken += bytes.next().await.unwrap().unwrap().len() as u64;
                 }
-                // That it is asked where it stands gives back what this stream is at.
+                // The status query acknowledges the late bytes, so the journal frees bytes that this stream sends.
                 until_smaller(&self.folder, 24 * CHUNK).await;
                 while bytes.next().await.is_some() {}
                 std::future::pending().await
@@ -151,7 +151,7 @@ async fn late_bytes_of_a_broken_stream_are_gone_on_from(over: GcsTransport) -> R
     Ok(())
 }
 
-/// The store is away when it is asked first, and the producer overtakes the session meanwhile.
+/// The first status query fails, and the producer overtakes the session meanwhile.
 async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_came_since(
     over: GcsTransport,
 ) -> Result<()> {
@@ -176,11 +176,11 @@ async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_c
     Ok(())
 }
 
-/// A store that does not take the last bytes, and whose session has less than before from then on.
+/// A store that rejects the last bytes; from then on its session has fewer bytes than before.
 #[derive(Debug)]
 struct Forgetful {
     below: Gcs,
-    /// Whether it has forgotten what it had.
+    /// True once the session has lost bytes.
     forgot: AtomicBool,
 }
 
@@ -197,7 +197,7 @@ impl Layer for Forgetful {
         payload: Payload,
         whole: Option<&Checksum>,
     ) -> Result<Appended, Fault> {
-        // The session that is opened in its stead is as it should be.
+        // Only the first session fails; its replacement works.
         if whole.is_some() && !self.forgot.swap(true, SeqCst) {
             return Err(Fault::new(FaultKind::Transient, "connection reset"));
         }

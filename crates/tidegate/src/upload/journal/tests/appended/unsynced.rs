@@ -1,4 +1,4 @@
-//! A journal whose disk does not take what it is to sync.
+//! A journal whose disk fails a sync.
 
 use fastrand::Rng;
 
@@ -15,7 +15,7 @@ over_both! {
 
 const SYNCED: u64 = 20 * CHUNK;
 
-/// Begins an upload of which so much is durable, and in the store as far as that says so.
+/// Begins an upload with `SYNCED` durable bytes, of which the store acknowledged at least 16 chunks.
 async fn begin_synced(store: &Store, bytes: &[u8]) -> Result<Writer> {
     let mut writer = begin(store).await;
     write(&mut writer, &bytes[..SYNCED as usize]).await?;
@@ -34,7 +34,7 @@ async fn until_given_back(journal: &Journal) {
 }
 
 impl Google {
-    /// Where the session stands that the journal which was left names.
+    /// The offset of the session that the remaining journal names.
     async fn stands(&self, tide: &Tidegate) -> u64 {
         let left = tide.recover().await.unwrap();
         let id = left[0].recovered().unwrap().state.session.clone().unwrap().id;
@@ -55,7 +55,7 @@ async fn what_was_synced_before_is_gone_on_with_after_a_loss_of_power(over: GcsT
         let mut writer = begin_synced(&store, &bytes).await?;
         until_given_back(journal(&writer)).await;
         disk.fail_sync();
-        // Who sends may be the first to sync.
+        // The sender may sync before the writer does, so the write may already fail.
         let written = writer.write(bytes.slice(SYNCED as usize..(SYNCED + more) as usize)).await;
         let failed = journal(&writer).clone();
         until("its sync has failed", || failed.failure().is_some()).await;
@@ -75,7 +75,7 @@ async fn what_was_synced_before_is_gone_on_with_after_a_loss_of_power(over: GcsT
         };
         let position = writer.position() as usize;
         assert!(position as u64 >= SYNCED, "{position}");
-        // A producer need not give what it gave before.
+        // A producer may continue with other bytes than before.
         let other: Vec<u8> = bytes[position..].iter().map(|byte| byte ^ 0x55).collect();
         write(&mut writer, &other).await?;
         writer.finish().await?;
@@ -89,7 +89,7 @@ async fn what_is_not_durable_is_published_by_a_session_of_its_own(over: GcsTrans
     let bytes = data(50 * CHUNK);
     let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync)).await;
-    // The stream that is open ends before it has what is not durable, and no other is opened.
+    // The open stream breaks before it carries bytes that are not durable, and no other stream can be opened.
     let cut = Action::ErrorAfter { after_bytes: 18 * CHUNK, status: 503, code: "backendError".to_owned() };
     place.goes_wrong(vec![Rule::new(APPEND, cut).times(1), Rule::error(APPEND, 503, "backendError").skip(1)]);
     let mut writer = begin_synced(&store, &bytes).await?;

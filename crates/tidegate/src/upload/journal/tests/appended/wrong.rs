@@ -1,4 +1,4 @@
-//! Bytes that arrive otherwise, a session that is ahead of its journal, a store that stands still.
+//! Bytes that change in transit, a session that is ahead of its journal, a store that stalls.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -17,7 +17,8 @@ over_both! {
     a_stream_that_stands_still_is_rewound,
 }
 
-/// Changes the first byte of the first stream on its way, or the last of all that publishes.
+/// Changes the first byte of the first stream in transit; with `always`, instead the last byte of each append that
+/// is not a stream.
 #[derive(Debug)]
 struct Bent {
     below: Gcs,
@@ -146,7 +147,7 @@ async fn a_stream_that_stands_still_is_rewound(over: GcsTransport) -> Result<()>
     };
     let (_tide, store) = place.process_of(place.builder().retry(retry)).await;
     place.goes_wrong(vec![Rule::new(APPEND, Action::Stall { after_bytes: GRAIN, ms: 60_000.0 }).times(2)]);
-    // More than sockets hold.
+    // More than the socket buffers hold.
     let bytes = data(64 * CHUNK);
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
