@@ -78,8 +78,8 @@ const LEAST_SECONDS: f64 = 5.0;
 const NEAR: f64 = 15.0;
 
 impl Report {
-    /// The claims that do not hold: time is a straight line of the size, and memory stays within its bound at
-    /// any size.
+    /// Reports broken claims: time should be a straight line of the size, and memory should stay within its
+    /// bound at any size.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();

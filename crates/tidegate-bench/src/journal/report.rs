@@ -73,7 +73,7 @@ impl Report {
         line.map(|line| line.speed.p50)
     }
 
-    /// The claims that do not hold: journaling is faster than chunks of either size, if the streams of the
+    /// Reports broken claims: journaling should be faster than chunks of either size, if the streams of the
     /// store are the limit.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {

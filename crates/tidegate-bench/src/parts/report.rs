@@ -67,8 +67,8 @@ impl Line {
 }
 
 impl Report {
-    /// The claims that do not hold, by more than noise: parallel parts are not slower than part by part, and no
-    /// way is faster than the library's choice once the library knows the store.
+    /// Reports claims that are broken by more than noise: parallel parts should not be slower than part by part,
+    /// and no way should be faster than the library's choice once the library knows the store.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();

@@ -30,8 +30,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The claims that do not hold. With a limit for each prefix, the most prefixes reach at least half of
-    /// their number times the rate of one prefix. Without known limits, they reach half the rate of one.
+    /// Reports broken claims. With a limit for each prefix, the most prefixes should reach at least half of
+    /// their number times the rate of one prefix. Without known limits, they should reach half the rate of one.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.prefixes();
