@@ -40,7 +40,7 @@ fn speeds_are_those_of_the_published_rates() {
     let expected =
         ["journal", "1", "2", "192.0", "125.8", "90.5", "128.0", "128.0", "256.0", "256.0", "256.0", "256.0"];
     assert_eq!(journal[0][..12], expected);
-    // Those two GiB cost 1.5 CPU s.
+    // The 3 GiB cost 1.5 CPU s.
     assert_eq!(journal[1][..8], ["journal", "1", "2", "1.000", "1.00", "0.50", "20", "7"]);
     assert_eq!(rows(&said, "chunked, 16 MiB")[1][3..5], ["0.500", "2.00"]);
     assert!(said.contains("- that: MISSING") && said.contains("- FAILED: this"), "{said}");
