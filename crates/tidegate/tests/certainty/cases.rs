@@ -39,7 +39,7 @@ impl Way {
         matches!(self, Self::GrpcPut | Self::GrpcChunks)
     }
 
-    /// Whether the object's last chunk publishes it.
+    /// True if the last chunk publishes the object.
     pub(crate) fn is_chunks(self) -> bool {
         matches!(self, Self::GoogleChunks | Self::GrpcChunks)
     }
@@ -73,7 +73,7 @@ pub(crate) struct Case {
     pub(crate) says: Says,
     pub(crate) requests: &'static str,
     pub(crate) there: There,
-    /// How many sessions stay, because the store does not let them be aborted.
+    /// How many sessions stay because the store rejects their abort.
     pub(crate) sessions: usize,
 }
 
@@ -132,7 +132,7 @@ impl Case {
     }
 }
 
-/// Rules for the request that publishes.
+/// Fault rules for the request that publishes the object.
 #[derive(Clone, Copy)]
 struct Publishing(&'static str);
 

@@ -18,7 +18,7 @@ struct Model {
     object: Vec<u8>,
     /// The object's length and the state of the upload, after each record.
     history: Vec<(u64, State)>,
-    /// What the last successful sync covered: bytes, and entries of the history.
+    /// The bytes, and the entries of the history, that the last successful sync covered.
     synced: (u64, usize),
     /// The bytes of appends that failed since the last success.
     refused: Vec<Vec<u8>>,

@@ -27,7 +27,7 @@ struct Inner {
     since: BTreeMap<usize, Vec<(u64, [u8; SECTOR])>>,
     /// The lengths of the file since the last sync, with their times.
     lengths: Vec<(u64, usize)>,
-    /// Counts changes.
+    /// The number of changes so far.
     time: u64,
     /// The time of the last sync.
     synced: u64,
@@ -42,7 +42,7 @@ struct Inner {
     faults: Faults,
 }
 
-/// What goes wrong, and when.
+/// The faults of the disk, and when they occur.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     /// Bytes of space that the file can use; space that it already has stays.

@@ -151,7 +151,7 @@ fn small_frames_are_read_many_at_once() {
     let (mut bytes, mut near) = (vec![0; 20_000], None);
     assert_eq!(log.read(&mut bytes, 20_000, &mut near, true).unwrap(), Some(20_000));
     assert!(bytes == object[20_000..]);
-    // 30,400 bytes of frames.
+    // The frames take 30,400 bytes.
     let reads = file.reads() - before;
     assert!(reads < 20, "{reads} reads of 200 frames");
 }
