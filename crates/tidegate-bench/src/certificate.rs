@@ -1,4 +1,4 @@
-//! A certificate for servers on this machine.
+//! Makes a certificate for servers on this machine.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,13 @@ use rcgen::{
 
 use crate::Result;
 
-/// The names that a server here is reached by.
+/// The names of a server on this machine.
 const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// A certificate for 127.0.0.1 and localhost with its key, and the authority that signed it, as PEM files.
+/// PEM files of a certificate for 127.0.0.1 and localhost, its key, and the authority that signed it.
 ///
-/// There is an authority because some tools take no certificate that is its own; it signs this one and is lost.
+/// Some tools reject a self-signed certificate, so an authority signs this one; the authority's key is
+/// discarded.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// The authority's certificate, for clients to trust.
@@ -26,10 +27,10 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one, in three files in `folder`.
+    /// Makes a certificate, in three files in `folder`.
     ///
     /// # Errors
-    /// Where the files cannot be written.
+    /// If the files cannot be written.
     pub fn make(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "tidegate-bench authority");

@@ -172,7 +172,7 @@ impl Report {
         self.lines.iter().find(|line| line.way == way && line.inputs == inputs)
     }
 
-    /// The claims that do not hold: a merge of streams needs less memory than a merge of whole tables.
+    /// Reports a broken claim: a merge of streams should need less memory than a merge of whole tables.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.inputs.iter().copied().max().unwrap_or_default();

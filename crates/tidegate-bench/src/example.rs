@@ -159,7 +159,7 @@ impl<'a> Example<'a> {
 
     /// Does `work`, then removes its objects from a real store, even if the work failed. Only an interrupted
     /// run leaves objects, below the location that is printed first. The embedded server and its objects end
-    /// with this process.
+    /// when this value is dropped.
     ///
     /// # Errors
     /// The error of the work, or of the removal.

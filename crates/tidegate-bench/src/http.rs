@@ -1,4 +1,4 @@
-//! A few small requests to servers on this machine: control interfaces, and making a bucket.
+//! Sends a few small requests to servers on this machine: to control interfaces, and to make a bucket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::Result;
 
-/// Asks servers on this machine, past any proxy, each time over a connection of its own.
+/// A client for servers on this machine: uses no proxy, and a new connection for each request.
 #[derive(Clone, Debug)]
 pub struct Client(Agent);
 
@@ -22,10 +22,11 @@ impl Default for Client {
 }
 
 impl Client {
-    /// One that trusts, over TLS, the authority whose certificate is in this file (PEM). By default nobody is trusted.
+    /// A client that trusts, over TLS, the authority whose certificate is in this PEM file. The default client
+    /// trusts no authority.
     ///
     /// # Errors
-    /// Where the file cannot be read or is something else.
+    /// If the file cannot be read or is not a certificate.
     pub fn trusting(authority: &Path) -> Result<Self> {
         let pem = std::fs::read(authority).map_err(|error| format!("{}: {error}", authority.display()))?;
         let certificate =
@@ -55,30 +56,30 @@ impl Client {
         Ok(self.0.get(url).call()?.body_mut().read_json()?)
     }
 
-    /// Has what is at `url` deleted.
+    /// Sends a DELETE.
     pub fn delete(&self, url: &str) -> Result<()> {
         self.0.delete(url).call()?;
         Ok(())
     }
 
-    /// Sends JSON and returns the JSON that answers it.
+    /// Posts JSON and returns the JSON answer.
     pub fn post<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T> {
         Ok(self.0.post(url).send_json(body)?.body_mut().read_json()?)
     }
 
-    /// Puts JSON and returns the JSON that answers it.
+    /// Puts JSON and returns the JSON answer.
     pub fn put<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T> {
         Ok(self.0.put(url).send_json(body)?.body_mut().read_json()?)
     }
 
-    /// Begins something with a POST of nothing; gives where it is to go on.
+    /// Sends an empty POST; returns the `location` of the answer, where the client continues.
     pub fn begin(&self, url: &str) -> Result<String> {
         let answer = self.0.post(url).send_empty()?;
         let location = answer.headers().get("location").ok_or_else(|| format!("{url}: no location"))?;
         Ok(location.to_str()?.to_owned())
     }
 
-    /// Puts nothing, with these headers.
+    /// Sends an empty PUT with these headers.
     pub fn put_empty(&self, url: &str, headers: &[(String, String)]) -> Result<()> {
         let mut request = self.0.put(url);
         for (name, value) in headers {

@@ -1,18 +1,23 @@
-//! Whole commands, measured side by side in one run.
+//! Measures whole commands side by side in one run.
 //!
-//! `tidegate-bench upload|shaped|small|download` ([`transfer`]) starts the embedded server as a process of its own, runs
-//! each tool in turn as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time,
-//! CPU seconds and peak memory of exactly that process ([`measure`]), and from the server what it was asked
-//! ([`embedded`]).
+//! `tidegate-bench upload|shaped|small|download` ([`transfer`]) starts the embedded server as a process of its
+//! own and runs each tool in turn, as a person would run it (A B C A B C …). The kernel reports the cost of
+//! each run: wall time, CPU seconds and peak memory of exactly that process ([`measure`]). The server reports
+//! the requests ([`embedded`]).
 //! The tools are in [`tool`]; the peers that are libraries are small programs, in `peers/`.
-//! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
-//! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
-//! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways
-//! ([`mod@compaction`], [`tables`]) and requests over prefixes that are limited each by itself ([`prefixes`]), which have
-//! commands of their own. `growth` is time and memory by size ([`mod@growth`]). `all` is all of these ([`published`]),
-//! `peers` all contests ([`peers`]), and `report` a page with plots of what they said ([`page`]).
 //!
-//! What every number is, and how the last ones came out: `results/BENCHMARKS.md` in this crate.
+//! `tidegate-bench hedge` looks inside a command: it uploads through the library, to see the time of each part
+//! ([`hedge`]).
+//!
+//! `tidegate-bench a`, `b`, `c` and `d` re-run published tables. Tables a and c upload objects whole and in
+//! parts ([`parts`]). Table b compares ways to write a stream, each in a process of its own ([`journal`]).
+//! Table d runs the example `compaction` in its ways ([`mod@compaction`], [`tables`]), and requests over
+//! prefixes that each have a limit ([`prefixes`]); these have commands of their own.
+//!
+//! `growth` measures time and memory by size ([`mod@growth`]), `all` runs all of these ([`published`]), `peers`
+//! runs all contests ([`peers`]), and `report` makes a page with plots of the results ([`page`]).
+//!
+//! `results/BENCHMARKS.md` in this crate explains every number and has the latest results.
 
 pub mod certificate;
 pub mod compaction;
@@ -47,5 +52,5 @@ pub mod transfer;
 /// An error that ends a run, as one sentence.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What everything here returns.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

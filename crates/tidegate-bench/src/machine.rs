@@ -1,4 +1,4 @@
-//! What the numbers were measured on, when, and by which version.
+//! Records the machine, the day and the version of a measurement.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::size::KIB;
 
-/// Facts of this machine that numbers depend on, and of this program on it.
+/// Facts of this machine, and of this program, on which the figures depend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Logical processors.
     pub cores: usize,
-    /// What they are.
+    /// The model of the processors.
     pub cpu: String,
     /// The kernel's release.
     pub kernel: String,
@@ -25,14 +25,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine that this runs on, today. What it does not say is called unknown.
+    /// The machine that runs this, today. A fact that the machine does not report is called unknown.
     #[must_use]
     pub fn this() -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let unknown = || "unknown".to_owned();
         let kib = kib(&read("/proc/meminfo"), "MemTotal");
         let release = read("/proc/sys/kernel/osrelease");
-        // What follows the version names a builder, not a kernel.
+        // The text after the version names a builder, not a kernel.
         let kernel = release.trim().split('-').next().filter(|text| !text.is_empty());
         Self {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
@@ -45,17 +45,17 @@ impl Machine {
     }
 }
 
-/// A machine, and how busy it was while something was measured; it displays as a line of Markdown.
+/// A machine and its load during a measurement; displays as a line of Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Conditions {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
     /// The load average before and after.
     pub load: [f64; 2],
 }
 
 impl Conditions {
-    /// This machine, from when its load average was `before` until now.
+    /// This machine, from the time when its load average was `before` until now.
     #[must_use]
     pub fn since(before: f64) -> Self {
         Self { machine: Machine::this(), load: [before, load()] }
@@ -74,7 +74,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// Bytes of memory that programs may still be given; 0 where that is not known.
+/// Bytes of memory still available to programs; 0 if unknown.
 #[must_use]
 pub fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -88,10 +88,10 @@ pub fn load() -> f64 {
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// The day that a time is on.
+/// The date of a time.
 fn day(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    // It has a calendar for certificates.
+    // `rcgen` has a calendar for certificates.
     (rcgen::date_time_ymd(1970, 1, 1) + since).date().to_string()
 }
 

@@ -1,9 +1,9 @@
-//! What one run of a program cost, as the kernel counts it.
+//! Measures the cost of one run of a program, as the kernel counts it.
 //!
-//! Between this program and the measured one stands a second process of this program ([`MEASURED`]): it starts
-//! the measured one, waits for it, and reports its rusage, which is exactly that one's because it has no other
-//! child. It is also small: a process's peak memory starts, in the kernel's books, at the size of the one that it
-//! was started from. What this floor is can be seen by measuring `true`: [`floor`].
+//! A second process of this program ([`MEASURED`]) stands between this program and the measured one. That
+//! process starts the measured program, waits for it, and reports the rusage of its only child. The process is
+//! also small: the kernel starts a process's peak memory at the size of its parent. To see this floor, measure
+//! `true`: [`floor`].
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use crate::process::{self, Program, TIED, end_with_parent};
 use crate::{Result, machine};
 
-/// The hidden subcommand of this program that runs another one by [`run_measured`].
+/// The hidden subcommand of this program that runs another program through [`run_measured`].
 pub const MEASURED: &str = "measured";
 
-/// What one run cost.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// From the start to the end, in seconds.
@@ -31,11 +31,11 @@ pub struct Usage {
     pub user: f64,
     /// CPU seconds in the kernel on its behalf.
     pub system: f64,
-    /// The most memory that was resident at a time, in KiB.
+    /// Peak resident memory, in KiB.
     pub peak_kib: u64,
-    /// Its exit code; `None` where a signal ended it.
+    /// The exit code; `None` if a signal ended the program.
     pub exit: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
 }
 
@@ -47,11 +47,11 @@ impl Usage {
     }
 }
 
-/// How often a program's memory is looked at.
+/// How often the program's memory is read.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Runs `command` as the only child of this process and writes what it cost to `report`, and what memory it had in
-/// between to a file beside that.
+/// Runs `command` as the only child of this process. Writes the cost to `report`, and the memory over time to a
+/// file beside it.
 pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
     end_with_parent()?;
     let began = Instant::now();
@@ -84,14 +84,14 @@ pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
     Ok(std::fs::write(report, serde_json::to_vec(&usage)?)?)
 }
 
-/// Runs a program to its end, which must be a success and come within `limit`, and says what it cost.
-/// What it printed is in `log`, and the end of that in an error.
+/// Runs a program to its end and returns its cost; the program must succeed within `limit`. Its output goes to
+/// `log`, and an error contains the end of that.
 pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> {
     let late = || failed(program, &format!("was not done after {} s", limit.as_secs()), log);
     measure_within(program, log, limit)?.ok_or_else(late)
 }
 
-/// The same, where not to be done within `limit` is an answer: `None`, and the program was killed.
+/// The same, but a program that does not finish within `limit` is killed and gives `None`.
 pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<Option<Usage>> {
     let report = log.with_extension("usage");
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
@@ -105,7 +105,7 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
             break status;
         }
         if began.elapsed() > limit {
-            child.kill()?; // and the kernel what it started
+            child.kill()?; // the kernel then kills the measured program
             child.wait()?;
             return Ok(None);
         }
@@ -124,12 +124,12 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
     }
 }
 
-/// The memory that was resident in what [`measure`] has measured with this log: seconds from the start, and KiB.
+/// Resident memory of the program that [`measure`] measured with this log: seconds from the start, and KiB.
 pub fn memory(log: &Path) -> Result<Vec<(f64, u64)>> {
     Ok(serde_json::from_slice(&std::fs::read(log.with_extension("memory"))?)?)
 }
 
-/// What is measured of a program that does nothing: the floor of every measurement.
+/// The cost of a program that does nothing: the floor of every measurement.
 pub fn floor(folder: &Path) -> Result<Usage> {
     measure(&Program::new("true"), &folder.join("true.log"), Duration::from_secs(10))
 }

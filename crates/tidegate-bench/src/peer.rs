@@ -1,36 +1,36 @@
-//! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line, or the other way round, and
-//! in their environment [`PART_MIB`] and [`AT_ONCE`].
+//! The common part of the peers' programs: they take `FILE s3://BUCKET/KEY`, or the reverse, on the command
+//! line, and [`PART_MIB`] and [`AT_ONCE`] from the environment.
 
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
 
-/// The variable that says what size of parts a peer is to take instead of its default, in MiB.
+/// The variable that sets a peer's part size in MiB, instead of its default.
 pub const PART_MIB: &str = "PEER_PART_MIB";
-/// The variable that says how many of them at once.
+/// The variable that sets the number of parts in flight.
 pub const AT_ONCE: &str = "PEER_AT_ONCE";
 
-/// How a peer's program ends: any error is good enough to be printed.
+/// The result of a peer's program, which prints any error.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Out of the file, into the store.
+    /// From the file to the store.
     Upload,
-    /// Out of the store, into the file.
+    /// From the store to the file.
     Download,
 }
 
-/// One file to be uploaded, or one object to be downloaded.
+/// One file to upload, or one object to download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The file.
     pub file: PathBuf,
     /// The object's bucket.
     pub bucket: String,
-    /// The object's key; with a slash at its end, the prefix of many, whose files are those of a directory.
+    /// The object's key; with a slash at its end, the prefix of many objects, for the files of a directory.
     pub key: String,
 }
 
@@ -57,7 +57,7 @@ impl Job {
     }
 }
 
-/// Bytes of a part and how many at once, where the environment says it.
+/// Bytes of a part, and parts in flight, if the environment sets them.
 pub fn tuning() -> Result<Option<(usize, usize)>> {
     if std::env::var_os(PART_MIB).is_none() {
         return Ok(None);
@@ -67,19 +67,19 @@ pub fn tuning() -> Result<Option<(usize, usize)>> {
     Ok(Some((number(PART_MIB)? << 20, number(AT_ONCE)?)))
 }
 
-/// The value of an environment variable that a peer cannot do without.
+/// The value of an environment variable that a peer needs.
 pub fn variable(name: &str) -> Result<String> {
     std::env::var(name).map_err(|_| format!("{name} is not set").into())
 }
 
-/// Reads one answer, which must be a success, to its end.
+/// Reads one answer to its end; an error unless it is a success.
 pub fn expect_success(answers: &mut impl BufRead) -> Result<()> {
     let length = success_length(answers)?;
     std::io::copy(&mut answers.by_ref().take(length), &mut std::io::sink())?;
     Ok(())
 }
 
-/// Reads the head of one answer, which must be a success; gives the length of its body.
+/// Reads the head of one answer and returns the length of its body; an error unless it is a success.
 pub fn success_length(answers: &mut impl BufRead) -> Result<u64> {
     let mut line = String::new();
     answers.read_line(&mut line)?;

@@ -187,7 +187,7 @@ impl Trial {
         Ok(lines)
     }
 
-    /// Sets the limit of a shaped server, in requests a second of each prefix.
+    /// Sets the limit of a shaped server, in requests a second of each prefix; `None` means no limit.
     fn limit(&self, place: Place<'_>, limit: Option<f64>) -> Result<()> {
         match place {
             Place::Embedded(server) if self.is_shaped() => server.behave(&json!({

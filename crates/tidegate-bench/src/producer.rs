@@ -1,4 +1,4 @@
-//! A producer that makes bytes at a rate, and makes none while its writer does not take them.
+//! A producer that makes bytes at a rate, and makes none while its writer does not accept them.
 
 use std::time::{Duration, Instant};
 
@@ -6,29 +6,29 @@ use bytes::Bytes;
 
 use crate::size::MIB;
 
-/// What is made in one go.
+/// Bytes made in one step.
 const PIECE: u64 = MIB;
 
-/// What a clock can be asked to sleep; less is saved up.
+/// The shortest sleep, in seconds; shorter sleeps are added up first.
 const LEAST: f64 = 0.002;
 
-/// What all objects consist of, again and again: no byte like the next.
+/// The piece that all objects repeat; neighbouring bytes differ.
 pub(crate) fn piece() -> Bytes {
     let mut bytes = vec![0; PIECE as usize];
     fastrand::Rng::with_seed(1).fill(&mut bytes);
     bytes.into()
 }
 
-/// Makes the bytes of one object: each time a copy of the piece in memory of its own, as a real producer fills it. A writer
-/// does not copy large pieces but keeps them: of one that is handed over again and again it would keep no memory at all,
-/// and filling it would cost nothing.
+/// Makes the bytes of one object. Each piece is copied to memory of its own, as a real producer fills it: a
+/// writer keeps large pieces instead of copying them, so a shared piece would use no memory, and filling it
+/// would cost nothing.
 #[derive(Debug)]
 pub(crate) struct Producer {
     piece: Bytes,
     left: u64,
     /// Bytes a second.
     rate: f64,
-    /// Seconds that were not slept yet; negative where copying and sleeping took longer than it should.
+    /// Seconds still to sleep; negative if copying and sleeping took too long.
     owed: f64,
 }
 
@@ -37,7 +37,8 @@ impl Producer {
         Self { piece, left: size, rate: rate as f64, owed: 0.0 }
     }
 
-    /// The next bytes, and how long to sleep before they are there; [`slept`](Self::slept) takes how long that was.
+    /// The next bytes, and how long to sleep before they count as made; report the sleep to
+    /// [`slept`](Self::slept).
     pub(crate) fn next(&mut self) -> Option<(Bytes, Option<Duration>)> {
         let now = self.left.min(self.piece.len() as u64);
         if now == 0 {
@@ -46,13 +47,13 @@ impl Producer {
         self.left -= now;
         let began = Instant::now();
         let bytes = Bytes::copy_from_slice(&self.piece[..now as usize]);
-        // The copy is a part of the making: the rate stays what it is.
+        // Copying is a part of making the bytes, so the rate stays the same.
         self.owed += now as f64 / self.rate - began.elapsed().as_secs_f64();
         let nap = (self.owed >= LEAST).then(|| Duration::from_secs_f64(self.owed));
         Some((bytes, nap))
     }
 
-    /// The sleep that was asked for began then.
+    /// Reports a sleep that began at `began`.
     pub(crate) fn slept(&mut self, began: Instant) {
         self.owed -= began.elapsed().as_secs_f64();
     }

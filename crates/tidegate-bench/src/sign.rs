@@ -1,4 +1,4 @@
-//! S3's signature, for the few requests that are made here and not by a tool.
+//! Makes S3's signature, for the few requests that the benchmark itself sends.
 
 use std::time::SystemTime;
 
@@ -11,19 +11,19 @@ use aws_sigv4::sign::v4::SigningParams;
 
 use crate::Result;
 
-/// Who signs, and for where.
+/// The credentials and the region to sign for.
 #[derive(Clone, Debug)]
 pub struct Signer {
     /// Access key.
     pub access_key: String,
-    /// The secret that belongs to it.
+    /// The secret key.
     pub secret_key: String,
     /// Region to sign for.
     pub region: String,
 }
 
 impl Signer {
-    /// The headers that sign a request to `url`, whose body the signature does not cover.
+    /// The headers that sign a request to `url`; the signature does not cover the body.
     pub fn sign(&self, method: &str, url: &str) -> Result<Vec<(String, String)>> {
         let mut settings = SigningSettings::default();
         settings.percent_encoding_mode = PercentEncodingMode::Single;

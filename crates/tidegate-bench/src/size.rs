@@ -1,4 +1,4 @@
-//! Sizes as people write and read them.
+//! Parses and formats sizes.
 
 /// 1024 bytes.
 pub const KIB: u64 = 1024;
@@ -9,7 +9,7 @@ pub const GIB: u64 = 1024 * MIB;
 
 const UNITS: [(&str, u64); 4] = [("GiB", GIB), ("MiB", MIB), ("KiB", KIB), ("B", 1)];
 
-/// Reads `64KiB`, `1GiB` or a number of bytes; nothing is not a size here.
+/// Parses `64KiB`, `1GiB` or a number of bytes; zero is rejected.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (number, unit) =
         UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1));
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text}: write a size such as 64KiB, 16MiB or 1GiB"))
 }
 
-/// Writes a size in the largest unit that it is a whole number of.
+/// Formats a size in the largest unit that divides it.
 #[must_use]
 pub fn format(size: u64) -> String {
     let (name, unit) = UNITS.iter().find(|(_, unit)| size.is_multiple_of(*unit)).unwrap_or(&UNITS[3]);

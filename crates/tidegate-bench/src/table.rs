@@ -1,6 +1,6 @@
-//! Tables as Markdown, aligned so that they can be read as they are.
+//! Formats tables as Markdown, aligned to be readable as text.
 
-/// A table with a line of names.
+/// A table with a header row.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,

@@ -161,7 +161,7 @@ impl Trial {
 }
 
 impl Report {
-    /// The claims that do not hold: streams are not slower than whole tables one after the other.
+    /// Reports broken claims: streams should not be slower than whole tables one after the other.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let spread = |way, table_size| {

@@ -1,4 +1,4 @@
-//! A slow network between the tools and the server: Toxiproxy.
+//! Puts a slow network between the tools and the server: Toxiproxy.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -9,17 +9,17 @@ use crate::Result;
 use crate::http::Client;
 use crate::process::{Program, Server};
 
-/// What the network is like.
+/// The latency and the bandwidth of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Milliseconds that everything takes, each way.
+    /// Latency in milliseconds, each way.
     pub latency_ms: u64,
-    /// Bytes a second that one connection moves, each way.
+    /// Bytes a second of one connection, each way.
     pub bandwidth: u64,
 }
 
 impl Shape {
-    /// What Toxiproxy calls it, for one direction. It counts bandwidth in KB of 1000 bytes.
+    /// Toxiproxy's settings for one direction. Toxiproxy counts bandwidth in KB of 1000 bytes.
     fn toxics(self, stream: &str) -> [Value; 2] {
         [
             json!({"type": "latency", "stream": stream, "attributes": {"latency": self.latency_ms}}),
@@ -28,7 +28,7 @@ impl Shape {
     }
 }
 
-/// A proxy with a shape.
+/// A running proxy.
 #[derive(Debug)]
 pub struct Toxiproxy {
     _server: Server,
@@ -36,7 +36,7 @@ pub struct Toxiproxy {
 }
 
 impl Toxiproxy {
-    /// Starts the program `toxiproxy-server` and has it lead to `upstream` (host:port).
+    /// Starts the program `toxiproxy-server` as a proxy to `upstream` (host:port).
     pub fn start(path: &Path, upstream: &str, shape: Shape, folder: &Path) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let program = Program::new(path).arg("-host").arg("127.0.0.1").arg("-port").arg(&port);
@@ -52,7 +52,7 @@ impl Toxiproxy {
         Ok(Self { _server: server, url: format!("http://{listen}") })
     }
 
-    /// Where the server is reached through it.
+    /// The address of the server through the proxy.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -25,7 +25,7 @@ struct Args {
     secret_key: String,
     #[arg(long, default_value = "us-east-1")]
     region: String,
-    /// Seed of whatever the knobs leave to chance.
+    /// Seed for all random choices of the knobs.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Make ETags the MD5 of the content.

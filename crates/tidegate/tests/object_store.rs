@@ -1,6 +1,7 @@
-//! The suite of the `object_store` crate for implementers, over each kind of store; and what it does not look at.
+//! The test suite of the `object_store` crate for implementers, over each kind of store, and tests of behaviour that
+//! the suite does not cover.
 
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+#![allow(clippy::unwrap_used)] // the shared helpers are test code as well
 
 use std::fmt;
 use std::ops::Range;
@@ -24,7 +25,7 @@ use tidegate::object_store::TidegateStore;
 use tidegate::{ErrorKind, Tidegate};
 use tidegate_dev::Server;
 
-/// A store for one test, and what it lives in.
+/// A store for one test, with its engine, server and directory.
 struct Place {
     tide: Tidegate,
     store: TidegateStore,
@@ -58,8 +59,9 @@ async fn place(location: &str, over: GcsTransport) -> Place {
     Place { tide, store, server, directory }
 }
 
-/// A store whose objects have no versions. The suite wants an object that was replaced to be had by its version
-/// wherever there are any; a bucket of Google's that keeps none of old has them all the same.
+/// A store that hides the versions of its objects. If objects have versions, the suite expects to read a replaced
+/// object by its version; but on Google Cloud Storage objects have versions even in a bucket that keeps only the
+/// newest ones.
 #[derive(Debug)]
 struct Unversioned(TidegateStore);
 
@@ -110,12 +112,12 @@ impl ObjectStore for Unversioned {
     }
 }
 
-/// Nothing is left behind: no session, no memory.
+/// Asserts that no session is left, and no memory is held.
 async fn assert_clean(place: &Place) {
     assert!(place.tide.settled().await.is_empty());
     let sessions: Vec<_> = place.store.store().sessions("").try_collect().await.unwrap();
     assert!(sessions.is_empty(), "{sessions:?}");
-    // What was handed to a disk when its upload was given up is written to its end, and has its memory until then.
+    // A disk write that is under way when its upload is dropped runs to its end, and holds its memory until then.
     let all_back = async {
         while place.tide.usage().held > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -197,8 +199,8 @@ suite! {
     gcs_over_grpc: "gs://bucket/some/prefix", Grpc, put_get_attributes, update: true;
 }
 
-/// Google's JSON API tells nobody's metadata with an object's bytes, so that the suite's `put_get_attributes` cannot
-/// hold; what is asked about the object tells all.
+/// Google's JSON API returns no user metadata with an object's bytes, so the suite's `put_get_attributes` can't pass;
+/// `head` returns all attributes.
 async fn put_head_attributes(store: &TidegateStore) {
     let attributes = Attributes::from_iter([
         (Attribute::CacheControl, "max-age=604800"),
@@ -231,7 +233,7 @@ async fn nothing_is_lost_onto_itself(place: &Place) {
         "it was not touched"
     );
     assert_eq!(got.bytes().await.unwrap(), "bytes");
-    // By another way to the same place.
+    // Copies by another path to the same place.
     let (store, within) = (store.store().clone(), store.store().within("d"));
     let copied = within.copy("a", &store, "d/a").run().await.unwrap();
     assert_eq!((copied.key.as_str(), copied.size), ("d/a", 5));
@@ -244,7 +246,7 @@ async fn got_etag(store: &tidegate::Store) -> Option<String> {
     store.head("a").await.unwrap().etag
 }
 
-/// Parts of any size, the store's least or not.
+/// Parts may have any size, also below the store's smallest part.
 async fn parts_are_pieces_of_one_stream(place: &Place) {
     let path = Path::from("pieces");
     let bytes: Bytes = (0..9_000_000_u32).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>().into();
@@ -255,7 +257,7 @@ async fn parts_are_pieces_of_one_stream(place: &Place) {
             parts.push(upload.put_part(bytes.slice(end..end + size).into()));
             end += size;
         }
-        // The last is waited for, and moves the others.
+        // Only the last part is awaited, and that moves the other parts too.
         parts.pop().unwrap().await.unwrap();
         let written = upload.complete().await.unwrap();
         assert!(upload.complete().await.is_err() && upload.put_part("late".into()).await.is_err());
@@ -278,7 +280,7 @@ async fn what_is_given_up_is_not_there(place: &Place) {
     let part = || PutPayload::from(Bytes::from(vec![7; 20 << 20]));
     let mut aborted = place.store.put_multipart(&path).await.unwrap();
     aborted.put_part(part()).await.unwrap();
-    // One that is begun, has not the memory to end, and that nobody waits for any more.
+    // A part that was begun, has not enough memory to finish, and is not awaited any more.
     let mut begun = aborted.put_part((0..100).map(|_| Bytes::from(vec![7; 1 << 20])).collect());
     assert!(futures::poll!(&mut begun).is_pending());
     aborted.abort().await.unwrap();
@@ -333,7 +335,7 @@ async fn errors_are_of_their_kinds_and_keep_their_source() {
     assert!(matches!(removed, Err(Error::PermissionDenied { .. })), "{removed:?}");
 }
 
-/// Each of the crate's helpers, with an answer of the store's own to the completion.
+/// Each helper of the crate, with a completion that the store answers with an error.
 #[tokio::test]
 async fn the_error_of_a_completion_comes_through_the_helpers_of_the_crate() {
     use object_store::buffered::BufWriter;
@@ -377,7 +379,7 @@ async fn an_update_of_nothing_that_the_store_could_know_sends_nothing() {
         let path = Path::from("k");
         let written = place.store.put(&path, "old".into()).await.unwrap();
         let mut versions = vec![object_store::UpdateVersion { e_tag: None, version: None }];
-        // The one that this store knows objects by is missing.
+        // The field by which this store identifies an object is missing.
         versions.push(match location {
             "gs://bucket" => object_store::UpdateVersion { e_tag: written.e_tag, version: None },
             _ => object_store::UpdateVersion { e_tag: None, version: Some("1".to_owned()) },
@@ -398,7 +400,7 @@ async fn an_update_of_nothing_that_the_store_could_know_sends_nothing() {
     }
 }
 
-/// Links lead to a place in two ways, and a rename from one to the other must not remove the file.
+/// With links, one file has two paths; a rename from one path to the other must not remove the file.
 #[tokio::test]
 async fn a_rename_to_the_same_file_by_another_way_removes_nothing() {
     let place = place("/", GcsTransport::Http).await;
@@ -411,11 +413,11 @@ async fn a_rename_to_the_same_file_by_another_way_removes_nothing() {
     place.store.rename(&Path::from("real/a"), &Path::from("link/a")).await.unwrap();
     place.store.rename(&Path::from("link/a"), &Path::from("real/a")).await.unwrap();
     assert_eq!(read("real/a").await, "a");
-    // Names of their own.
+    // Two hard links to one file.
     place.store.rename(&Path::from("real/a"), &Path::from("real/b")).await.unwrap();
     assert_eq!(read("real/b").await, "a");
     place.store.copy(&Path::from("real/b"), &Path::from("real/a")).await.unwrap();
-    // What is written to the link is the file.
+    // A write to the link writes the file.
     place.store.rename(&Path::from("real/a"), &Path::from("to-a")).await.unwrap();
     assert_eq!(read("to-a").await, "a");
     assert_eq!(read("real/a").await, "a");

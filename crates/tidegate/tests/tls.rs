@@ -1,6 +1,6 @@
-//! Stores that are reached over TLS, with a certificate whose authority only a bundle names.
+//! Stores that are reached over TLS, with a certificate that only a CA bundle vouches for.
 
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+#![allow(clippy::unwrap_used)] // the shared helpers are test code as well
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tidegate_dev::{Server, Tls};
 
 const MIB: usize = 1 << 20;
 
-/// A server with the bucket `bucket`, and the file that names its certificate.
+/// A server with the bucket `bucket`, and a file with its certificate.
 async fn server() -> (Server, NamedTempFile) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());

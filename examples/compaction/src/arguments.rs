@@ -32,22 +32,22 @@ pub(crate) enum Command {
 
 /// Make sorted runs of tables from made-up entries.
 ///
-/// The runs have different keys from one key space, so that some keys are in several of them, and each run is newer than
-/// the one before.
+/// The runs have different keys from one key space, with some keys in several runs. Each run is newer than the
+/// one before.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
     /// Where the tables go, as run-SEQUENCE-NUMBER.table.
     pub(crate) to: String,
 
-    /// How many runs.
+    /// Number of runs.
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100_000))]
     pub(crate) runs: u32,
 
-    /// Bytes of each run; its last entry reaches past that.
+    /// Bytes of each run; its last entry may exceed it.
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
     run_size: u64,
 
-    /// Close a table when it has so many bytes; default: one table a run.
+    /// Close a table when it has reached this size; default: one table per run.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     table_size: Option<u64>,
 
@@ -55,11 +55,11 @@ pub(crate) struct Build {
     #[arg(long, default_value = "256", value_name = "SIZE", value_parser = size)]
     value: u64,
 
-    /// How far a key is from the next, on average: one key in so many of a run is also in another one.
+    /// Average distance between neighbouring keys; one in this many keys of a run is also in another run.
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u64).range(1..=1_000_000))]
     apart: u64,
 
-    /// Of a hundred entries, so many are tombstones.
+    /// Percentage of entries that are tombstones.
     #[arg(long, default_value_t = 5, value_name = "PERCENT", value_parser = value_parser!(u32).range(0..=100))]
     tombstones: u32,
 
@@ -67,7 +67,7 @@ pub(crate) struct Build {
     #[arg(long, default_value_t = 1)]
     sequence: u64,
 
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -104,21 +104,21 @@ impl Build {
 
 /// Merge tables into new ones.
 ///
-/// Of each key the newest entry is kept, by the sequence of its table. A tombstone is dropped where no older table that
-/// takes no part can have its key. The inputs stay; which tables count is for the user to say.
+/// Of each key the newest entry is kept, according to its table's sequence. A tombstone is dropped if no older
+/// table outside the merge can have its key. The inputs stay; the user decides which tables count.
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
-    /// Where the tables are: every object there whose key ends with .table is one of the same database.
+    /// Where the tables are: every object there whose key ends with .table belongs to the same database.
     pub(crate) from: String,
 
-    /// Where the outputs go, as merged-SEQUENCE-NUMBER.table; none replaces an object.
+    /// Where the outputs go, as merged-SEQUENCE-NUMBER.table; an output never replaces an object.
     pub(crate) to: String,
 
-    /// Merge only this table, by its key below FROM; again for each further one. Default: all.
+    /// Merge only this table, by its key below FROM; repeat for each further table. Default: all.
     #[arg(long, value_name = "KEY")]
     pub(crate) table: Vec<String>,
 
-    /// Close a table when it has so many bytes.
+    /// Close a table when it has reached this size.
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
     pub(crate) table_size: u64,
 
@@ -132,11 +132,12 @@ pub(crate) struct Compact {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tables")]
 pub(crate) struct Shape {
-    /// Close a block when it has so many bytes.
+    /// Close a block when it has reached this size.
     #[arg(long, default_value = "64KiB", value_name = "SIZE", value_parser = block_size)]
     pub(crate) block_size: u64,
 
-    /// How tables get to the store. In the ways other than `streamed`, `compact` reads its inputs whole into memory.
+    /// How tables are built and uploaded. In all ways but `streamed`, `compact` reads its inputs whole into
+    /// memory.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) way: Way,
 }
@@ -144,8 +145,8 @@ pub(crate) struct Shape {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
 pub(crate) struct Engine {
-    /// The memory budget for all that is read ahead and all that is on its way to the store. What is held whole in
-    /// memory comes on top.
+    /// The memory budget for bytes read ahead and bytes on their way to the store. Tables held whole in memory
+    /// come on top.
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = memory)]
     pub(crate) memory: u64,
 

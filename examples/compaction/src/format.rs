@@ -1,6 +1,6 @@
-//! The bytes of a table. No I/O.
+//! The encoding of a table, without I/O.
 //!
-//! A table is sorted by key, and has each key once. All numbers are little-endian; checksums are CRC-32C.
+//! A table is sorted by key and has each key once. All numbers are little-endian; checksums are CRC-32C.
 //!
 //! ```text
 //! table  = block*  index  footer
@@ -29,13 +29,13 @@
 //!          magic: 8 bytes                 "TideSST\n"
 //! ```
 //!
-//! Blocks are adjacent, so that their lengths say where they are; the index lies between the last of them and the
-//! footer. A key has up to 65,535 bytes, a value up to 16 MiB, and a block of a table is closed when it has reached the
-//! block size that its writer was given, 16 MiB at most. So no length in a table makes a reader take more memory than
-//! the object has bytes, or than twice 16 MiB for a block.
+//! Blocks are adjacent, so that their lengths give their offsets; the index lies between the last block and the
+//! footer. A key has up to 65,535 bytes, a value up to 16 MiB. A writer closes a block when it has reached the
+//! writer's block size, 16 MiB at most. So no length in a table makes a reader take more memory than the
+//! object's size, or than twice 16 MiB for a block.
 //!
-//! Everything is checked before it is used: checksums before lengths, lengths against what is there, order by every
-//! key, the last key of each block and the number of entries against the index and the footer.
+//! Everything is checked before it is used: checksums before lengths, lengths against the bytes there, the
+//! order of all keys, and each block's last key and the number of entries against the index and the footer.
 
 mod block;
 mod footer;
@@ -54,16 +54,16 @@ use crate::entry::Entry;
 /// The largest block size that a writer may be given, in bytes.
 pub const LARGEST_BLOCK_SIZE: usize = 16 << 20;
 
-/// Bytes of an entry beside its key and value.
+/// Bytes of an entry, without its key and value.
 pub(crate) const ENTRY_HEAD: usize = 7;
 
-/// Bytes of a block entry beside its key.
+/// Bytes of a block entry, without its key.
 pub(crate) const BLOCK_ENTRY_HEAD: usize = 6;
 
 /// Bytes of a checksum.
 pub(crate) const CRC: usize = 4;
 
-/// The longest that a block can be: full but for a byte, and then the largest entry.
+/// The longest possible block: one byte short of full, followed by the largest entry.
 pub(crate) const LONGEST_BLOCK: usize =
     LARGEST_BLOCK_SIZE + ENTRY_HEAD + Entry::LONGEST_KEY + Entry::LONGEST_VALUE + CRC;
 
@@ -72,47 +72,47 @@ pub(crate) const LONGEST_BLOCK: usize =
 pub enum Place {
     /// The last 40 bytes.
     Footer,
-    /// What says where blocks are.
+    /// The list of blocks.
     Index,
     /// A block, counted from 0.
     Block(u32),
-    /// The object.
+    /// The whole object.
     Table,
 }
 
-/// What is wrong with the bytes of a table, and where.
+/// An error in the bytes of a table, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {wrong}")]
 pub struct Damage {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What.
+    /// The error.
     pub wrong: Wrong,
 }
 
-/// What is wrong with bytes.
+/// An error in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Wrong {
-    /// No magic at the end.
+    /// The magic is missing at the end.
     #[error("this is no table")]
     NoTable,
-    /// Of a later writer.
+    /// The table has an unknown version, probably of a later writer.
     #[error("version {0} is not known")]
     Version(u32),
-    /// The bytes are not those that were written.
+    /// The bytes have changed since they were written.
     #[error("the checksum does not match the bytes")]
     Checksum,
-    /// Something ends before it should, or goes on.
+    /// A length is too large or too small for the bytes there.
     #[error("a length does not fit what is there")]
     Length,
-    /// A kind of entry that there is not.
+    /// The kind of an entry is unknown.
     #[error("an entry is of the kind {0}, which is not known")]
     Kind(u8),
-    /// A key is not behind the one before it, or not where the index says.
+    /// A key is not after the one before it, or not where the index says.
     #[error("a key is not in its place in the order")]
     Order,
-    /// Not as many entries or blocks as the footer says.
+    /// The number of entries or blocks differs from the footer's.
     #[error("there are not as many blocks or entries as the footer says")]
     Count,
 }
@@ -134,7 +134,7 @@ impl Place {
     }
 }
 
-/// Numbers and bytes, one after the other; nothing where there are not enough.
+/// Reads numbers and bytes in sequence; `None` if too few are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -172,7 +172,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     Checksum::of(Algorithm::Crc32c, bytes).value() as u32
 }
 
-/// What comes before a checksum that ends `bytes`, where it matches.
+/// Returns the bytes before the checksum at the end of `bytes`, if it matches.
 pub(crate) fn checked(bytes: &[u8], place: Place) -> Result<&[u8], Damage> {
     let (content, crc) = bytes.split_last_chunk().ok_or(place.is(Wrong::Length))?;
     if crc32c(content) != u32::from_le_bytes(*crc) {

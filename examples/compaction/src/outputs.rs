@@ -10,15 +10,15 @@ use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::writer::TableWriter;
 
-/// How tables get from memory to the store.
+/// How tables are built and uploaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Way {
-    /// Each part is on its way while the next is made, and a table's last parts are while the next tables are made.
+    /// Upload each part while the next one is built, and a table's last parts while the next tables are built.
     #[default]
     Streamed,
-    /// Each table is made whole in memory, then uploaded, and then the next one is made.
+    /// Build each table whole in memory, then upload it, before the next table is built.
     Whole,
-    /// Each table is made whole in memory, and uploaded while the next one is made whole in memory.
+    /// Build each table whole in memory, and upload it while the next table is built whole in memory.
     Beside,
 }
 

@@ -5,7 +5,8 @@
 //! tidegate-datafusion s3://bucket/table ROWS DAYS MEMORY_MIB
 //! ```
 //!
-//! Prints one line for each figure: rows written, rows read back, and the most memory that Tidegate held.
+//! Prints one line for each figure: the most memory that Tidegate held, its requests, and the table as read
+//! back.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,14 +1,16 @@
-//! `peer-floor FILE URL`, `peer-floor URL FILE`: the least that moving a file could take. Not a tool: a bare socket loop.
+//! `peer-floor FILE URL`, `peer-floor URL FILE`: the least cost of moving a file. Not a tool, but a bare socket
+//! loop.
 //!
-//! Eight threads, or as many as `PEER_AT_ONCE` says, have one connection each and a buffer of 256 KiB that is used again
-//! and again. Up, each reads the file into it and writes that to the socket, one PUT for every 16 MiB (`PEER_PART_MIB`),
-//! each an object of its own (`KEY-0`, `KEY-1`, …). Down, each asks for a range of that size, reads the socket into it
-//! and writes that where it belongs. The server is the one that the tools have, so every request is signed; its body is
-//! not, and there is no checksum, no retry, no session.
+//! Eight threads (or `PEER_AT_ONCE`) have one connection each, and one buffer of 256 KiB that they reuse. To
+//! upload, each thread reads the file into its buffer and writes the buffer to the socket, with one PUT for
+//! every 16 MiB (`PEER_PART_MIB`), each as an object of its own (`KEY-0`, `KEY-1`, …). To download, each thread
+//! requests a range of that size, reads the socket into its buffer and writes the buffer to the right place of
+//! the file. The server is the same as for the tools, so every request is signed; the signature does not cover
+//! the body, and there is no checksum, no retry, no session.
 //!
-//! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It takes
-//! the cipher of TLS 1.3 and as many bytes at a time as tidegate does, and trusts the authorities in `AWS_CA_BUNDLE` and
-//! no other.
+//! To an `https://` endpoint the same bytes go through TLS, which costs the ciphers and the buffers of the
+//! records. The program uses the same TLS 1.3 cipher and the same number of bytes at a time as tidegate, and
+//! trusts only the authorities in `AWS_CA_BUNDLE`.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -76,14 +78,14 @@ fn trusting(bundle: &str) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// A connection's bytes, one way and the other.
+/// Both directions of a connection.
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 struct Floor<'a> {
     job: Job,
     endpoint: &'a str,
-    /// What the endpoint has behind its scheme.
+    /// The endpoint without its scheme.
     address: &'a str,
     tls: Option<Arc<ClientConfig>>,
     signer: Signer,
@@ -174,7 +176,7 @@ impl Floor<'_> {
         Ok(())
     }
 
-    /// How long the object is.
+    /// The object's length.
     fn length(&self) -> Result<u64> {
         let mut stream = self.connect()?;
         stream.get_mut().write_all(self.head("HEAD", &self.job.key, "")?.as_bytes())?;

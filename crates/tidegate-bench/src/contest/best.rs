@@ -1,4 +1,4 @@
-//! The search for a tool's best settings.
+//! Searches for a tool's best settings.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ use super::{Contest, Entrant};
 use crate::Result;
 use crate::tool::{Tool, Tuning};
 
-/// How many of those tried are tried again: the first time may have been luck. What takes long differs by less, and is
-/// not.
+/// How many of the best settings are tried again, because the first time may have been luck. Settings with long
+/// runs vary less, and are not tried again.
 pub const AGAIN: usize = 3;
 
-/// A program's start and end, which are not of its time, and no trial is stopped for.
+/// Time for a program's start and end, which a trial gets beyond the least time so far.
 const AROUND: Duration = Duration::from_millis(50);
 
 impl Contest<'_> {
-    /// With what a tool took the least time, of its defaults and what is tried: each of them once, then the best again.
+    /// The settings with the least time, out of the tool's defaults and the tried settings: each is tried once,
+    /// then the best again.
     pub(super) fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
         let tried = entrant.tool.tried(&self.source);
         if tried.is_empty() {
@@ -27,8 +28,8 @@ impl Contest<'_> {
         Ok(best.unwrap_or(entrant.tuning))
     }
 
-    /// The seconds that it takes so; `None` where that is certainly longer than `least`, or where a peer fails. The
-    /// defaults, which are tried before there is any `least`, may do neither.
+    /// The seconds of a run with these settings; `None` if they are certainly more than `least`, or if a peer
+    /// fails. The defaults are tried first, without a `least`, and must finish.
     fn trial(&self, entrant: &Entrant, tuning: Option<Tuning>, least: Option<f64>) -> Result<Option<f64>> {
         let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
         let Some(least) = least else {
@@ -45,8 +46,9 @@ impl Contest<'_> {
     }
 }
 
-/// Which of `all` takes the least, after each was tried once and the best [`AGAIN`] twice, unless once was `enough`. A
-/// trial is told the least so far, and may stop when it has taken as long: it could win nothing more.
+/// The setting of `all` that takes the least time. Each is tried once, and the best [`AGAIN`] a second time
+/// unless the first took `enough` seconds. A trial gets the least time so far, and may stop when it has taken
+/// longer: it can't win.
 fn search<T: Copy>(
     all: impl Iterator<Item = T>,
     enough: f64,

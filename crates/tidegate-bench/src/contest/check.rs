@@ -1,4 +1,4 @@
-//! Whether a tool has done all of it.
+//! Checks that a tool has moved everything.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use crate::Result;
 use crate::embedded::Counts;
 use crate::scratch::first_difference;
 
-/// All bytes must have come, and as many objects be there: a body has its framing among its bytes, and may be one of a
-/// session that nobody completed.
+/// Checks that all bytes arrived, and that all objects exist. Bytes alone are not enough: bodies include their
+/// framing, and may belong to a session that was never completed.
 pub(super) fn check_stored(name: &str, counts: &Counts, objects: u64, bytes: u64) -> Result<()> {
     let sent = counts.bytes_in;
     if sent < bytes {
@@ -20,7 +20,7 @@ pub(super) fn check_stored(name: &str, counts: &Counts, objects: u64, bytes: u64
     Ok(())
 }
 
-/// A copy must have the original's bytes.
+/// Checks that a copy has the original's bytes.
 pub(super) fn check_copy(original: &Path, copy: &Path) -> Result<()> {
     match first_difference(original, copy)? {
         Some(place) => Err(format!("its file is another from byte {place} on").into()),
@@ -28,7 +28,7 @@ pub(super) fn check_copy(original: &Path, copy: &Path) -> Result<()> {
     }
 }
 
-/// Nothing else may be left.
+/// Checks that nothing else is left.
 pub(super) fn check_empty(folder: &Path) -> Result<()> {
     match std::fs::read_dir(folder)?.next() {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Which tool runs when.
+//! Decides which tool runs when.
 
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use crate::tool::Tool;
 /// How often each tool runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
-    /// How many runs count; there is one more before, to warm up, where nothing was tried before.
+    /// Counted runs; a tool without trials has one warm-up run before.
     pub runs: u32,
-    /// A tool that has taken as long in all its runs, the one to warm up too, has no more of them; one at least counts.
+    /// A tool whose runs, with the warm-up, have taken this long in all has no more runs; at least one run
+    /// counts.
     pub enough: Duration,
 }
 
 impl Rounds {
-    /// Has `run` run the tools in turn (A B C A B C …): first those that are not warm, which does not count, then all.
+    /// Calls `run` for the tools in turn (A B C A B C …): first a warm-up for tools that are not warm, which
+    /// does not count, then the counted runs.
     pub(super) fn hold(
         &self,
         entrants: &mut [Entrant],

@@ -1,4 +1,4 @@
-//! The store that the example works on.
+//! The store in which the example keeps its tables.
 
 use std::sync::Arc;
 
@@ -7,46 +7,47 @@ use tidegate::{Store, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 
-/// Where tables are.
+/// The place of the tables.
 #[derive(Debug)]
 pub struct Place {
-    /// What every location in it begins with.
+    /// The prefix of every location.
     root: String,
-    /// Whose it is; a real store is reached as the environment says.
+    /// The embedded server; `None` for a real store, which the environment describes.
     server: Option<Embedded>,
 }
 
 impl Place {
-    /// The embedded server.
+    /// A place in the embedded server.
     #[must_use]
     pub fn embedded(server: Embedded) -> Self {
         Self { root: format!("s3://{}", server.endpoint().bucket), server: Some(server) }
     }
 
-    /// In the real store below `url`, where nothing else is.
+    /// An unused place in the real store, below `url`.
     #[must_use]
     pub fn within(url: &str) -> Self {
         let root = format!("{}/tidegate-bench-{:016x}", url.trim_end_matches('/'), fastrand::u64(..));
         Self { root, server: None }
     }
 
-    /// Whether what is left there stays.
+    /// Whether objects stay in the store when this process ends.
     pub(super) fn is_real(&self) -> bool {
         self.server.is_none()
     }
 
-    /// The address of what is below `prefix`.
+    /// The address of `prefix` in this place.
     #[must_use]
     pub fn location(&self, prefix: &str) -> String {
         format!("{}/{prefix}", self.root)
     }
 
-    /// The variables that a program needs to reach it, beside ours where it is a real store.
+    /// The variables that a program needs to reach the store; for a real store it inherits our environment
+    /// instead.
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         self.server.as_ref().map_or_else(Vec::new, |server| server.endpoint().variables())
     }
 
-    /// All of it, as the library reaches it.
+    /// Opens the whole place with the library.
     pub(super) async fn open(&self, tide: &Tidegate) -> Result<Store> {
         Ok(match &self.server {
             Some(server) => tide.store(Arc::new(server.endpoint().connect().await?)),

@@ -52,7 +52,7 @@ fn figures_are_the_last_line() {
     assert!(figures("failed\n").unwrap_err().to_string().contains("failed"));
 }
 
-/// A folder is reached as a store is.
+/// A folder stands in for a real store.
 #[test]
 fn what_is_left_in_a_real_store_is_removed() {
     let (store, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

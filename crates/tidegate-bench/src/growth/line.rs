@@ -1,21 +1,21 @@
-//! Straight lines through points.
+//! Fits straight lines through points.
 
 use serde::Serialize;
 
-/// The straight line that is nearest to some points, by least squares.
+/// The straight line closest to some points, by least squares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// How much it rises by one along the axis.
+    /// The rise for each unit of x.
     pub slope: f64,
-    /// Where it begins, at 0.
+    /// The value at x = 0.
     pub intercept: f64,
-    /// How far the point that is farthest is from it, upright, in percent of the highest point: in percent of its own
-    /// height, the lowest would always be the farthest.
+    /// The largest vertical distance of a point from the line, in percent of the highest point. In percent of a
+    /// point's own height, the lowest point would always be the farthest.
     pub farthest_percent: f64,
 }
 
 impl Fit {
-    /// The line of these points; `None` where they do not lie at two places of the axis at least, or are not numbers.
+    /// The line of these points; `None` unless they have at least two different x and are all numbers.
     #[must_use]
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         let count = points.len() as f64;
@@ -34,15 +34,16 @@ impl Fit {
         Some(Self { farthest_percent, ..line })
     }
 
-    /// Its height there.
+    /// The line's value at `x`.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
 }
 
-/// How many times the last point is as high as the line through all before it says, extended. A line through all of them
-/// would say less: the last of sizes that double pulls it up to itself. `None` for fewer than three points.
+/// The ratio of the last point to the line through all points before it. A line through all points would hide a
+/// deviation: when sizes double, the last point pulls the line towards itself. `None` for fewer than three
+/// points.
 pub(super) fn beyond(points: &[(f64, f64)]) -> Option<f64> {
     let [before @ .., (x, y)] = points else { return None };
     let expected = Fit::of(before)?.at(*x);
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_farthest_point_is_told_by_the_highest() {
-        // By hand: the mean is (1, 2), the slope 12/2, and the residuals are 1, -2 and 1 times 2.
+        // Computed by hand: the mean is (1, 2), the slope 12/2, and the residuals are 1, -2 and 1 times 2.
         let line = Fit::of(&[(0.0, 0.0), (1.0, -2.0), (2.0, 8.0)]).unwrap();
         assert_eq!((line.slope, line.intercept), (4.0, -2.0));
         assert_eq!(line.farthest_percent, 4.0 / 8.0 * 100.0);

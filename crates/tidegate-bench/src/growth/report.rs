@@ -1,4 +1,4 @@
-//! What is said of a trial: tables, straight lines, and what does not hold.
+//! Reports a trial: tables, straight lines, and the claims that do not hold.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::size::{self, GIB, KIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
 
-/// A figure by size, as a straight line.
+/// A straight line through one figure by size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fitted {
-    /// Of what.
+    /// The direction or way.
     pub of: String,
-    /// Which figure.
+    /// The figure.
     pub figure: &'static str,
-    /// What its slope is by.
+    /// The unit of the slope.
     pub per: &'static str,
     /// The line through the medians.
     pub fit: Fit,
@@ -37,12 +37,12 @@ impl Moved {
     }
 }
 
-/// Of each size or number the median, in their order.
+/// The median of each size or number, in order.
 fn points<'a>(rows: impl Iterator<Item = (f64, &'a [Run])>, figure: Figure) -> Vec<(f64, f64)> {
     rows.filter_map(|(x, runs)| Some((x, Spread::of(runs.iter().map(figure.1))?.median))).collect()
 }
 
-/// All lines that there are: two points are enough for one.
+/// All lines with at least two points.
 pub(super) fn fits(moved: &[Moved], written: &[Written]) -> Vec<Fitted> {
     let mut fits = Vec::new();
     let mut add = |of: &str, per, figure: Figure, points: Vec<(f64, f64)>| {
@@ -67,18 +67,19 @@ pub(super) fn fits(moved: &[Moved], written: &[Written]) -> Vec<Fitted> {
     fits
 }
 
-/// MiB that a process may take beside its budget, for its code, its connections and what the allocator keeps: about 20 were
+/// MiB that a process may use beyond its budget, for its code, its connections and the allocator: about 20 were
 /// measured.
 const FIXED: f64 = 32.0;
-/// KiB that an open writer may take beside its bytes, for its state and its task: about 4 were measured.
+/// KiB that an open writer may use beyond its bytes, for its state and its task: about 4 were measured.
 const WRITER: f64 = 8.0;
-/// A shorter run is mostly its beginning: connections are opened, and how many are best is found out.
+/// Shorter runs are mostly start-up: the engine opens connections and searches for its limit.
 const LEAST_SECONDS: f64 = 5.0;
-/// How far in percent from the line through all before it the last time may be.
+/// How far, in percent, the last time may be from the line through all times before it.
 const NEAR: f64 = 15.0;
 
 impl Report {
-    /// What does not hold: that time is a straight line of the size, and memory within its bound at any size.
+    /// Reports broken claims: time should be a straight line of the size, and memory should stay within its
+    /// bound at any size.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
@@ -97,7 +98,7 @@ impl Report {
             let rows: Vec<_> = self.written.iter().filter(|written| written.way == way).collect();
             let counted: Vec<_> =
                 rows.iter().map(|written| (f64::from(written.writers), written.runs.as_slice())).collect();
-            // A spool is used from where the memory is full: that is a bend, and not a straight line.
+            // Writers use the spool once memory is full, so their times are a bent line.
             if way == Way::Tasks {
                 broken.extend(not_straight(&counted).map(|why| format!("{}: {why}", way.name())));
             }
@@ -110,8 +111,9 @@ impl Report {
         broken
     }
 
-    /// Above the bound in any run. Below it peaks may grow with the size: the parts of a long stream do, and the longer a
-    /// run, the likelier a moment in which the store is so slow that the whole budget is filled.
+    /// Reports any run above the memory bound. Below the bound, peaks may grow with the size: the parts of a
+    /// long stream grow, and a longer run is likelier to meet a moment in which the slow store lets the whole
+    /// budget fill.
     fn held_too_much(&self, runs: &[Run], writers: u32) -> Option<String> {
         let budget = self.trial.memory as f64 / MIB as f64;
         let (peak, most) =
@@ -119,9 +121,9 @@ impl Report {
         (peak > most).then(|| format!("{peak:.0} MiB, where {most:.0} are allowed"))
     }
 
-    /// One task without a spool can't go round writers whose objects are together larger than the memory: no object is
-    /// whole before the memory is full, and what is less than a part can't be sent before. Nothing else may stop. Half,
-    /// because memory goes out in slabs, and room for a part is kept.
+    /// Reports writers that starved but should not. One task without a spool can't feed writers whose objects
+    /// together are larger than memory: memory is full before any object is complete, and less than a part
+    /// can't be sent. Half of the memory, because memory is given out in slabs, and room for a part is kept.
     fn stopped(&self, written: &Written) -> Option<String> {
         let bytes = u64::from(written.writers) * self.trial.writer_size;
         let may_stop = written.way == Way::Turns && bytes > self.trial.memory / 2;
@@ -129,7 +131,7 @@ impl Report {
     }
 }
 
-/// Whether the last time is not where the line through those before it leads, by more than runs are apart.
+/// Reports a last time that differs from the line through the times before it by more than the noise.
 fn not_straight(rows: &[(f64, &[Run])]) -> Option<String> {
     let last = spread(rows.last()?.1, WALL)?;
     let times = beyond(&points(rows.iter().copied(), WALL))?;

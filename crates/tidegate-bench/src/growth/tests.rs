@@ -19,7 +19,7 @@ pub(crate) fn run(wall: f64, peak_mib: f64) -> Run {
     Run { usage: Usage { wall, user: wall, system: 0.0, peak_kib, exit: Some(0), signal: None }, requests: 7 }
 }
 
-/// Uploads of these sizes in GiB, which took so long and so many MiB.
+/// Uploads: size in GiB, seconds and peak MiB.
 fn uploads(rows: &[(u64, f64, f64)]) -> Report {
     let moved: Vec<_> = rows
         .iter()
@@ -32,7 +32,7 @@ fn uploads(rows: &[(u64, f64, f64)]) -> Report {
     report(moved, Vec::new())
 }
 
-/// Writers of one kind: how many, how long and how many MiB they took, and whether they were stopped.
+/// Writers of one kind: number, seconds, peak MiB, and whether they starved.
 fn writers(way: Way, rows: &[(u32, f64, f64, bool)]) -> Report {
     let written = rows
         .iter()
@@ -101,7 +101,7 @@ fn time_that_bends_is_told() {
     assert!(report.to_string().contains("- DOES NOT HOLD: upload: 9.5 s"));
     let report = uploads(&[(1, 1.0, 50.0), (2, 2.0, 50.0), (4, 4.0, 50.0), (8, 6.0, 50.0)]);
     assert_eq!(report.broken(), ["upload: 6.0 s for the largest, 25% less than the line of the others says"]);
-    // Of such a short one nothing can be said, nor of two.
+    // A short run allows no conclusion, and neither do two points.
     let report = uploads(&[(1, 0.1, 50.0), (2, 0.2, 50.0), (4, 0.4, 50.0), (8, 2.0, 50.0)]);
     assert_eq!(report.broken(), Vec::<String>::new());
     assert_eq!(uploads(&[(1, 1.0, 50.0), (8, 80.0, 50.0)]).broken(), Vec::<String>::new());
@@ -109,7 +109,7 @@ fn time_that_bends_is_told() {
 
 #[test]
 fn memory_above_the_bound_is_told() {
-    // Up to the budget and what a process takes beside it, it may grow.
+    // Memory may grow up to the budget and the fixed part of a process.
     assert_eq!(uploads(&[(1, 1.0, 50.0), (2, 2.0, 288.0)]).broken(), Vec::<String>::new());
     let mut report = uploads(&[(1, 1.0, 50.0), (2, 2.0, 289.0)]);
     assert_eq!(report.broken(), ["upload of 2 GiB: 289 MiB, where 288 are allowed"]);
@@ -139,7 +139,7 @@ fn only_one_task_without_a_spool_may_be_stopped() {
     assert!(turns.to_string().contains("none: starved"));
     let broken = ["1000 writers, a task each: waited for memory"];
     assert_eq!(writers(Way::Tasks, &rows).broken(), broken);
-    // Where all of it fits in the memory, nothing is waited for.
+    // If all bytes fit in memory, no writer waits.
     let rows = [(1, 0.1, 16.0, false), (100, 5.0, 100.0, true)];
     assert_eq!(writers(Way::Turns, &rows).broken(), ["100 writers, one task: waited for memory"]);
 }

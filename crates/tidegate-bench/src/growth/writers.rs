@@ -1,4 +1,4 @@
-//! The measured process: writers that are all open at once on one engine.
+//! The measured process: keeps many writers open at once on one engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 
-/// The hidden subcommand of this program that is measured.
+/// The hidden subcommand of this program, which is measured.
 pub const WRITERS: &str = "growth-writers";
 
-/// How long a wait for memory that nothing but the waiting producer can end may last.
+/// Longest wait for memory that only the waiting producer itself could end.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
-/// How many of the writers that one task feeds are finished at once.
+/// How many writers one task finishes at once.
 const FINISHED_AT_ONCE: usize = 64;
 
-/// Who feeds the writers.
+/// The tasks that feed the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// A task for each writer, which gives way to the others after every turn.
+    /// One task for each writer, which yields after every turn.
     Tasks,
-    /// One task, which goes round all of them.
+    /// One task that feeds all writers in turn.
     Turns,
-    /// The same with a spool.
+    /// One task that feeds all writers in turn, with a spool.
     SpooledTurns,
 }
 
 impl Way {
-    /// All of them.
+    /// All ways.
     pub const ALL: [Self; 3] = [Self::Tasks, Self::Turns, Self::SpooledTurns];
 
-    /// What it is called in a table.
+    /// The name in a table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Way {
         }
     }
 
-    /// The same on a command line.
+    /// The name on a command line.
     pub(super) fn argument(self) -> &'static str {
         match self {
             Self::Tasks => "tasks",
@@ -57,47 +57,47 @@ impl Way {
     }
 }
 
-/// What one process writes, and how.
+/// The writers of one process.
 #[derive(Clone, Debug, Args)]
 pub struct Writers {
-    /// Where the objects go; the store is the one that the environment names.
+    /// Bucket of the objects; the environment describes the store.
     #[arg(long)]
     pub bucket: String,
     /// The objects are `PREFIX0`, `PREFIX1` and so on.
     #[arg(long)]
     pub prefix: String,
-    /// How many are open at once.
+    /// Number of writers open at once.
     #[arg(long)]
     pub writers: u32,
     /// Bytes of each object.
     #[arg(long)]
     pub size: u64,
-    /// Bytes that a writer is given before it is another's turn.
+    /// Bytes that a writer gets in one turn.
     #[arg(long)]
     pub turn: u64,
-    /// The engine's budget.
+    /// The engine's memory budget.
     #[arg(long)]
     pub memory: u64,
-    /// Who feeds them.
+    /// How the writers are fed.
     #[arg(long)]
     pub way: Way,
-    /// Folder for the spool, where there is one.
+    /// Folder for the spool, if any.
     #[arg(long)]
     pub spool: Option<PathBuf>,
 }
 
-/// What the process says at its end.
+/// The line that the process prints at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
-    /// The error, where a writer waited for memory that nothing could free.
+    /// The error, if a writer waited for memory that nothing could free.
     pub(super) starved: Option<String>,
 }
 
 impl Writers {
-    /// Opens all writers, feeds them, publishes all objects, and prints whether it could.
+    /// Opens all writers, feeds them, publishes all objects, and prints the outcome.
     ///
     /// # Errors
-    /// The first that any of them ends with, but for [`ErrorKind::Starved`], which is printed.
+    /// The first error of any writer, except [`ErrorKind::Starved`], which is printed.
     pub fn run(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let done = match runtime.block_on(self.write_all()) {
@@ -157,20 +157,20 @@ impl Writers {
         Ok(())
     }
 
-    /// What every turn writes.
+    /// The bytes of one turn.
     fn block(&self) -> Arc<[u8]> {
         vec![0xa5; self.turn.min(self.size) as usize].into()
     }
 }
 
-/// Has the bytes copied into the writer's memory: what a producer holds while it waits is not the engine's, and bytes that
-/// are shared by all would not be seen in the peak.
+/// Copies the bytes into the writer's memory: the engine does not own the bytes of a waiting producer, and
+/// bytes that all writers share would not show in the peak.
 async fn give(writer: &mut Writer, bytes: &[u8]) -> Result<()> {
     let given = writer.write_all(bytes).await;
     given.map_err(|error| error.downcast::<tidegate::Error>().map_or_else(Into::into, Into::into))
 }
 
-/// How many bytes each turn of one writer has.
+/// The bytes of each turn of one writer.
 fn turns(size: u64, turn: u64) -> impl Iterator<Item = u64> {
     (0..size.div_ceil(turn)).map(move |number| turn.min(size - number * turn))
 }

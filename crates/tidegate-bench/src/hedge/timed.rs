@@ -1,4 +1,4 @@
-//! A store that notes what each part takes.
+//! A store that measures the time of each part.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +9,11 @@ use tidegate::backend::s3::S3;
 use tidegate::backend::{Backend, Fault, Layer, Receipt, Session};
 use tidegate::payload::Payload;
 
-/// An S3 store and a watch.
+/// An S3 store with a stopwatch.
 #[derive(Debug)]
 pub(super) struct Timed {
     store: S3,
-    /// By number: when it was first sent, and after how many seconds it was first answered well.
+    /// By number: when the part was first sent, and the seconds until its first good answer.
     parts: Mutex<BTreeMap<u32, (Instant, Option<f64>)>>,
 }
 
@@ -22,7 +22,7 @@ impl Timed {
         Self { store, parts: Mutex::default() }
     }
 
-    /// What each part took, by number.
+    /// The seconds of each part, by number.
     pub(super) fn parts(&self) -> Vec<f64> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.values().filter_map(|(_, took)| *took).collect()

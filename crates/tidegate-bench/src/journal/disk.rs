@@ -1,4 +1,4 @@
-//! What is in use of a disk meanwhile.
+//! Watches the disk space that a run uses.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is looked at.
+/// How often the directory is read.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Looks at the files of one directory until it is asked for the most that they had.
+/// Watches the files of one directory until the peak is read.
 #[derive(Debug)]
 pub(super) struct Watched {
     most: Arc<AtomicU64>,
@@ -31,7 +31,7 @@ impl Watched {
         Self { most, stop, thread: Some(thread) }
     }
 
-    /// The most bytes that were in use at a time, as far as was seen.
+    /// The highest number of bytes in use that was seen.
     pub(super) fn most(mut self) -> u64 {
         self.end();
         self.so_far()
@@ -44,7 +44,7 @@ impl Watched {
     fn end(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It can't panic: what it does not find it does not count.
+            // The thread can't panic: missing files count as zero.
             let _ = thread.join();
         }
     }
@@ -56,7 +56,7 @@ impl Drop for Watched {
     }
 }
 
-/// Bytes that the files in a directory have on the disk; one that goes meanwhile has none.
+/// Bytes on disk of the files in a directory; a file that is removed meanwhile counts as zero.
 fn used(directory: &PathBuf) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()

@@ -1,4 +1,4 @@
-//! What table B says: how fast the objects were, and what that cost.
+//! Reports table B: the speed and the cost of the uploads.
 
 use std::fmt;
 
@@ -17,28 +17,28 @@ use crate::table::Table;
 pub struct Run {
     /// Bytes of each object.
     pub sizes: Vec<u64>,
-    /// Seconds of each.
+    /// Seconds of each object.
     pub seconds: Vec<f64>,
-    /// What the process cost.
+    /// The cost of the process.
     pub usage: Usage,
-    /// The most bytes that the folder of journals or spools had on its disk.
+    /// The most bytes on disk of the folder of journals or spools.
     pub disk: u64,
 }
 
 /// All runs of one way with one number of streams.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// How.
+    /// The way.
     pub way: String,
     /// Objects at once.
     pub streams: u32,
-    /// Rates were so many times lower, and times longer.
+    /// The factor by which rates were lower and times longer.
     pub scale: f64,
-    /// MiB a second of each object, at the published rates.
+    /// MiB a second of each object, converted to the published rates.
     pub speed: Distribution,
-    /// The mean that was published, where it was.
+    /// The published mean, if there is one.
     pub published: Option<f64>,
-    /// The processes.
+    /// The runs.
     pub runs: Vec<Run>,
 }
 
@@ -50,31 +50,31 @@ impl Line {
     }
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was measured.
+    /// The results by way and streams.
     pub lines: Vec<Line>,
-    /// What is not built.
+    /// Programs that are not built.
     pub missing: Vec<String>,
-    /// Runs of others' programs that failed.
+    /// Failed runs of other people's programs.
     pub failed: Vec<String>,
 }
 
 impl Report {
-    /// The median speed of a way beside these streams.
+    /// The median speed of a way with this number of streams.
     fn speed(&self, way: Way, streams: u32) -> Option<f64> {
         let line = self.lines.iter().find(|line| line.way == way.name() && line.streams == streams);
         line.map(|line| line.speed.p50)
     }
 
-    /// What does not hold of what the table is to show: that journaling is above either size of chunks, where a store's
-    /// streams are what is waited for.
+    /// Reports broken claims: journaling should be faster than chunks of either size, if the streams of the
+    /// store are the limit.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
@@ -95,7 +95,7 @@ impl Report {
         broken
     }
 
-    /// How often each was measured.
+    /// The number of runs, in words.
     fn runs(&self) -> String {
         let runs = match self.trial.runs {
             None => format!("as many runs of each, in turn, as make {OBJECTS} objects"),

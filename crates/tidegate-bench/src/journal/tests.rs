@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::measure::Usage;
 use crate::size::GIB;
 
-/// What is asked for by these words.
+/// The trial of these options.
 fn trial(words: &[&str]) -> Trial {
     #[derive(Parser)]
     struct Words {
@@ -26,7 +26,7 @@ fn report(ways: &[(Way, f64)]) -> Report {
     Report { trial, conditions, lines, missing: vec!["that".to_owned()], failed: vec!["this".to_owned()] }
 }
 
-/// The cells of the rows that begin with this.
+/// The cells of the rows of a way.
 fn rows<'a>(said: &'a str, way: &str) -> Vec<Vec<&'a str>> {
     let rows = said.lines().filter(|line| line.starts_with(&format!("| {way} ")));
     rows.map(|row| row.split('|').map(str::trim).skip(1).collect()).collect()
@@ -35,12 +35,12 @@ fn rows<'a>(said: &'a str, way: &str) -> Vec<Vec<&'a str>> {
 #[test]
 fn speeds_are_those_of_the_published_rates() {
     let said = report(&[(Way::CHUNKED[0], 32.0), (Way::JOURNAL, 16.0)]).to_string();
-    // 1 and 2 GiB in 16 s, all twice as slow as it is to be.
+    // 1 and 2 GiB in 16 s, all twice as slow as the published rates.
     let journal = rows(&said, "journal");
     let expected =
         ["journal", "1", "2", "192.0", "125.8", "90.5", "128.0", "128.0", "256.0", "256.0", "256.0", "256.0"];
     assert_eq!(journal[0][..12], expected);
-    // They have cost 1.5 s.
+    // The 3 GiB cost 1.5 CPU s.
     assert_eq!(journal[1][..8], ["journal", "1", "2", "1.000", "1.00", "0.50", "20", "7"]);
     assert_eq!(rows(&said, "chunked, 16 MiB")[1][3..5], ["0.500", "2.00"]);
     assert!(said.contains("- that: MISSING") && said.contains("- FAILED: this"), "{said}");
@@ -138,7 +138,7 @@ fn the_published_means_are_those_of_the_write_up() {
     }
 }
 
-/// A chunk is made, sent and committed, and the next one is made after that.
+/// A chunk is made, sent and committed, and only then the next chunk is made.
 #[test]
 fn the_store_gives_the_published_speeds_back() {
     let trial = trial(&[]);
@@ -153,7 +153,7 @@ fn the_store_gives_the_published_speeds_back() {
         for (chunk, published) in [(16.0, 79.9), (64.0, 100.4)] {
             assert!((speed(chunk) / published - 1.0).abs() < 0.01, "{}", speed(chunk));
         }
-        // What is journaled is sent without a pause.
+        // A journaled stream is sent without a pause.
         assert!((stream * scale / 125.8 - 1.0).abs() < 0.02, "{stream}");
     }
 }
@@ -169,7 +169,7 @@ fn the_disk_has_what_the_ways_keep() {
     assert_eq!(of(&["--only", "spool"]), (4 * GIB, 4));
     assert_eq!(of(&["--only", "Java: j"]), (4 * GIB, 4));
     assert_eq!(of(&["--only", "chunked,parallel,bare,Java: c"]).0, 0);
-    // While the producer makes 800 MiB, 128 are sent.
+    // While the producer makes 800 MiB, 128 MiB are sent.
     assert_eq!(of(&["--only", "journal,chunked"]).0.div_ceil(MIB), (4 * 1024 * 84_u64).div_ceil(100));
     assert_eq!(of(&["--only", "journal", "--producer-mib", "100"]).0, 0);
     assert_eq!(of(&["--only", "journal", "--unshaped"]), (4 * GIB, 4));
@@ -235,7 +235,7 @@ fn each_program_is_told_what_it_knows() {
         line(Way::CHUNKED[0]),
         format!("uploads --store gs://b/ {what} chunked {numbers} --chunk 16777216 --scratch /s")
     );
-    // Google's takes nothing that it has no use for.
+    // Google's client gets only the options that it uses.
     assert!(line(Way::Java { chunk: Some(5) }).ends_with(&format!("{what} chunked {numbers} --chunk 5")));
     assert!(line(Way::Java { chunk: None }).ends_with(&format!("{what} journal {numbers} --scratch /s")));
 }

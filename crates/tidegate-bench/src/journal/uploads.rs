@@ -1,4 +1,4 @@
-//! The measured process: some objects at once, each from a producer of its own.
+//! The measured process: uploads some objects at once, each from its own producer.
 
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -21,10 +21,10 @@ use crate::peer::expect_success;
 use crate::producer::{self, Producer};
 use crate::size::MIB;
 
-/// What one process uploads, and how.
+/// The uploads of one process.
 #[derive(Clone, Debug, Args)]
 pub struct Uploads {
-    /// What.
+    /// The objects and the store.
     #[command(flatten)]
     pub load: Load,
     /// A strategy's name, or `stream`.
@@ -33,24 +33,24 @@ pub struct Uploads {
     /// Bytes of a chunk.
     #[arg(long)]
     pub chunk: Option<u64>,
-    /// Over gRPC, not HTTP.
+    /// Over gRPC instead of HTTP.
     #[arg(long)]
     pub grpc: bool,
-    /// For spool or journal.
+    /// Folder for the spool or the journal.
     #[arg(long)]
     pub scratch: PathBuf,
 }
 
-/// Where objects go.
+/// The destination of the objects.
 #[derive(Clone, Debug, Args)]
 pub struct Place {
     /// The store, such as `gs://BUCKET/`, for the library.
     #[arg(long)]
     pub store: String,
-    /// The server's address, for what is no library, and Google's; nothing where those don't go there.
+    /// The server's address for the bare stream and for Google's client; empty if they do not run.
     #[arg(long)]
     pub url: String,
-    /// The bucket, for them.
+    /// The bucket for these two.
     #[arg(long)]
     pub bucket: String,
     /// The objects are `PREFIX0`, `PREFIX1` and so on.
@@ -58,13 +58,13 @@ pub struct Place {
     pub prefix: String,
 }
 
-/// Objects, and where they go. Google's Java client takes the same arguments, but for the store.
+/// The objects and their destination. Google's Java client takes the same arguments, except for the store.
 #[derive(Clone, Debug, Args)]
 pub struct Load {
-    /// Where they go.
+    /// The destination.
     #[command(flatten)]
     pub place: Place,
-    /// Bytes of each; all are uploaded at once.
+    /// Bytes of each object; all objects are uploaded at once.
     #[arg(long, value_delimiter = ',', required = true)]
     pub sizes: Vec<u64>,
     /// Bytes a second that each producer makes.
@@ -72,19 +72,19 @@ pub struct Load {
     pub produce: u64,
 }
 
-/// How an object's bytes travel.
+/// How an object's bytes are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// By the library.
+    /// Through the library, with a strategy.
     Strategy(Strategy),
-    /// A request that is held open, and bytes that are written to its socket as they are made.
+    /// In one request that stays open; bytes are written to its socket as they are made.
     Stream,
 }
 
 impl How {
     const STREAM: &str = "stream";
 
-    /// As it is given on the command line.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,18 +102,18 @@ impl FromStr for How {
     }
 }
 
-/// What the process says at its end, as the Java client does.
+/// The line that the process prints at its end, as the Java client does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// Of each object in turn, from its first byte's making to its publication.
+    /// Seconds of each object in turn, from the making of its first byte to its publication.
     pub seconds: Vec<f64>,
 }
 
 impl Uploads {
-    /// Makes all uploads and prints what they took.
+    /// Makes all uploads and prints how long they took.
     ///
     /// # Errors
-    /// The first that any of them ends with.
+    /// The first error of any upload.
     pub fn run(&self) -> Result<()> {
         let seconds = match self.how {
             How::Stream => self.load.stream_all()?,
@@ -133,7 +133,8 @@ impl Uploads {
         let tide = match strategy {
             Strategy::Spool => tide.spool([&self.scratch]),
             Strategy::Journal => tide.journal([&self.scratch]),
-            // Each object holds one chunk, which is what that way costs; of parts, as many as there are objects.
+            // Each chunked object holds one chunk, which is the cost of that way; parts get memory for as many
+            // parts as objects.
             _ => {
                 let chunk = self.chunk.unwrap_or(16 * MIB) + 8 * MIB;
                 tide.memory((256 * MIB).max(2 * chunk * load.sizes.len() as u64))
@@ -141,7 +142,7 @@ impl Uploads {
         };
         let store = tide.build()?.open(&load.place.store).await?;
         let piece = producer::piece();
-        // Connections, and what is set up once.
+        // Opens connections, and does what is set up once.
         let mut warm = store.writer(format!("{}warm", load.place.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
         warm.finish().await?;

@@ -1,4 +1,4 @@
-//! The ways that are compared: our strategies, the bare stream, and Google's client for Java.
+//! The ways that table B compares: our strategies, the bare stream, and Google's Java client.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use super::uploads::{How, Load, Place};
 use crate::process::Program;
 use crate::size::MIB;
 
-/// The hidden subcommand of this program that is [`Uploads`](super::uploads::Uploads).
+/// The hidden subcommand of this program that runs [`Uploads`](super::uploads::Uploads).
 pub const UPLOADS: &str = "uploads";
 
-/// How the objects of a run travel.
+/// How the objects of a run are uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Ours { how: How, chunk: Option<u64>, grpc: bool },
@@ -54,12 +54,12 @@ impl Way {
         }
     }
 
-    /// Whether its name begins with this; a bracket before it does not count.
+    /// Whether the way's name begins with `word`, not counting a bracket in front.
     pub(super) fn begins_with(self, word: &str) -> bool {
         self.name().trim_start_matches('(').starts_with(word)
     }
 
-    /// The mean in MiB/s that was published of it with so many threads.
+    /// The published mean in MiB/s with this number of threads.
     pub(super) fn published(self, threads: u32) -> Option<f64> {
         let [one, many] = match self {
             way if way == Self::CHUNKED[0] => [79.941, 72.923],
@@ -75,8 +75,8 @@ impl Way {
         }
     }
 
-    /// Whether it can be sent to any store of this address: what is no library, and Google's, only go to the embedded
-    /// server.
+    /// Whether the way can upload to any store of this address: the bare stream and Google's client only upload
+    /// to the embedded server.
     pub(super) fn goes_to(self, url: &str) -> bool {
         match self {
             Self::Ours { how: How::Strategy(_), grpc, .. } => !grpc || url.starts_with("gs:"),
@@ -84,18 +84,18 @@ impl Way {
         }
     }
 
-    /// What share of an object it has on a disk at most, where a producer is ahead of its stream by the share `ahead`.
+    /// The largest share of an object on disk, if the producer is ahead of its stream by the share `ahead`.
     pub(super) fn share_on_disk(self, ahead: f64) -> f64 {
         match self {
-            // Google's client removes a journal once its object is published.
+            // Google's client removes a journal only after its object is published.
             Self::Ours { how: How::Strategy(Strategy::Spool), .. } | Self::Java { chunk: None } => 1.0,
-            // Ours gives back what is uploaded.
+            // Our journal frees the space of uploaded bytes.
             Self::Ours { how: How::Strategy(Strategy::Journal), .. } => ahead,
             Self::Ours { .. } | Self::Java { .. } => 0.0,
         }
     }
 
-    /// Its program, where that is built.
+    /// The program of this way, if it is built.
     pub(super) fn find(self) -> Option<PathBuf> {
         match self {
             Self::Ours { .. } => std::env::current_exe().ok(),
@@ -103,7 +103,7 @@ impl Way {
         }
     }
 
-    /// The program that uploads these; its journals or spools go to `scratch`.
+    /// The program with the arguments for this load; its journals or spools go to `scratch`.
     pub(super) fn program(self, path: &Path, load: &Load, scratch: &Path) -> Program {
         let Load { place: Place { store, url, bucket, prefix }, sizes, produce } = load;
         let mut program = Program::new(path);
@@ -113,7 +113,8 @@ impl Way {
                 (how.name(), chunk, grpc)
             }
             Self::Java { chunk } => {
-                // By default it may have a quarter of the memory, which is not enough for 32 chunks of 64 MiB.
+                // The default is a quarter of the machine's memory, which is not enough for 32 chunks of 64
+                // MiB.
                 program = program.arg("-Xmx8g").arg("-cp").arg(java()).arg("dev.tidegate.bench.PeerGcs");
                 (if chunk.is_some() { "chunked" } else { "journal" }, chunk, false)
             }
@@ -142,7 +143,7 @@ impl Way {
     }
 }
 
-/// Where the Java client and what it needs are found, once they are built.
+/// The class path of the Java client, once it is built.
 fn java() -> OsString {
     let mut path = folder().join("peer-gcs.jar").into_os_string();
     path.push(":");

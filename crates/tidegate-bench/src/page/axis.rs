@@ -1,12 +1,12 @@
-//! Where a value lies on an axis, and which values are written beside it.
+//! Maps values to places on an axis, and chooses the values to label.
 
-/// A direction of a plot: from 0 to 1 along it.
+/// An axis of a plot; places run from 0 to 1.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     scale: Scale,
     from: f64,
     to: f64,
-    /// Values that are written, and how.
+    /// The labelled values, and their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
@@ -17,13 +17,13 @@ enum Scale {
 }
 
 impl Axis {
-    /// From 0 to a round number that none of these is above.
+    /// From 0 to a round number that is at least the largest value.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let most = values.into_iter().filter(|value| value.is_finite()).fold(0.0, f64::max);
         let step = if most > 0.0 { round_step(most / 4.0) } else { 0.5 };
         let count = if most > 0.0 { (most / step - 1e-9).ceil().max(1.0) } else { 2.0 };
         let ticks = (0..=count as u32).map(|number| {
-            // By division where the step is below one: 3 × 0.1 is not 0.3.
+            // Divides if the step is below one, because 3 × 0.1 is not 0.3.
             let value =
                 if step < 1.0 { f64::from(number) / (1.0 / step).round() } else { f64::from(number) * step };
             (value, short(value))
@@ -31,7 +31,7 @@ impl Axis {
         Self { scale: Scale::Linear, from: 0.0, to: step * count, ticks: ticks.collect() }
     }
 
-    /// Each step as many times as large as the one before it; what is 0 or less is not on it.
+    /// A logarithmic axis; values of 0 or less are not on it.
     pub(super) fn logarithmic(values: impl IntoIterator<Item = f64>) -> Self {
         let (least, most) = reach(values).unwrap_or((1.0, 10.0));
         let from = *rounds(least).iter().rfind(|round| **round <= least * (1.0 + 1e-9)).unwrap_or(&least);
@@ -47,16 +47,16 @@ impl Axis {
         }
         let is_in = |tick: &f64| (from * (1.0 - 1e-9)..=to * (1.0 + 1e-9)).contains(tick);
         ticks.retain(is_in);
-        // No more than fit on a phone.
+        // At most as many labels as fit on a phone.
         let every = ticks.len().div_ceil(7).max(1);
         let ticks = ticks.into_iter().step_by(every).map(|tick| (tick, short(tick))).collect();
         Self { scale: Scale::Logarithmic, from, to, ticks }
     }
 
-    /// As [`Self::logarithmic`], but with these values written, each in its own words.
+    /// As [`Self::logarithmic`], but with these values and labels.
     pub(super) fn named(ticks: Vec<(f64, String)>) -> Self {
         let (from, to) = reach(ticks.iter().map(|(value, _)| *value)).unwrap_or((1.0, 10.0));
-        // One value alone is in the middle.
+        // A single value is in the middle.
         let (from, to) = if to > from { (from, to) } else { (from / 2.0, to * 2.0) };
         Self { scale: Scale::Logarithmic, from, to, ticks }
     }
@@ -68,7 +68,7 @@ impl Axis {
         Self { scale: Scale::Linear, from: 0.0, to, ticks }
     }
 
-    /// Where a value lies, from 0 to 1; `None` where it is on no such axis.
+    /// The place of a value, from 0 to 1; `None` if the value is not on the axis.
     pub(super) fn at(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
@@ -78,7 +78,7 @@ impl Axis {
     }
 }
 
-/// The least and the most of those above 0.
+/// The smallest and the largest of the values above 0.
 fn reach(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     let values = values.into_iter().filter(|value| value.is_finite() && *value > 0.0);
     values.fold(None, |reach, value| {
@@ -93,12 +93,12 @@ fn rounds(value: f64) -> [f64; 9] {
     std::array::from_fn(|number| [1.0, 2.0, 5.0][number % 3] * 10_f64.powf(power - 1.0 + (number / 3) as f64))
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not below a value.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `value`.
 fn round_step(value: f64) -> f64 {
     *rounds(value).iter().find(|round| **round >= value * (1.0 - 1e-9)).unwrap_or(&value)
 }
 
-/// A number as short as it can be read: three digits that count, all before the point.
+/// A number in short form: three significant digits, and all digits before the point.
 pub(super) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();

@@ -1,4 +1,4 @@
-//! A contest of tools: where Tidegate loses, and bars of what each took.
+//! Shows a contest: where tidegate loses, and bars of each figure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::size::GIB;
 use crate::stats;
 use crate::tool::Tool;
 
-/// What the contests print with `--json`.
+/// The JSON of a contest.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     title: String,
@@ -29,7 +29,7 @@ pub(super) struct Report {
     tools: Vec<Line>,
     failed: Vec<(String, String)>,
     missing: Vec<(String, String)>,
-    /// Older files have none.
+    /// Absent in older files.
     #[serde(default)]
     left_out: Vec<(String, String)>,
     command: Option<String>,
@@ -52,7 +52,7 @@ struct Line {
     refused: BTreeMap<String, u64>,
 }
 
-/// One of a tool's figures.
+/// A figure of one tool.
 type Figure = fn(&Line) -> stats::Spread;
 
 fn wall(line: &Line) -> stats::Spread {
@@ -63,7 +63,7 @@ fn cpu(line: &Line) -> stats::Spread {
     line.cpu.into()
 }
 
-/// The most of all runs counts.
+/// For memory, the highest peak of all runs counts.
 fn peak(line: &Line) -> stats::Spread {
     stats::Spread { median: line.peak_mib.max.0, ..line.peak_mib.into() }
 }
@@ -73,12 +73,12 @@ impl Report {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
-    /// How many times ours a figure is.
+    /// A figure as a multiple of tidegate's.
     fn ratio(&self, line: &Line, figure: Figure) -> String {
         self.ours().map_or_else(String::new, |ours| format!("{:.2}", figure(line).times(&figure(ours))))
     }
 
-    /// Bars of a figure.
+    /// Bars of one figure.
     fn plot(
         &self,
         title: &str,
@@ -109,9 +109,9 @@ impl Report {
         }
     }
 
-    /// What the server counted.
+    /// The counts of the server.
     fn rest(&self) -> Table {
-        // What is downloaded is stored already.
+        // Downloaded objects were stored before, so they have no checksums here.
         let has_checksums = self.tools.iter().any(|line| !line.checksums.is_empty());
         let columns = ["tool", "requests", "refused in all runs", "connections", "server CPU s"];
         let mut table = Table::new(columns.into_iter().chain(has_checksums.then_some("checksum stored")));

@@ -1,4 +1,4 @@
-//! Time and memory by the size of objects, and by how many writers are open at once.
+//! Shows time and memory by the size of objects, and by the number of open writers.
 
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use crate::stats::Spread;
 #[cfg(test)]
 pub(super) mod tests;
 
-/// What `growth --json` prints.
+/// The JSON of `growth --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     trial: Trial,
@@ -55,7 +55,7 @@ struct Fit {
     farthest_percent: Number,
 }
 
-/// One of several lines: what it is called, what is along the axis and how that is written, and the processes.
+/// A point of a line: the line's name, the value along the axis and its label, and the runs.
 struct Row<'a> {
     name: &'a str,
     x: f64,
@@ -63,7 +63,7 @@ struct Row<'a> {
     runs: &'a [Run],
 }
 
-/// A figure as it is drawn.
+/// A figure to draw.
 struct Figure {
     title: &'static str,
     name: &'static str,
@@ -75,7 +75,7 @@ const WALL: Figure = Figure { title: "Time by size", name: "seconds", of: |usage
 const PEAK: Figure = Figure { title: "Memory by size", name: "peak MiB", of: Usage::peak_mib, digits: 0 };
 const OF_WRITERS: Figure = Figure { title: "Memory by writers", ..PEAK };
 
-/// Lines of one figure, and a dashed one at the budget where that is what it is about.
+/// Lines of one figure, with a dashed line at the budget if there is one.
 fn plot(rows: &[Row<'_>], x_name: &str, x: Axis, figure: &Figure, budget: Option<f64>) -> Plot {
     let mut table = Table::new(["of", x_name, figure.name]);
     let mut series: Vec<Series> = Vec::new();
@@ -117,7 +117,7 @@ impl Report {
 
     fn writers(&self) -> Vec<Row<'_>> {
         let of = |written: &'_ Written| (written.writers as f64, written.writers.to_string());
-        // What was stopped did not write what the others did.
+        // Starved writers did not write as many bytes as the others.
         let rows = self.written.iter().filter(|written| written.starved.is_none());
         rows.map(|written| {
             let (x, x_said) = of(written);
@@ -142,7 +142,7 @@ impl Report {
     }
 }
 
-/// In the words of the command.
+/// The name that the command prints.
 fn name(way: &str) -> &str {
     match way {
         "tasks" => "a task each",

@@ -1,4 +1,4 @@
-//! Table B, streams of unknown length: how fast each was, by way and by how many there were at once.
+//! Shows table B, streams of unknown length: the speed of each object, by way and number of streams.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use super::section::Section;
 use super::{Shown, most};
 use crate::size::MIB;
 
-/// What `b --json` prints.
+/// The JSON of `b --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     trial: Trial,
@@ -26,7 +26,7 @@ struct Line {
     way: String,
     streams: u64,
     scale: Number,
-    /// The mean that was published, where it was.
+    /// The published mean, if there is one.
     published: Option<Number>,
     runs: Vec<Run>,
 }
@@ -40,7 +40,7 @@ struct Run {
 }
 
 impl Line {
-    /// MiB a second of each object, at the published rates.
+    /// MiB a second of each object, converted to the published rates.
     fn speeds(&self) -> Vec<f64> {
         let objects = self.runs.iter().flat_map(|run| run.sizes.iter().zip(plain(&run.seconds)));
         objects.map(|(size, seconds)| *size as f64 / MIB as f64 / seconds * self.scale.0).collect()
@@ -52,7 +52,7 @@ impl Report {
         self.trial.get(name).and_then(serde_json::Value::as_f64)
     }
 
-    /// The rate of a stream, where the store was held to it.
+    /// The rate of a stream, if the store was limited to it.
     fn rate(&self) -> Option<f64> {
         let is_free = ["unshaped", "to"].iter().any(|name| {
             self.trial.get(*name).is_some_and(|value| value.is_string() || value.as_bool() == Some(true))
@@ -60,7 +60,7 @@ impl Report {
         self.number("stream_mib").filter(|_| !is_free)
     }
 
-    /// Those with so many streams, on an axis that all plots share.
+    /// The ways with this number of streams, on an axis that all plots share.
     fn plot(&self, streams: u64, axis: &Axis) -> Plot {
         let lines = self.lines.iter().filter(|line| line.streams == streams);
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! A plot of lines: one value by another, a line for each way.
+//! Draws a plot of lines: one value by another, a line for each way.
 
 use maud::{Markup, html};
 
@@ -6,25 +6,25 @@ use super::axis::{Axis, short};
 use super::plot::{Drawing, WIDTH, legend, marker, place};
 use super::text;
 
-/// Values of one kind, in the order in which they are joined.
+/// A line: points in the order in which they are joined.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    /// What it is called.
+    /// The line's name.
     pub(super) name: String,
-    /// Which colour and marker; it is the same for the same thing in several plots.
+    /// The number of the colour and the marker; the same thing looks the same in all plots.
     pub(super) look: usize,
-    /// Whether it was measured, and not said or demanded by others.
+    /// Whether the values were measured here, not published or demanded.
     pub(super) is_measured: bool,
     /// Along both axes.
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// The axes, and what lies between them.
+/// A plot of lines with its axes.
 #[derive(Clone, Debug)]
 pub(super) struct Lines<'a> {
-    /// What is along the lower edge.
+    /// The name of the horizontal axis.
     pub(super) x_name: &'a str,
-    /// What is along the left one.
+    /// The name of the vertical axis.
     pub(super) y_name: &'a str,
     pub(super) x: Axis,
     pub(super) y: Axis,
@@ -32,11 +32,11 @@ pub(super) struct Lines<'a> {
 }
 
 const HEIGHT: f64 = 190.0;
-/// Below the name of the axis.
+/// Height of the axis's name above the plot.
 const TOP: f64 = 24.0;
-/// Of a line of text.
+/// Height of a line of text.
 const LINE: f64 = 14.0;
-/// Room for markers beside the outermost places.
+/// Room for the markers of the outermost points.
 const ROOM: f64 = 10.0;
 /// With more points, markers would hide the line.
 const MOST_MARKED: usize = 40;
@@ -83,7 +83,7 @@ fn draw(series: &Series, across: &impl Fn(f64) -> Option<f64>, down: &impl Fn(f6
     let mut markers = Vec::new();
     let mut is_joined = false;
     for &(x_value, y_value) in &series.points {
-        // What is on no such axis leaves a gap.
+        // A value that is not on its axis leaves a gap.
         let (Some(x), Some(y)) = (across(x_value), down(y_value)) else {
             is_joined = false;
             continue;
@@ -105,7 +105,7 @@ fn draw(series: &Series, across: &impl Fn(f64) -> Option<f64>, down: &impl Fn(f6
     }
 }
 
-/// The names below an axis, as many as there is room for, and where their middles are.
+/// The labels below an axis that fit, with the places of their middles.
 fn below(axis: &Axis, across: impl Fn(f64) -> Option<f64>) -> Vec<(f64, Vec<String>)> {
     let mut free_from = 0.0;
     let mut names = Vec::new();

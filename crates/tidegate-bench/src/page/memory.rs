@@ -1,4 +1,4 @@
-//! Memory over time.
+//! Shows memory over time.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::plot::{LOOKS, Plot, Table};
 use super::read::{Conditions, Number};
 use super::section::Section;
 
-/// Series of what was in use at which second.
+/// Series of memory in use at each second.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     title: String,
@@ -26,10 +26,10 @@ struct Measured {
     points: Vec<(Number, Number)>,
 }
 
-/// More points than these can't be told apart, and make the page large.
+/// More slices would not be visible, and would make the page large.
 const SLICES: usize = 200;
 
-/// Of each slice of time the least and the most, in the order in which they came.
+/// The lowest and the highest point of each slice of time, in their order.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= 2 * SLICES {
         return points.to_vec();

@@ -1,4 +1,5 @@
-//! Tables A and C, objects in parts: the time by size, and what parts at once gained beside what was published.
+//! Shows tables A and C, objects in parts: the time by size, and the gain of parallel parts beside the
+//! published gain.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use crate::parts::{NEW_ENGINE, Published, Way};
 use crate::size;
 use crate::stats::Spread;
 
-/// What `a --json` and `c --json` print.
+/// The JSON of `a --json` and `c --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     trial: Trial,
@@ -50,30 +51,30 @@ impl Line {
         format!("{}{streams}", size::format(self.size))
     }
 
-    /// How fast a way is, in percent of the first.
+    /// The speed of a way in percent of the first way.
     fn gain(&self, done: &Done) -> Option<f64> {
         Some(self.done.first()?.spread()?.times(&done.spread()?) * 100.0)
     }
 }
 
 impl Report {
-    /// Which table it is, where it says so.
+    /// The table, if the file names it.
     fn table(&self) -> Option<Published> {
         self.trial.get("table").and_then(|table| Published::deserialize(table).ok())
     }
 
-    /// All ways, as the first line has them.
+    /// All ways, in the order of the first line.
     fn ways(&self) -> Vec<Way> {
         let first = self.lines.first().map_or(&[][..], |line| &line.done);
         first.iter().map(|done| done.way).collect()
     }
 
-    /// What was published of the first way, in seconds, where it is known.
+    /// The published time of the first way in seconds, if known.
     fn published(&self, line: &Line) -> Option<f64> {
         Some(self.table()?.first_ms(line.size)? / 1000.0)
     }
 
-    /// By the size, where each row has one of its own; else each row has a place.
+    /// An axis of sizes if the sizes increase from row to row, otherwise one place for each row.
     fn axis(&self) -> (Axis, Vec<f64>) {
         let is_larger = |pair: &[Line]| pair[0].size < pair[1].size;
         let sizes: Vec<f64> = self.lines.iter().map(|line| line.size as f64).collect();
@@ -145,7 +146,7 @@ impl Report {
             is_measured: false,
             points: published,
         }];
-        // What the first gains on itself is 100 everywhere.
+        // The first way is 100% of itself everywhere.
         let measured = ways.iter().enumerate().skip(1).map(|(look, way)| Series {
             name: way.name().to_owned(),
             look: look % LOOKS,
@@ -172,7 +173,7 @@ impl Report {
     }
 }
 
-/// Numbers of a store, each after the names that lead to it.
+/// The numbers of a store, each after its field names.
 fn in_words(shape: &Value) -> String {
     match shape {
         Value::Object(fields) => {

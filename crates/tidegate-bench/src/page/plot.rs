@@ -1,18 +1,18 @@
-//! A plot with its name, what it shows in words, and its numbers.
+//! A plot with its title, a description for readers who do not see it, and its numbers.
 //!
-//! Plots are SVG in the page itself, [`WIDTH`] units wide, which is less than a phone has: text never gets smaller than
-//! it is drawn. Colours are those of the page's style, so that they follow light and dark; that, and text for those who
-//! don't see the plot, is why no library draws them.
+//! Plots are SVG in the page itself, [`WIDTH`] units wide, which is less than the width of a phone: text never
+//! gets smaller than drawn. Colours come from the page's style, so that they follow light and dark. No library
+//! draws the plots, because of that and of the text for readers who do not see the plot.
 
 use maud::{Markup, html};
 
-/// How wide every plot is drawn.
+/// The width of every plot.
 pub(super) const WIDTH: f64 = 320.0;
 
-/// How many colours the style has.
+/// The number of colours in the style.
 pub(super) const LOOKS: usize = 6;
 
-/// What is drawn, and how high it is.
+/// A drawing and its height.
 #[derive(Clone, Debug)]
 pub(super) struct Drawing {
     pub(super) height: f64,
@@ -20,7 +20,7 @@ pub(super) struct Drawing {
     pub(super) legend: Markup,
 }
 
-/// Names of columns, and rows.
+/// Column names and rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     head: Vec<String>,
@@ -36,7 +36,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table behind a line that opens it.
+    /// The table, folded below a line that opens it.
     pub(super) fn behind(&self, summary: &str, of: &str) -> Markup {
         html! {
             details {
@@ -61,11 +61,11 @@ impl Table {
     }
 }
 
-/// A drawing with all that belongs to it.
+/// A drawing with its title, description and table.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
-    /// What is where, in a sentence for who doesn't see it.
+    /// A sentence that describes the plot, for readers who do not see it.
     pub(super) says: String,
     pub(super) drawing: Drawing,
     /// The numbers that are drawn.
@@ -73,7 +73,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// The plot; `id` is its own on the page.
+    /// The plot as HTML; `id` is unique on the page.
     pub(super) fn show(&self, id: &str) -> Markup {
         let Drawing { height, body, legend } = &self.drawing;
         let (title, says) = (format!("{id}-title"), format!("{id}-says"));
@@ -93,12 +93,13 @@ impl Plot {
     }
 }
 
-/// A coordinate.
+/// Formats a coordinate.
 pub(super) fn place(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// The outline of a marker. Each look has a shape of its own as far as there are shapes, for who can't tell colours.
+/// The outline of a marker. Each look has its own shape as far as there are shapes, for readers who can't tell
+/// colours apart.
 pub(super) fn marker(look: usize, x: f64, y: f64) -> String {
     let [x, y] = [x, y].map(place);
     match look % 4 {
@@ -109,7 +110,7 @@ pub(super) fn marker(look: usize, x: f64, y: f64) -> String {
     }
 }
 
-/// What lines are called: names, looks, and whether they were measured.
+/// The legend of the lines: names, looks, and whether they were measured.
 pub(super) fn legend(keys: Vec<(&str, usize, bool)>) -> Markup {
     html! {
         ul class="legend" {

@@ -1,4 +1,4 @@
-//! Requests a second by how many prefixes they are spread over, beside what the store takes of these.
+//! Shows requests a second by the number of prefixes, beside the store's limit.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::plot::{LOOKS, Plot, Table};
 use super::read::{Conditions, Number, Trial, command};
 use super::section::Section;
 
-/// What `prefixes --json` prints.
+/// The JSON of `prefixes --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     trial: Trial,
@@ -22,7 +22,7 @@ pub(super) struct Report {
 struct Line {
     prefixes: Option<u64>,
     kind: String,
-    /// None of a store that is not made to limit.
+    /// `null` for a store without known limits.
     limit: Number,
     pace: Pace,
 }

@@ -1,6 +1,6 @@
-//! What is read from the JSON of the other subcommands: of each file just what the page shows.
+//! Reads the JSON of the other subcommands: of each file only the fields that the page shows.
 //!
-//! The names are those that the reports are written with; the tests make these files from the reports themselves.
+//! The field names are those of the reports; the tests make the files from the reports themselves.
 
 use std::fmt;
 use std::path::Path;
@@ -13,20 +13,20 @@ use super::axis::short;
 use crate::Result;
 use crate::size;
 
-/// What a file says, and what does not hold of it; `None` where there is no such file.
+/// The contents of a file, and the claims that do not hold; `None` if there is no such file.
 pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Result<Option<(T, Vec<String>)>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} can't be read: {error}", path.display()).into()),
     };
-    // Twice, for an error names no field of what is flattened into something else.
+    // Parsed twice, because an error names no field inside a flattened struct.
     let report = parsed(path, &text)?;
     let Judgement { broken } = parsed(path, &text)?;
     Ok(Some((report, broken)))
 }
 
-/// What of a table any report may have; contests have nothing of it, nor have older files.
+/// The broken claims that any table's report may have; contests and older files have no such field.
 #[derive(Deserialize)]
 struct Judgement {
     #[serde(default)]
@@ -45,7 +45,7 @@ fn parsed<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
     Ok(read)
 }
 
-/// A number; JSON has no NaN, and `null` in its place.
+/// A number; JSON has `null` instead of NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number(pub(super) f64);
 
@@ -75,17 +75,17 @@ impl<'de> Deserialize<'de> for Number {
                 Ok(Number(f64::NAN))
             }
         }
-        // Not as an `Option`: a field that is not there would be one, too.
+        // Not an `Option`, which would accept a missing field.
         deserializer.deserialize_any(Numbers)
     }
 }
 
-/// The numbers in these.
+/// The plain values of these numbers.
 pub(super) fn plain(numbers: &[Number]) -> Vec<f64> {
     numbers.iter().map(|number| number.0).collect()
 }
 
-/// What several runs came to.
+/// The spread of several runs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Spread {
     pub(super) median: Number,
@@ -99,7 +99,7 @@ impl From<Spread> for crate::stats::Spread {
     }
 }
 
-/// What a process cost.
+/// The cost of a process.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct Usage {
     pub(super) wall: Number,
@@ -124,7 +124,7 @@ pub(super) struct Run {
     pub(super) usage: Usage,
 }
 
-/// Where and when.
+/// The machine and its load.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Conditions {
     machine: Machine,
@@ -137,7 +137,7 @@ struct Machine {
     cpu: String,
     kernel: String,
     memory_gib: u64,
-    // Older files have neither.
+    // Absent in older files.
     date: Option<String>,
     version: Option<String>,
 }
@@ -157,13 +157,13 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// What was asked for, as the report has it: every option of the subcommand by its name.
+/// The options of a trial, as in the report: every option of the subcommand by its name.
 pub(super) type Trial = Map<String, Value>;
 
-/// The command that asks for that.
+/// The command line of these options.
 pub(super) fn command(subcommand: &str, trial: &Trial) -> String {
     let mut words = vec!["tidegate-bench".to_owned(), subcommand.to_owned()];
-    // It stands for sizes and numbers, and takes none beside it.
+    // `--quick` stands for sizes and numbers, and conflicts with them.
     let is_quick = trial.get("quick") == Some(&Value::Bool(true));
     for (name, value) in trial {
         let said = match value {
@@ -185,7 +185,7 @@ pub(super) fn command(subcommand: &str, trial: &Trial) -> String {
     words.join(" ")
 }
 
-/// One value as it is written on a command line.
+/// One value in the form of the command line.
 fn word(name: &str, value: &Value) -> String {
     let is_size = ["size", "sizes", "largest", "memory"].iter().any(|end| name.ends_with(end));
     match value {
@@ -198,7 +198,7 @@ fn word(name: &str, value: &Value) -> String {
     }
 }
 
-/// How far runs of the same were apart, the worst of these, as a sentence.
+/// The noise as a sentence: the largest difference between equal runs.
 pub(super) fn noise(runs: impl IntoIterator<Item = Vec<f64>>) -> String {
     let spreads = runs.into_iter().filter(|runs| runs.len() > 1).filter_map(crate::stats::Spread::of);
     match spreads.map(|spread| spread.noise_percent()).filter(|noise| noise.is_finite()).reduce(f64::max) {

@@ -1,4 +1,5 @@
-//! Plots of rows: bars, and values along a line. What a row is called stands above it, where it has all the width.
+//! Draws plots of rows: bars, and values along a line. The name of a row stands above it, where it has the
+//! whole width.
 
 use maud::{Markup, html};
 
@@ -7,14 +8,14 @@ use super::plot::{Drawing, WIDTH, marker, place};
 use super::text;
 use crate::stats::{Spread, quantile};
 
-/// A bar from 0 to the median; a thinner line from the least to the most.
+/// A bar from 0 to the median, with a thinner line from the smallest to the largest value.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) name: String,
-    /// The values, in words.
+    /// The values as text.
     pub(super) said: String,
     pub(super) spread: Spread,
-    /// Which colour: `ours`, `peer` or `floor`.
+    /// The colour: `ours`, `peer` or `floor`.
     pub(super) kind: &'static str,
 }
 
@@ -23,21 +24,21 @@ pub(super) struct Bar {
 pub(super) struct Strip {
     pub(super) name: String,
     pub(super) values: Vec<f64>,
-    /// What others said that it is.
+    /// The published value, if any.
     pub(super) said: Option<f64>,
     pub(super) kind: &'static str,
 }
 
-/// Of a row: its name, and what is drawn below it.
+/// Height of a row: its name, and the drawing below.
 const ROW: f64 = 34.0;
 const NAME: f64 = 12.0;
 const BAR: f64 = 11.0;
 /// Room for half a marker or number beside the outermost places.
 const ROOM: f64 = 10.0;
-/// With more values a box says more than points.
+/// With more values, a box shows more than points.
 const MOST_POINTS: usize = 12;
 
-/// Draws bars beside each other, all from 0.
+/// Draws bars that all begin at 0.
 pub(super) fn bars(bars: &[Bar]) -> Drawing {
     let axis = Axis::from_zero(bars.iter().flat_map(|bar| [bar.spread.median, bar.spread.max]));
     let across = |value: f64| axis.at(value).map(|at| at * WIDTH);
@@ -65,7 +66,7 @@ pub(super) fn bars(bars: &[Bar]) -> Drawing {
 pub(super) fn strips(strips: &[Strip], axis: &Axis, unit: &str, reference: Option<f64>) -> Drawing {
     let across = |value: f64| axis.at(value).map(|at| ROOM + at * (WIDTH - 2.0 * ROOM));
     let bottom = strips.len() as f64 * ROW + 2.0;
-    // Only beside the values: a line through a name makes it hard to read.
+    // Only beside the values, because a line through a name makes the name hard to read.
     let beside = |number: usize| number as f64 * ROW + NAME + 3.0;
     let segment =
         |x: f64, number: usize| format!("M{} {}v{}", place(x), place(beside(number)), ROW - NAME - 1.0);
@@ -133,7 +134,7 @@ fn boxed(values: &[f64], y: f64, across: impl Fn(f64) -> Option<f64>) -> Markup 
     }
 }
 
-/// The least, a value that a quarter, half and three quarters are not above, and the most.
+/// The smallest value, the quartiles, and the largest value.
 pub(super) fn quartiles(values: &[f64]) -> [f64; 5] {
     let mut values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);

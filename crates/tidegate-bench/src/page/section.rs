@@ -1,25 +1,25 @@
-//! One file of figures as a part of the page.
+//! Makes one file of figures a section of the page.
 
 use maud::{Markup, html};
 
 use super::plot::{Plot, Table};
 
-/// What is said of one file.
+/// The contents of a section.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub(super) title: String,
-    /// What has to be known first.
+    /// Sentences that the reader needs first.
     pub(super) first: Vec<String>,
-    /// What was done, in a few sentences.
+    /// The measurement in a few sentences.
     pub(super) what: String,
-    /// What measured it.
+    /// The command that measured it.
     pub(super) command: Option<String>,
     pub(super) plots: Vec<Plot>,
-    /// More numbers than are drawn: what they are, and the table.
+    /// A table of more numbers than are drawn, with its title.
     pub(super) more: Option<(String, Table)>,
-    /// What the tools were told, where there are several.
+    /// The settings of the tools, if there are several.
     pub(super) settings: Vec<String>,
-    /// What the numbers depend on: the machine, how far runs were apart.
+    /// Facts that the numbers depend on: the machine, the noise.
     pub(super) depends: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Section {
                     (table.behind(what, &self.title))
                 }
                 @if let Some(command) = &self.command {
-                    // A word of it is broken only where it is wider than the page.
+                    // A word is broken only if it is wider than the page.
                     p class="command" {
                         "Measured by "
                         code { @for word in command.split(' ') { span { (word) } " " } }

@@ -1,4 +1,4 @@
-//! Sorted tables: what merging them holds in memory, and how long it takes to build them.
+//! Shows sorted tables: the memory of merging them, and the time to build them.
 
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ use super::{Shown, most, shown};
 use crate::size;
 use crate::stats::Spread;
 
-/// What `compaction --json` prints.
+/// The JSON of `compaction --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Compaction {
     trial: Trial,
@@ -27,7 +27,7 @@ struct Merge {
     runs: Vec<Run>,
 }
 
-/// What `tables --json` prints.
+/// The JSON of `tables --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Tables {
     trial: Trial,
@@ -43,7 +43,7 @@ struct Build {
     runs: Vec<Run>,
 }
 
-/// One way at one place.
+/// One way at one value.
 struct Point<'a> {
     way: &'a str,
     x: u64,
@@ -58,7 +58,7 @@ fn peak(runs: &[Run]) -> f64 {
     most(runs.iter().map(|run| run.usage.peak_mib()))
 }
 
-/// A line for each way; along the lower edge just the values that there are, by `name`.
+/// A line for each way; the horizontal axis has just the existing values, labelled by `name`.
 fn lines<'a>(
     points: &[Point<'_>],
     x_name: &'a str,

@@ -114,7 +114,7 @@ fn tables_of() -> tables::Report {
     tables::Report { trial, conditions: conditions(), lines: vec![line] }
 }
 
-/// Its lines can't be made outside of it: they are added as it writes them.
+/// A report's lines can't be made outside of its module, so they are added as JSON.
 fn prefixes_of() -> serde_json::Value {
     let trial = prefixes::Trial {
         scale: 200.0,
@@ -219,7 +219,7 @@ fn every_report_is_a_section_with_plots_and_their_numbers() {
     assert_eq!(page.matches("<figure>").count(), page.matches("<desc ").count());
     assert!(!page.contains("Not measured"), "nothing is missing");
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
-    // What the numbers depend on, and the commands.
+    // The facts that the numbers depend on, and the commands.
     assert!(page.contains(
         "load average 0.5 before, – after. Measured on 2026-01-02 (UTC) by tidegate-bench 0.0.9.<"
     ));
@@ -421,7 +421,7 @@ fn of_many_points_the_extremes_are_drawn() {
     );
     let page = made(folder.path()).unwrap();
     assert!(page.len() < 40_000, "{}", page.len());
-    // The axis ends at 80: the point is at its top, below the axis's name.
+    // The axis ends at 80, so the point is at the top, below the axis's name.
     assert!(page.contains(" 24.0L"), "{page}");
     assert!(page.contains("<td>20000</td><td>19999</td><td>10</td><td>10</td><td>80</td>"), "{page}");
 }

@@ -1,14 +1,14 @@
-//! Text in a plot, where nothing wraps: how wide it is, and what of it fits.
+//! Measures and cuts text in a plot, where text does not wrap.
 
-/// Units of a plot that a character takes, with some to spare: fonts differ.
+/// Width of a character in units of a plot, with some to spare because fonts differ.
 const CHARACTER: f64 = 7.0;
 
-/// About how wide a text is.
+/// The approximate width of a text.
 pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// A text, or its beginning where it is wider than this.
+/// A text, cut if it is wider than `most`.
 pub(super) fn fit(text: &str, most: f64) -> String {
     let count = (most / CHARACTER).max(1.0) as usize;
     if text.chars().count() <= count {
@@ -17,7 +17,7 @@ pub(super) fn fit(text: &str, most: f64) -> String {
     text.chars().take(count - 1).chain(['…']).collect()
 }
 
-/// The lines of a label below an axis: a word each, the last with all that is left.
+/// The lines of a label below an axis: one word each, the last with the rest.
 pub(super) fn lines(label: &str) -> Vec<String> {
     let mut words = label.split_whitespace();
     let mut lines: Vec<String> = words.by_ref().take(LINES - 1).map(str::to_owned).collect();

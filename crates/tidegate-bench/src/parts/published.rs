@@ -1,4 +1,4 @@
-//! What was published, and what it says of the store.
+//! The published tables, and the store that they imply.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,16 +6,17 @@ use serde_json::{Value, json};
 use super::Way;
 use crate::size::{KIB, MIB};
 
-/// What client and server themselves take of a request of [`Published::Async`], in milliseconds: bytes moved, checksums,
-/// sleeps that end late, and bodies that are paced in steps of 5 ms.
+/// Milliseconds that client and server themselves need for a request of [`Published::Async`]: for moving bytes,
+/// checksums, sleeps that end late, and bodies that are paced in steps of 5 ms.
 ///
-/// It is what parts that wait for each other took longer than was published with 28.2 ms of latency: 55.0 ms for 4 MiB,
-/// 6.2 ms too long for one request; and 17.72 s for 2 GiB, 1.32 s too long for 207. To check it, hold what the table
-/// prints against what was published: the difference by the number of requests is what is wrong with it; one request
-/// alone is up to half a step off. `--unshaped` prints what of it is not the store's clock: 3 to 5 ms a request.
+/// The figure comes from parts that wait for each other. With 28.2 ms of latency they took longer than
+/// published: 55.0 ms for 4 MiB, 6.2 ms too long for one request; and 17.72 s for 2 GiB, 1.32 s too long for
+/// 207 requests. To check the figure, compare the printed table with the published one: the difference divided
+/// by the number of requests is the error of this figure. A single request is up to half a step off.
+/// `--unshaped` prints the share that does not depend on the store's clock: 3 to 5 ms a request.
 pub(super) const OWN_MS: f64 = 6.3;
 
-/// Which table.
+/// A published table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Published {
@@ -32,9 +33,9 @@ pub struct Row {
     pub size: u64,
     /// Bytes of a part.
     pub part: u64,
-    /// Most parts at once, where the table says so.
+    /// Most parts in flight, if the table gives it.
     pub streams: Option<usize>,
-    /// What sending parts at once gained, in percent of the first way.
+    /// The published gain of parallel parts, in percent of the first way.
     pub published: f64,
 }
 
@@ -46,7 +47,7 @@ impl Published {
         }
     }
 
-    /// What each way did a second, as a column is called.
+    /// The name of the column with each way's rate.
     pub(super) fn rate(self) -> &'static str {
         match self {
             Self::Async => "iterations/s",
@@ -75,7 +76,7 @@ impl Published {
                 ];
                 let row = |(size, parts, streams, published): (u64, u64, usize, f64)| Row {
                     size,
-                    // S3 takes no smaller ones; an object that is smaller is all of its only part.
+                    // S3 accepts no smaller parts; a smaller object is a single part.
                     part: (size / parts).max(5 * MIB),
                     streams: Some(streams),
                     published,
@@ -85,7 +86,7 @@ impl Published {
         }
     }
 
-    /// What was published of the first way with an object of this size, in milliseconds, where it is known.
+    /// The published time of the first way for an object of this size, in milliseconds, if known.
     pub(crate) fn first_ms(self, size: u64) -> Option<f64> {
         let known: &[_] = match self {
             Self::Async => &[(4 * MIB, 48.82), (2048 * MIB, 16_400.0)],
@@ -94,20 +95,20 @@ impl Published {
         known.iter().find(|(known, _)| *known == size).map(|(_, ms)| *ms)
     }
 
-    /// What the store is like; a quick one of [`Threaded`](Self::Threaded) is eight times as fast in all, so that what
-    /// the ways take stays in proportion.
+    /// The store's knobs. With `quick`, the store of [`Threaded`](Self::Threaded) is eight times as fast in
+    /// everything, so that the ways stay in proportion.
     pub(super) fn shape(self, quick: bool) -> Value {
         match self {
-            // 28.2 ms a request and 194 MiB/s a stream are the published times of parts that wait for each other:
-            // 48.82 ms for 4 MiB in one request, and 16.40 s for 2 GiB in 205 parts and two requests more. The store
-            // waits for what is left of the 28.2 ms after what a request takes here anyway, `OWN_MS`. What the
-            // largest gained, 333%, is 415 MiB/s in all.
+            // 28.2 ms a request and 194 MiB/s a stream follow from the published times of parts that wait for
+            // each other: 48.82 ms for 4 MiB in one request, and 16.40 s for 2 GiB in 205 parts and two more
+            // requests. The store waits 28.2 ms less `OWN_MS`, the time that a request takes here anyway. The
+            // gain of the largest object, 333%, gives 415 MiB/s in all.
             Self::Async => json!({
                 "latency": {"fixed_ms": 21.9},
                 "bandwidth": {"stream_in": 194 * MIB, "total_in": 415 * MIB},
             }),
-            // One stream's rate and one request's time are those of the plain uploads; the total is what ten threads
-            // came to.
+            // The rate of a stream and the time of a request are those of the plain uploads; the total is the
+            // rate that ten threads reached.
             Self::Threaded => {
                 let faster = if quick { 8 } else { 1 };
                 json!({
@@ -118,7 +119,7 @@ impl Published {
         }
     }
 
-    /// From what the store's figures were derived.
+    /// How the store's figures were derived.
     pub(super) fn model(self) -> String {
         match self {
             Self::Async => format!(

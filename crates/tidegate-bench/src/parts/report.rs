@@ -1,4 +1,4 @@
-//! What came of a trial, as a table, and what of it does not hold.
+//! Reports a trial as a table, with the claims that do not hold.
 
 use std::fmt;
 
@@ -11,41 +11,42 @@ use crate::size;
 use crate::stats::Spread;
 use crate::table::Table;
 
-/// What a new engine is, and why nothing is demanded of it.
+/// Explains the new engine, and why the table claims nothing about it.
 pub(crate) const NEW_ENGINE: &str = "Auto, new engine: each upload by an engine that is made for it, as for one command, \
      and knows nothing of the store; its making and its connection count. It is shown and not checked: what a request takes \
      can't be known before one was made.";
 
-/// What came of one way with one row.
+/// The results of one way in one row.
 #[derive(Clone, Debug, Serialize)]
 pub struct Done {
-    /// How.
+    /// The way.
     pub way: Way,
-    /// Seconds, from the first byte's writing (of a new engine: from its making) to the object's publication.
+    /// Seconds from the writing of the first byte (for a new engine: from its creation) to the object's
+    /// publication.
     pub seconds: Vec<f64>,
 }
 
-/// What came of one row.
+/// The results of one row.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// What was published.
+    /// The published row.
     #[serde(flatten)]
     pub row: Row,
-    /// What was measured, the way that is compared with first.
+    /// The measured ways, the reference way first.
     pub done: Vec<Done>,
 }
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// What the store was told to be like.
+    /// The knobs of the store.
     pub shape: Value,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// What was measured.
+    /// The results by row.
     pub lines: Vec<Line>,
 }
 
@@ -57,7 +58,7 @@ impl Line {
             .and_then(|done| Spread::of(done.seconds.iter().copied()))
     }
 
-    /// How fast a way is, in percent of the first.
+    /// The speed of a way in percent of the first way.
     #[must_use]
     pub fn gain(&self, way: Way) -> Option<f64> {
         let first = self.spread(self.done.first()?.way)?;
@@ -66,8 +67,8 @@ impl Line {
 }
 
 impl Report {
-    /// What does not hold of what the table is to show, by more than noise: that parts at once are not slower than part
-    /// by part, and that nothing is faster than the library's choice, once it knows the store.
+    /// Reports claims that are broken by more than noise: parallel parts should not be slower than part by part,
+    /// and no way should be faster than the library's choice once the library knows the store.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
@@ -90,12 +91,12 @@ impl Report {
         broken
     }
 
-    /// The name of the way that is compared with.
+    /// The name of the reference way.
     fn first(&self) -> &'static str {
         self.trial.table.ways().first().map_or("", |way| way.name())
     }
 
-    /// Published figures are beside those that they are of.
+    /// Each published figure stands beside the measured figure.
     fn table(&self) -> Table {
         let (which, first) = (self.trial.table, self.first());
         let ways = which.ways();

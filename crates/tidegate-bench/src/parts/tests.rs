@@ -12,7 +12,7 @@ fn line(row: Row, seconds: &[(Way, &[f64])]) -> Line {
     Line { row, done: seconds.iter().map(done).collect() }
 }
 
-/// A server in this process that discards what it takes, and how to reach it.
+/// A server in this process that discards all objects, and its endpoint.
 async fn serve(shape: &Value) -> (Server, Endpoint) {
     let knobs: Knobs = serde_json::from_value(shape.clone()).unwrap();
     let server = Server::builder().storage(Storage::Discard).knobs(knobs).start().await.unwrap();
@@ -24,7 +24,7 @@ async fn serve(shape: &Value) -> (Server, Endpoint) {
     (server, endpoint)
 }
 
-/// Requests of an object whose parts wait for each other; one part is no session.
+/// Requests for an object whose parts wait for each other; a single part needs no session.
 fn requests(row: Row) -> u64 {
     match row.size.div_ceil(row.part) {
         1 => 1,
@@ -32,7 +32,7 @@ fn requests(row: Row) -> u64 {
     }
 }
 
-/// Seconds that a store takes for an object with so many requests, one after the other.
+/// Seconds that the store takes for an object in this number of sequential requests.
 fn model(shape: &Value, size: u64, requests: u64) -> f64 {
     let latency = shape["latency"]["fixed_ms"].as_f64().unwrap() / 1000.0;
     let stream = shape["bandwidth"]["stream_in"].as_f64().unwrap();
@@ -72,7 +72,7 @@ fn the_rows_are_those_that_were_published() {
     assert_eq!(rows, expected);
 }
 
-/// With what client and server take of each request beside it.
+/// Includes the time that client and server need for each request.
 #[test]
 fn the_store_gives_the_published_times_back() {
     let shape = Published::Async.shape(false);
@@ -88,7 +88,7 @@ fn the_store_gives_the_published_times_back() {
     assert_eq!(known, [(4, 48.82), (2048, 16_400.0)]);
 }
 
-/// As much as the largest gained: 2 GiB in 16.40 s, 3.3271 times as fast.
+/// The gain of the largest object: 2 GiB in 16.40 s, 3.3271 times as fast.
 #[test]
 fn all_streams_together_move_what_the_largest_gained() {
     let total = Published::Async.shape(false)["bandwidth"]["total_in"].as_f64().unwrap();
@@ -97,7 +97,7 @@ fn all_streams_together_move_what_the_largest_gained() {
     assert!((total / rate - 1.0).abs() < 0.01, "{total} for {rate}");
 }
 
-/// A slow machine takes longer; a body's last bytes, as many as are read at once, are not waited for.
+/// A slow machine takes longer; the server does not pace the last bytes of a body, as many as it reads at once.
 #[test]
 fn a_server_takes_no_less_than_its_shape_says() {
     let runtime = Runtime::new().unwrap();
@@ -136,7 +136,8 @@ fn a_new_engine_opens_a_connection_for_each_upload() {
         let runs: Vec<_> = lines[0].done.iter().map(|done| (done.way, done.seconds.len())).collect();
         let expected = [(Way::OneByOne, 2), (Way::AtOnce, 2), (Way::Auto, 2), (Way::Cold, 2)];
         assert_eq!(runs, expected);
-        // Of three runs of each, one to warm up. All others have one connection, and another where it is not back yet.
+        // Three runs of each, one of them the warm-up. All other ways share one connection, and open another if
+        // it is not free yet.
         let counts = server.counts();
         assert_eq!(counts.get("PutObject"), 12);
         assert!((1 + 3..12).contains(&counts.connections), "{}", counts.connections);
@@ -160,7 +161,7 @@ fn report(table: Published, lines: Vec<Line>) -> Report {
     Report { shape: table.shape(false), trial: Trial { table, extent }, conditions, lines }
 }
 
-/// But for a new engine, of which nothing is demanded.
+/// The table claims nothing about the new engine.
 #[test]
 fn what_is_slower_than_it_may_be_is_told() {
     let rows = Published::Async.rows();
@@ -181,7 +182,7 @@ fn what_is_slower_than_it_may_be_is_told() {
     assert!(report.to_string().contains("- DOES NOT HOLD: 8 MiB: auto"));
 }
 
-/// The names of columns and what is in them, of the row that begins so.
+/// Column names and cells of the row that begins with `object`.
 fn cells<'a>(said: &'a str, object: &str) -> Vec<(&'a str, &'a str)> {
     let of = |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
     let of = |begin: &str| of(said.lines().find(|line| line.starts_with(begin)).unwrap());

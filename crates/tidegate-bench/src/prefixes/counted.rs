@@ -1,4 +1,4 @@
-//! A store, and a count of what it refuses.
+//! A store that counts its refusals.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tidegate::{Location, Object, Store, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 
-/// Where requests go.
+/// The destination of requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
-    /// To the embedded server.
+    /// The embedded server.
     Embedded(&'a Embedded),
-    /// Below this address in a real store, which the environment says how to reach.
+    /// A real store, below this address; the environment has the credentials.
     Real(&'a str),
 }
 
 impl Place<'_> {
-    /// A new client, and what its keys are below.
+    /// A new client, and the prefix of its keys.
     async fn connect(self) -> Result<(Arc<dyn Backend>, String)> {
         let url = match self {
             Self::Embedded(server) => {
@@ -44,7 +44,7 @@ impl Place<'_> {
     }
 }
 
-/// A store, and how many requests it refused for there were too many, by the answers that came here.
+/// A store, and the number of refusals for too many requests that this client received.
 #[derive(Debug)]
 pub(super) struct Counted {
     store: Arc<dyn Backend>,
@@ -53,7 +53,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// The root of this name at a place, reached by `tide` over connections of its own.
+    /// The root with this name at a place, opened by `tide` with connections of its own.
     pub(super) async fn open(place: Place<'_>, root: &str, tide: &Tidegate) -> Result<(Arc<Self>, Store)> {
         let (store, below) = place.connect().await?;
         let counted = Arc::new(Self { store, tide: tide.clone(), refused: AtomicU64::new(0) });
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes no requests for now.
+    /// Rejects all requests for now.
     #[derive(Debug)]
     struct Full(Memory);
 

@@ -1,7 +1,7 @@
-//! Listings of all prefixes as one: whether every key comes, in order, in how much memory and how many requests.
+//! Lists all prefixes as one: checks that every key comes once and in order, and measures memory and requests.
 //!
-//! The command `tidegate ls` is measured, a process of its own each time. The server holds every object that is listed;
-//! they have no bytes and are made many at once.
+//! The measured program is `tidegate ls`, a process of its own each time. The server holds every listed object;
+//! the objects are empty and made many at a time.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,16 +20,16 @@ use crate::process::Program;
 use crate::size::{GIB, KIB};
 use crate::table::Table;
 
-/// Below which the keys are.
+/// The root of the keys.
 const ROOT: &str = "listed";
-/// Objects that are made with one request.
+/// Objects made with one request.
 const AT_ONCE: u64 = 10_000;
-/// Entries of a page of S3's.
+/// Entries of a page of S3's listing.
 const PAGE: u64 = 1000;
-/// What the server is thought to need for an object as long as it has few of which that can be told.
+/// Assumed server memory for an object, as long as there are too few objects to measure it.
 const EACH: u64 = KIB;
 const FEW: u64 = 100_000;
-/// How long one listing may take.
+/// The limit of one listing.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// One listing.
@@ -37,19 +37,21 @@ const LIMIT: Duration = Duration::from_secs(3600);
 pub struct Listing {
     /// Objects below the root.
     pub objects: u64,
-    /// How many there should have been, where the machine's memory does not carry that.
+    /// The number of objects that was asked for, if the machine's memory can't carry as many.
     pub asked: Option<u64>,
-    /// Whether all prefixes were listed as one, in key order; if not, the root as it is, in order of places.
+    /// Whether all prefixes were listed as one, in key order; otherwise the root was listed in the order of its
+    /// names.
     pub is_merged: bool,
-    /// The fewest requests that it could take: pages, and a listing and a read of the record where prefixes are merged.
+    /// The fewest possible requests: the pages, and where prefixes are merged also a listing and a read of the
+    /// record.
     pub least: u64,
-    /// What the server was asked.
+    /// The server's counts.
     pub counts: Counts,
-    /// What it cost.
+    /// The cost of the process.
     pub usage: Usage,
 }
 
-/// Listings of so many objects over so many prefixes, the counts from the least to the most.
+/// Listings over `prefixes` prefixes of each number of objects, from the smallest to the largest.
 pub(super) fn of(tidegate: &Path, prefixes: u32, counts: &[u64]) -> Result<Vec<Listing>> {
     let folder = tempfile::tempdir()?;
     let server = Embedded::storing(tidegate, folder.path(), "memory")?;
@@ -90,14 +92,14 @@ struct Filled {
     server: Embedded,
     layout: Layout,
     objects: u64,
-    /// How many of them are below each prefix.
+    /// How many objects are below each prefix.
     by_prefix: Vec<u64>,
-    /// Bytes of the server's memory when there were none.
+    /// Bytes of the server's memory without objects.
     empty: u64,
 }
 
 impl Filled {
-    /// Has so many objects, or as many as memory carries; says how many.
+    /// Creates objects up to `asked`, or up to the limit of memory; returns their number.
     fn up_to(&mut self, asked: u64) -> Result<u64> {
         let grown = self.server.resident()?.saturating_sub(self.empty);
         let most = carried(self.objects, grown, machine::available()).min(asked);
@@ -133,7 +135,7 @@ impl Filled {
             check(&log, self.objects)?;
             self.by_prefix.iter().map(|count| pages(*count)).sum::<u64>() + 2
         } else {
-            // The record is listed with them.
+            // The listing includes the record.
             pages(self.objects + 1)
         };
         std::fs::remove_file(log)?;
@@ -141,19 +143,19 @@ impl Filled {
     }
 }
 
-/// In the order of their numbers.
+/// Keys sort in the order of their numbers.
 fn key(number: u64) -> String {
     format!("t/{number:08}.sst")
 }
 
-/// How many objects a server can have on this machine, which has `objects` in `grown` bytes, while so many more bytes
-/// are to be had: a GiB of them, and a quarter of what is thought to be needed, are left.
+/// The number of objects that a server can hold on this machine. It holds `objects` in `grown` bytes, and
+/// `available` bytes are free; a GiB of those, and a quarter of the expected need, stay free.
 fn carried(objects: u64, grown: u64, available: u64) -> u64 {
     let each = if objects < FEW { EACH } else { (grown / objects).max(1) };
     objects + available.saturating_sub(GIB) * 4 / 5 / each
 }
 
-/// Whether the listing that was printed to a file has every key, once, in order.
+/// Checks that a printed listing has every key once, in order.
 fn check(printed: &Path, objects: u64) -> Result<()> {
     let mut numbers = 0..objects;
     for line in BufReader::new(File::open(printed)?).lines() {
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(carried(0, 0, GIB), 0);
         assert_eq!(carried(0, 0, GIB / 2), 0);
         assert_eq!(carried(0, 0, GIB + 5 * EACH * 1000), 4000);
-        // What is there already is there, and says what one takes.
+        // Existing objects stay, and show how much memory an object needs.
         assert_eq!(carried(FEW, FEW * 500, GIB), FEW);
         assert_eq!(carried(FEW, FEW * 500, GIB + 5 * 500 * 1000), FEW + 4000);
     }

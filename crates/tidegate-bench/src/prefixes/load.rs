@@ -1,4 +1,4 @@
-//! Callers that make one request after another.
+//! Runs callers that make one request after another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::stats::quantile;
 /// Bytes of each object.
 pub(super) const SIZE: usize = 1000;
 
-/// What requests do.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Writes,
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What requests are about.
+/// The keys of the requests.
 #[derive(Clone, Debug)]
 pub(super) struct Keys(Arc<[String]>);
 
@@ -44,35 +44,35 @@ impl Keys {
         Self::of(|_| true)
     }
 
-    /// Those of a row of names that are chosen.
+    /// The first names of a sequence for which `is_chosen` is true.
     pub(super) fn of(is_chosen: impl Fn(&str) -> bool) -> Self {
         let names = (0_u64..).map(|number| format!("t/{number:08}.sst")).filter(|key| is_chosen(key));
         Self(names.take(Self::COUNT).collect())
     }
 }
 
-/// What came of it.
+/// The measured pace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pace {
-    /// Requests that were carried out, a second.
+    /// Completed requests a second.
     pub per_second: f64,
     /// 503s in the measured time.
     pub refused: u64,
-    /// 503s before it.
+    /// 503s before the measured time.
     pub refused_before: u64,
-    /// What one in a hundred took longer than, in seconds, its retries with it.
+    /// The 99th percentile of request times in seconds, retries included.
     pub p99: f64,
     pub(super) done: u64,
 }
 
 impl Pace {
-    /// How many of all requests were refused.
+    /// The share of requests that were refused.
     pub(super) fn share(&self) -> f64 {
         self.refused as f64 / (self.refused + self.done).max(1) as f64
     }
 }
 
-/// So many callers for so long.
+/// A number of callers for a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) callers: u32,
@@ -82,7 +82,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Writes what is to be read.
+    /// Writes the objects that will be read.
     pub(super) async fn prepare(&self, store: &Store, keys: &Keys) -> Result<()> {
         if self.kind == Kind::Reads {
             let writes = stream::iter(keys.0.iter()).map(|key| write(store, key));
@@ -91,7 +91,7 @@ impl Load {
         Ok(())
     }
 
-    /// Makes requests about `keys`, drawn at random. `backend` is what the store lies on.
+    /// Makes requests for `keys`, drawn at random. `backend` is the backend of `store`.
     pub(super) async fn put_on(&self, store: &Store, keys: &Keys, backend: &Counted) -> Result<Pace> {
         let (kind, counts) = (self.kind, Arc::new(AtomicU64::new(0)));
         let began = Instant::now();

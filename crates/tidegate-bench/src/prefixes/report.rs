@@ -1,4 +1,4 @@
-//! What came of a trial.
+//! Reports the result of a trial.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ use super::{Beside, Line, Part, Trial, WRITES};
 use crate::machine::Conditions;
 use crate::table::Table;
 
-/// What came of a trial; it displays as Markdown.
+/// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The options of the trial.
     pub trial: Trial,
-    /// Where and when.
+    /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// Requests a second by prefixes.
     pub lines: Vec<Line>,
-    /// A hot prefix and cold ones.
+    /// A hot prefix beside cold ones.
     pub beside: Vec<Beside>,
-    /// How keys are spread.
+    /// How evenly keys are spread.
     pub spreading: Vec<Spreading>,
     /// All prefixes listed as one.
     pub listings: Vec<Listing>,
 }
 
 impl Report {
-    /// What does not hold of what the table is to show: that the most prefixes do at least half of what so many times one
-    /// prefix would, where each is limited by itself; and half of what one does, where nothing is known of limits.
+    /// Reports broken claims. With a limit for each prefix, the most prefixes should reach at least half of
+    /// their number times the rate of one prefix. Without known limits, they should reach half the rate of one.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.prefixes();
@@ -49,7 +49,7 @@ impl Report {
         slow.collect()
     }
 
-    /// The store that requests went to, as a sentence's beginning.
+    /// The store of the requests, as the beginning of a sentence.
     fn store(&self) -> String {
         let Trial { to, unshaped, scale, latency_ms, .. } = &self.trial;
         match to {
@@ -112,12 +112,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// In place of what there is not.
+/// Stands for a missing value.
 fn none() -> String {
     "–".to_owned()
 }
 
-/// How much of a limit a pace is, where there is one.
+/// A pace in percent of its limit, if there is a limit.
 fn of(pace: &Pace, limit: Option<f64>) -> String {
     limit.map_or_else(none, |limit| format!("{:.0}%", pace.per_second / limit * 100.0))
 }

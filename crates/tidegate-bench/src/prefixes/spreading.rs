@@ -1,4 +1,4 @@
-//! How evenly keys of several sorts are spread.
+//! Measures how evenly keys of several sorts are spread.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ pub struct Spreading {
     pub prefixes: u32,
     /// Keys below the prefix with the fewest.
     pub least: u32,
-    /// Below the one with the most.
+    /// Keys below the prefix with the most.
     pub most: u32,
-    /// How far the counts are from even, as chi-square by its degrees of freedom: 1 is chance.
+    /// The deviation of the counts from even, as chi-square divided by its degrees of freedom: 1 is chance.
     pub chi_square: f64,
 }
 

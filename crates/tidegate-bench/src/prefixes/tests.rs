@@ -46,7 +46,7 @@ fn pace(per_second: f64) -> Pace {
     Pace { per_second, refused: 1, refused_before: 2, p99: 0.1, done: 99 }
 }
 
-/// Of one prefix and of eight.
+/// A report with the rates of one prefix and of eight.
 fn report(words: &[&str], one: f64, all: f64) -> Report {
     let trial = parsed(&[&["--most", "8"][..], words].concat()).unwrap();
     let limit = trial.is_shaped().then_some(17.5);

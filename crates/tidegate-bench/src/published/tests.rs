@@ -14,7 +14,7 @@ fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
     Line::try_parse_from(["all"].iter().chain(words)).map(|line| line.trial)
 }
 
-/// What a table says with two numbers, of which one is none.
+/// A table's report with two numbers; one of them is NaN.
 #[derive(Serialize)]
 struct Report {
     values: [f64; 2],

@@ -1,4 +1,4 @@
-//! What each tool is called with.
+//! Builds the command line of each tool.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,8 +8,8 @@ use crate::embedded::Endpoint;
 use crate::process::Program;
 
 impl Tool {
-    /// The command that uploads `source` below `prefix`, without a directory's own name; or downloads what is below
-    /// `prefix`, into the tool's own file or directory.
+    /// The command that uploads `source` below `prefix`, without the name of a directory itself; or downloads
+    /// everything below `prefix` into the tool's own file or directory.
     #[must_use]
     pub fn program(
         self,
@@ -38,7 +38,7 @@ impl Tool {
         from.into_iter().chain(to).fold(program, Program::arg)
     }
 
-    /// Its word for what is to be done.
+    /// The tool's subcommand.
     fn verb(self, source: &Source) -> &'static [&'static str] {
         let is_pipe = matches!(source, Source::Pipe(_));
         let is_tree = matches!(source, Source::Directory(_) | Source::Objects { .. });
@@ -63,7 +63,7 @@ impl Tool {
         }
     }
 
-    /// From where to where.
+    /// The arguments for source and destination.
     fn places(self, source: &Source, bucket: &str, prefix: &str) -> [Option<OsString>; 2] {
         let scheme = match self {
             Self::Rclone => "bench:",
@@ -76,14 +76,14 @@ impl Tool {
             Source::File(file) => [file.into(), object],
             Source::Pipe(_) => {
                 let from = match self {
-                    // Their word for it takes no name of a source.
+                    // These subcommands take no source argument.
                     Self::S5cmd | Self::Rclone | Self::Mc => return [None, Some(object)],
                     Self::Tidegate | Self::AwsCli | Self::Boto3 | Self::Crt | Self::Obstore => "-",
                     Self::ObjectStore | Self::Opendal | Self::TransferManager | Self::Floor => "/dev/stdin",
                 };
                 [from.into(), object]
             }
-            // Rclone always takes what is in it, the others with a slash behind it.
+            // Rclone always copies the contents of a directory, the others only if its name ends in a slash.
             Source::Directory(directory) if self == Self::Rclone => [directory.into(), url],
             Source::Directory(directory) => [directory.join("").into(), url],
             Source::Object { into, .. } => [object, into.join(self.file_name()).into()],

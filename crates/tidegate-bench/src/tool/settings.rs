@@ -1,9 +1,9 @@
-//! What each tool runs with, or why it is left out, in the words of the reports.
+//! Lists the settings of each tool, or why the tool is left out, in the words of the reports.
 
 use super::{Source, Tool};
 use crate::Result;
 
-/// What a tool runs with; or else why a contest is without it.
+/// A tool's settings, or the reason why a contest leaves the tool out.
 type Settings = Result<&'static str, &'static str>;
 
 const NO_TREE: &str = "a library that has no word for a tree, only for one object";
@@ -13,13 +13,13 @@ const PLACES: &str =
 const NO_PIPE: &str = "a library whose program, as this benchmark has it, takes a file's name and no pipe";
 
 impl Tool {
-    /// Every setting that it runs with, default or not; `None` where it is left out.
+    /// Every setting of the tool, default or not; `None` if the contest leaves the tool out.
     #[must_use]
     pub fn settings(self, source: &Source) -> Option<&'static str> {
         self.part_in(source).ok()
     }
 
-    /// Why it is left out where that is moved; `None` where it is not.
+    /// The reason to leave the tool out for this source; `None` if the tool takes part.
     #[must_use]
     pub fn left_out(self, source: &Source) -> Option<&'static str> {
         self.part_in(source).err()

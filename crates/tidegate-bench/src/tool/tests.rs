@@ -83,11 +83,11 @@ fn each_is_tuned_in_its_own_words() {
     assert_eq!(of(Tool::Opendal, &file, "PEER_AT_ONCE").unwrap().1, "8");
     let tuning = Tuning { part_mib: 16, at_once: 8 };
     assert!(Tool::AwsCli.configuration(tuning).unwrap().contains("multipart_chunksize = 16MB"));
-    // What can't be told is not tried.
+    // Settings that a tool has no option for are not tried.
     assert!(Tool::Mc.tried(&object).is_empty());
     assert_eq!(Tool::AwsCli.tried(&tree).len(), 4);
     assert_eq!(Tool::Floor.tried(&file).len(), 5);
-    // What is the same in its words is tried once: it has none for how many at once.
+    // Settings with the same words are tried once: this tool has no option for the number of parts in flight.
     assert_eq!(Tool::Crt.tried(&file).len(), 3);
 }
 
@@ -129,7 +129,7 @@ fn each_is_asked_for_what_it_has_a_word_for() {
         |source| Tool::ALL.into_iter().filter(|tool| tool.settings(source).is_some()).collect::<Vec<_>>();
     assert_eq!(able(&file), Tool::ALL);
     assert_eq!(able(&object), Tool::ALL);
-    // Other libraries have no word for a tree, and the floor has one file.
+    // Other libraries have no call for a tree, and the floor moves one file.
     let trees = [Tool::Tidegate, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
     assert_eq!(able(&tree), trees);
     assert_eq!(able(&objects), trees);

@@ -1,16 +1,17 @@
-//! Settings other than the defaults: of what size parts are, and how many of them move at once.
+//! Settings other than the defaults: the size of parts, and the number of parts in flight.
 
 use std::fmt;
 
 use super::{Source, Tool};
 use crate::peer::{AT_ONCE, PART_MIB};
 
-/// A size of parts, and how many at once; of many small files or objects, how many of these.
+/// A part size, and the number of parts in flight; for many small files or objects, the number of files in
+/// flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// MiB of a part.
     pub part_mib: u64,
-    /// How many.
+    /// Parts in flight.
     pub at_once: u64,
 }
 
@@ -20,12 +21,12 @@ impl fmt::Display for Tuning {
     }
 }
 
-/// A tool's words for a tuning.
+/// A tool's options for a tuning.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// Before its verb.
+    /// Options before the subcommand.
     pub(super) first: Vec<String>,
-    /// Behind it.
+    /// Options after the subcommand.
     pub(super) own: Vec<String>,
     pub(super) variables: Vec<(&'static str, String)>,
 }
@@ -57,8 +58,8 @@ impl Tuning {
 }
 
 impl Tool {
-    /// What is tried beside a tool's defaults, in search of its best: what it has words for, and none twice that are the
-    /// same in its words.
+    /// The settings to try beside a tool's defaults: those that the tool has options for, without duplicates
+    /// among the options.
     #[must_use]
     pub fn tried(self, source: &Source) -> Vec<Tuning> {
         let mut tried: Vec<(String, Tuning)> = Vec::new();
@@ -72,7 +73,7 @@ impl Tool {
         tried.into_iter().map(|(_, tuning)| tuning).collect()
     }
 
-    /// How it is told that: arguments, variables, or lines of a configuration file.
+    /// The tool's options for a tuning: arguments, variables, or lines of a configuration file.
     #[must_use]
     pub fn told(self, source: &Source, tuning: Tuning) -> Option<String> {
         if let Some(configuration) = self.configuration(tuning) {
@@ -84,7 +85,7 @@ impl Tool {
         Some(first.into_iter().chain(own).chain(variables).collect::<Vec<_>>().join(" "))
     }
 
-    /// What a tool has to find in a configuration file to be told that.
+    /// The configuration file for a tuning, if the tool needs one.
     #[must_use]
     pub fn configuration(self, tuning: Tuning) -> Option<String> {
         let Tuning { part_mib, at_once } = tuning;

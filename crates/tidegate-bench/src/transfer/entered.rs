@@ -1,8 +1,8 @@
-//! Who is in a contest, and who is not.
+//! Decides which tools take part in a contest.
 
 use crate::tool::{Source, Tool};
 
-/// The tools that are in a contest, and the names of the others with the reasons.
+/// The tools that take part, and the names of the others with the reasons.
 pub(super) fn entered(source: &Source) -> (Vec<Tool>, Vec<(&'static str, &'static str)>) {
     let left_out = |tool: Tool| Some((tool.name(), tool.left_out(source)?));
     let tools = Tool::ALL.into_iter().filter(|tool| tool.left_out(source).is_none());
@@ -13,7 +13,7 @@ pub(super) fn entered(source: &Source) -> (Vec<Tool>, Vec<(&'static str, &'stati
 mod tests {
     use super::*;
 
-    /// As results/PEERS.md has it.
+    /// The tools match those in results/PEERS.md.
     #[test]
     fn who_is_left_out_is_named() {
         let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));

@@ -1,11 +1,11 @@
-//! What a contest is, in the words of its report.
+//! Describes a contest in the words of its report.
 
 use super::{Load, Network, Transfer, Way};
 use crate::scratch::Scratch;
 use crate::size;
 
 impl Transfer {
-    /// What is measured, in a sentence.
+    /// The measurement in one sentence.
     pub(super) fn title(&self) -> String {
         let size = size::format(self.size);
         let what = match self.load {
@@ -27,7 +27,7 @@ impl Transfer {
         }
     }
 
-    /// What was moved, as the report has it.
+    /// The source, as the report describes it.
     pub(super) fn told(&self, scratch: &Scratch) -> String {
         let (size, place) = (size::format(self.size), scratch.told());
         match self.load {

@@ -148,7 +148,7 @@ impl Loader {
         Ok(Some(session))
     }
 
-    /// Removes data files that no record names; returns the first free number.
+    /// Removes data files that no record names; returns a number above those of all remaining data files.
     fn clear_data(&self) -> Result<u64, Error> {
         let mut next = 0;
         for entry in self.data.entries()? {

@@ -28,7 +28,8 @@ impl Query<'_> {
         self.after.max(self.prefix)
     }
 
-    /// Builds the page from a sequence that is ordered by key and contains no key of an earlier page.
+    /// Builds the page from a sequence that is ordered by key and contains no items of earlier pages. Keys
+    /// under the prefix that ended the previous page may remain; they are skipped.
     pub(crate) fn page<'b, T>(&self, sequence: impl Iterator<Item = (&'b str, T)>) -> Page<T> {
         let mut page = Page { items: Vec::new(), prefixes: Vec::new(), is_truncated: false, last: None };
         if self.limit == 0 {

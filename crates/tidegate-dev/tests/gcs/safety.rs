@@ -1,5 +1,5 @@
-//! What the server prevents: names that lead out of its storage, requests from web pages, clients without
-//! credentials beyond loopback, clients that hold memory.
+//! Tests that the server prevents names that lead out of its storage, requests from web pages, clients without
+//! credentials beyond loopback, and clients that hold memory.
 
 use std::fs;
 use std::os::unix::fs::symlink;

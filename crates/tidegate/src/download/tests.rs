@@ -47,7 +47,7 @@ pub(super) enum Fate {
     Shifted(u64),
 }
 
-/// A store with one object, `k`, whose answers may go wrong.
+/// A store with one object, `k`, whose responses may be faulty.
 #[derive(Debug)]
 pub(super) struct Odd {
     memory: Memory,

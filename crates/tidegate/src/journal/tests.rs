@@ -53,7 +53,7 @@ fn scan(bytes: Vec<u8>, check: Check) -> Result<Recovered, JournalError> {
     recover::scan(Path::new(NAME), &*file, check).map(|scan| scan.recovered())
 }
 
-/// Reads a range of the object in pieces, as a request does.
+/// Reads a range of the object in pieces, as a request body does.
 fn read(log: &Log, from: u64, length: usize, piece: usize) -> Result<Vec<u8>, JournalError> {
     let (mut bytes, mut near) = (vec![0; length], None);
     let mut done = 0;

@@ -1,11 +1,11 @@
-//! The cases: what goes wrong, what the writer has to say, and what it may ask for that.
+//! The cases: the faults, the result that the writer must return, and the requests that it may make.
 
 use std::fmt;
 
 use tidegate::ErrorKind;
 use tidegate_dev::{Action, Fault};
 
-// Where they are is said, because the program that prints the table takes this file in from elsewhere.
+// The paths are explicit because the program that prints the table includes this file from another directory.
 #[path = "cases/google.rs"]
 mod google;
 #[path = "cases/parts.rs"]
@@ -20,12 +20,12 @@ pub(crate) const PART: u64 = 5 << 20;
 pub(crate) enum Way {
     Put,
     Parts,
-    /// The same on Google Cloud Storage.
+    /// A PUT, or below, parts, on Google Cloud Storage.
     GooglePut,
     GoogleParts,
-    /// Chunks of a resumable upload there.
+    /// Chunks of a resumable upload to Google Cloud Storage.
     GoogleChunks,
-    /// The same as two of these, over gRPC.
+    /// `GooglePut`, or below, `GoogleChunks`, over gRPC.
     GrpcPut,
     GrpcChunks,
 }
@@ -39,13 +39,13 @@ impl Way {
         matches!(self, Self::GrpcPut | Self::GrpcChunks)
     }
 
-    /// Whether the object's last chunk publishes it.
+    /// True if the last chunk publishes the object.
     pub(crate) fn is_chunks(self) -> bool {
         matches!(self, Self::GoogleChunks | Self::GrpcChunks)
     }
 }
 
-/// What the writer says.
+/// The writer's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Says {
     Committed,
@@ -53,7 +53,7 @@ pub(crate) enum Says {
     Uncertain,
 }
 
-/// What the key has when all is over.
+/// The object under the key in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum There {
     Ours,
@@ -68,12 +68,12 @@ pub(crate) struct Case {
     pub(crate) what: &'static str,
     pub(crate) faults: Vec<Fault>,
     pub(crate) attempts: u32,
-    /// Some request is given up because no answer comes.
+    /// Some request is given up because its response never arrives.
     pub(crate) hangs: bool,
     pub(crate) says: Says,
     pub(crate) requests: &'static str,
     pub(crate) there: There,
-    /// How many sessions stay, because the store does not let them be aborted.
+    /// How many sessions stay because the store rejects their abort.
     pub(crate) sessions: usize,
 }
 
@@ -132,7 +132,7 @@ impl Case {
     }
 }
 
-/// Rules for the request that publishes.
+/// Fault rules for the request that publishes the object.
 #[derive(Clone, Copy)]
 struct Publishing(&'static str);
 

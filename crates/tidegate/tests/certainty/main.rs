@@ -1,9 +1,9 @@
-//! Every way in which it can be unclear whether a write was carried out, against the embedded server:
-//! what the writer says, and every request that it makes.
+//! Every way in which the outcome of a write can be unclear, against the embedded server: the writer's result,
+//! and every request that it makes.
 //!
 //! `cargo run -p tidegate --example certainty` prints the same cases as the table of docs/CERTAINTY.md.
 
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+#![allow(clippy::unwrap_used)] // the shared helpers are test code as well
 
 mod cases;
 mod run;
@@ -36,7 +36,7 @@ async fn each_case_ends_as_it_should_with_no_request_more() {
 fn the_table_in_the_documentation_has_every_case() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CERTAINTY.md");
     let text = std::fs::read_to_string(path).unwrap();
-    // Over gRPC a case ends as it does over HTTP: the page has such cases once.
+    // A case ends the same over gRPC and HTTP, so the page lists it once.
     let missing: Vec<_> = cases::all()
         .iter()
         .map(|case| run::row(case, case.requests).replace("| gs over gRPC, ", "| gs, "))

@@ -1,4 +1,4 @@
-//! Runs the cases, each against a server of its own.
+//! Runs the cases, each against its own server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use tidegate_dev::{Knobs, Server};
 
 use crate::cases::{self, Case, PART, Says, There, Way};
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) says: Says,
-    /// The error's own words, if it is one.
+    /// The message of the error, if there was one.
     pub(crate) told: String,
     pub(crate) requests: String,
     pub(crate) there: There,
@@ -31,7 +31,7 @@ pub(crate) fn row(case: &Case, requests: &str) -> String {
     format!("| {}{only} | {} | {} | {requests} | {}{session} |", case.way, case.what, case.says, case.there)
 }
 
-/// All cases, a few at a time: some have to wait until a request is given up.
+/// Runs all cases, a few at a time: some must wait until a request is given up.
 pub(crate) async fn all() -> Vec<(Case, Seen)> {
     let runs = cases::all().into_iter().map(|case| async move {
         let seen = run(&case).await;
@@ -47,8 +47,8 @@ async fn run(case: &Case) -> Seen {
     let mut policy = RetryPolicy::default();
     (policy.attempts, policy.first_pause) = (case.attempts, Duration::from_millis(1));
     if case.hangs {
-        // Ten times as long for a completion; longer for a part or chunk before it as well, which is late
-        // only where the machine is busy.
+        // The patience for a completion is ten times as long. It is longer too for a part or chunk before it, which
+        // is late only on a busy machine.
         (policy.patience, policy.slowest) = (Duration::from_millis(400), 1 << 20);
     }
     let tide = Tidegate::builder().retry(policy).part_size(PART).build().expect("an engine");
@@ -102,11 +102,11 @@ async fn write(case: &Case, store: &Store) -> Result<Object> {
     writer.finish().await
 }
 
-/// `complete x3, head`: what was asked, without what comes before a completion.
+/// The requests as text, such as `complete x3, head`, without those before the first completion.
 fn listed(case: &Case, asked: &[String]) -> String {
     let before = match case.way {
         Way::Put | Way::GooglePut | Way::GrpcPut => 0,
-        // The session is opened, and has the first chunk.
+        // The requests that open the session and send the first chunk.
         Way::GoogleChunks | Way::GrpcChunks => 2,
         Way::Parts | Way::GoogleParts => {
             asked.iter().take_while(|name| *name != "CompleteMultipartUpload").count()

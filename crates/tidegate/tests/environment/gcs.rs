@@ -1,5 +1,5 @@
-//! Credentials for Google Cloud Storage as every tool of Google's finds them, with a server that gives tokens
-//! and takes objects.
+//! Credentials for Google Cloud Storage, found as Google's own tools find them, with a server that issues tokens and
+//! accepts objects.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -33,7 +33,7 @@ fn case() {
     let answer: Result<Gcs, Fault> = first.block_on(async {
         let store = store().await?;
         match put(&store).await {
-            // As the engine does: new credentials, once.
+            // As the engine does: fetch new credentials, once.
             Err(fault) if fault.kind == FaultKind::Expired => put(&store).await?,
             answer => answer?,
         }
@@ -53,8 +53,8 @@ fn run(home: &Path, env: &[(&str, &str)]) -> String {
     super::run(home, &[&[("GCE_METADATA_HOST", "127.0.0.1:1")], env].concat())
 }
 
-/// Gives tokens, the first `token-1`, and takes objects from who has one; what it was asked, with which
-/// authorization.
+/// A server that issues tokens, beginning with `token-1`, and accepts objects. It records the requests, and the
+/// authorization of each object's request.
 struct Server {
     url: String,
     host: String,
@@ -62,12 +62,12 @@ struct Server {
 }
 
 impl Server {
-    /// Of the tokens that it gives it does not take the first `stale`, and for none it gives fewer seconds.
+    /// Rejects the first `stale` tokens that it issued; each token is valid for `expires_in` seconds.
     fn start(stale: usize, expires_in: u64) -> Self {
         Self::of_few(stale, expires_in, usize::MAX)
     }
 
-    /// The same, which gives only so many tokens and then has none for now.
+    /// Like `start`, but issues only `tokens` tokens, and is then out of tokens for the moment.
     fn of_few(stale: usize, expires_in: u64, tokens: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -232,7 +232,7 @@ fn a_service_account_signs_for_itself() {
     let env = [("CASE_ENDPOINT", server.url.as_str()), ("GOOGLE_APPLICATION_CREDENTIALS", &file)];
     assert_eq!(run(home.path(), &env), "STORED");
     let asked = server.asked();
-    // A JWT: three texts with dots between them.
+    // A JWT: three texts, separated by dots.
     assert!(
         matches!(&asked[..], [put] if put.starts_with("put with Bearer ey") && put.matches('.').count() == 2),
         "{asked:?}"
@@ -265,7 +265,7 @@ fn a_machine_that_has_no_token_for_now_had_one_before() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::of_few(1, 3600, 1);
     let told = run(home.path(), &[("CASE_ENDPOINT", &server.url), ("GCE_METADATA_HOST", &server.host)]);
-    // Worth another attempt: it is not that there are no credentials.
+    // The error is retriable: credentials exist.
     assert!(told.starts_with("FAULT Unreachable: no token for the credentials in the machine's"), "{told}");
 }
 
@@ -325,7 +325,7 @@ fn what_is_missing_or_wrong_is_one_sentence() {
     assert!(revoked.ends_with("have expired or were revoked: sign in again"), "{revoked}");
     let unreachable = told(&user("http://127.0.0.1:1/token"));
     assert!(unreachable.starts_with("FAULT Unreachable: no token for the credentials"), "{unreachable}");
-    // An emulator is sent none, and none are looked for.
+    // An emulator gets no credentials, and the client looks for no credentials.
     let emulator = run(home.path(), &[("STORAGE_EMULATOR_HOST", server.host.as_str())]);
     assert_eq!(emulator, "STORED");
     assert_eq!(server.asked(), ["put with "]);

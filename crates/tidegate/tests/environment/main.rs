@@ -1,8 +1,8 @@
-//! Credentials and settings as users of a store have them already: from the environment and from files at home.
+//! Credentials and settings that users of a store have already: in the environment, and in files in their home.
 //!
-//! Each case is the very test that asks for it once more, in a process and an environment of its own.
+//! To run a case, a test runs itself once more in a new process with its own environment.
 
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+#![allow(clippy::unwrap_used)] // the shared helpers are test code as well
 
 mod gcs;
 mod s3;
@@ -10,16 +10,16 @@ mod s3;
 use std::path::Path;
 use std::process::Command;
 
-/// Set in that process.
+/// The variable that is set in the new process.
 const CASE: &str = "CASE";
 
-/// Whether this is that process.
+/// True in the new process.
 fn is_case() -> bool {
     std::env::var_os(CASE).is_some()
 }
 
-/// Runs the calling test in an environment of these alone, and a home; what it says is the line that begins with
-/// `STORED` or `FAULT`.
+/// Runs the calling test in a new process with only these variables and a home. Returns its line of output that
+/// begins with `STORED` or `FAULT`.
 fn run(home: &Path, env: &[(&str, &str)]) -> String {
     assert!(!is_case(), "a case runs no other");
     let thread = std::thread::current();

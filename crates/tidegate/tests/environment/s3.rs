@@ -1,4 +1,4 @@
-//! Credentials and settings as an S3 user has them already: from the environment and from profiles.
+//! Credentials and settings that an S3 user has already: in the environment, and in profiles.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tidegate_dev::Server;
 
 use super::is_case;
 
-/// What a case says.
+/// The result of a case.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Stored { region: String },
@@ -78,7 +78,7 @@ async fn from_the_environment() {
     let keys = [("AWS_ACCESS_KEY_ID", "AKIDTEST"), ("AWS_SECRET_ACCESS_KEY", "secret/+1")];
     let with = |more: &[(&'static str, &str)]| run(home.path(), &[&keys, more].concat());
     assert_eq!(with(&[("AWS_ENDPOINT_URL", &endpoint)]), stored("us-east-1"));
-    // The variable for S3 alone goes first.
+    // The variable that is only for S3 has priority.
     let other = "http://127.0.0.1:1";
     let both = [
         ("AWS_ENDPOINT_URL_S3", endpoint.as_str()),
@@ -143,7 +143,7 @@ async fn from_profiles() {
     for profile in ["process", "services"] {
         assert_eq!(run(home, &[("AWS_PROFILE", profile)]), stored("us-east-1"), "{profile}");
     }
-    // A profile that the caller names goes before the environment's keys.
+    // A profile that the caller names has priority over the keys in the environment.
     let wrong = [("AWS_ACCESS_KEY_ID", "wrong"), ("AWS_SECRET_ACCESS_KEY", "wrong")];
     assert_eq!(run(home, &[&wrong[..], &[("CASE_PROFILE", "process")]].concat()), stored("us-east-1"));
 

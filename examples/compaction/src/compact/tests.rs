@@ -14,7 +14,7 @@ fn content() -> impl Strategy<Value = Content> {
     btree_map(vec(0u8..4, 0..4), proptest::option::of(vec(any::<u8>(), 0..30)), 0..60)
 }
 
-/// What a reader of these tables sees, including tombstones; the oldest table comes first.
+/// The entries that a reader of these tables sees, tombstones included; the oldest table comes first.
 fn overlaid<'a>(tables: impl IntoIterator<Item = &'a Content>) -> Content {
     tables.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -17,7 +17,7 @@ fn table(key: &str, sequence: u64, first: &'static str, last: &'static str) -> S
     Summary { key: key.to_owned(), sequence, keys: Some((first.into(), last.into())) }
 }
 
-/// What a reader of all these tables sees.
+/// The keys and values that a reader of all these tables sees.
 fn seen<'a>(tables: impl IntoIterator<Item = (u64, &'a Content)>) -> BTreeMap<u8, u8> {
     let mut newest: BTreeMap<u8, (u64, Option<u8>)> = BTreeMap::new();
     for (sequence, content) in tables {

@@ -13,7 +13,8 @@ fn that_took(wall: f64) -> Run {
     Run { usage, counts: Counts::default(), server_cpu: 0.0 }
 }
 
-/// Runs that take the seconds that `takes` says, where 20 are enough: which there were, in order, and those that count.
+/// Runs tools that take the seconds in `takes`, with an `enough` of 20 s; returns all runs in order, and the
+/// counted runs.
 fn hold(
     runs: u32,
     tools: &[Tool],
@@ -62,7 +63,7 @@ fn a_tool_has_no_more_runs_when_all_of_its_own_were_enough() {
     };
     let (order, entrants) = hold(4, &[Tool::Tidegate, Tool::S5cmd, Tool::Mc], &[], takes).unwrap();
     assert_eq!(walls(&entrants), [vec![1.0; 4], vec![8.0; 2], vec![10.0]]);
-    // Who has no more is passed over, and the others go on.
+    // A tool with no more runs is skipped, and the others continue.
     assert_eq!(order[6..], ["tidegate run 2", "s5cmd run 2", "tidegate run 3", "tidegate run 4"]);
 }
 

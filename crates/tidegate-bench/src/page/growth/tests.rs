@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::growth::{self, writers::Way};
 
-/// As the command writes it, with numbers that can be told apart.
+/// A report as the command writes it, with numbers that differ from each other.
 pub(in crate::page) fn growth_of() -> growth::Report {
     let moved = |direction, gib, wall, mib| growth::Moved {
         direction,
@@ -51,7 +51,8 @@ fn sizes_and_writers_are_drawn_with_their_numbers() {
         assert!(page.contains(cells), "{cells}");
     }
     assert_eq!(page.matches("<figure>").count(), 3);
-    // The budget beside both figures of memory, and 1 to 10,000 writers on an axis that each decade has a place on.
+    // The budget is beside both figures of memory, and the axis of 1 to 10,000 writers has a label for each
+    // decade.
     assert_eq!(page.matches("</svg>budget").count(), 2);
     assert!([">1<", ">10<", ">100<", ">1000<", ">10000<"].iter().all(|tick| page.contains(tick)));
     assert!(page.contains("32GiB,64GiB") && page.contains("--writers 1,10,100,1000,10000"), "{page}");

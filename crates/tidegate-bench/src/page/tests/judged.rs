@@ -1,9 +1,9 @@
-//! What does not hold of a table.
+//! Tests that the page shows the claims of a table that do not hold.
 
 use super::*;
 use crate::published::Judged;
 
-/// The part of the page that a file became.
+/// The section of the page for one file.
 fn section<'a>(page: &'a str, file: &str) -> &'a str {
     let from = page.find(&format!("<section id=\"{file}\"")).unwrap();
     page[from..].split("</section>").next().unwrap()

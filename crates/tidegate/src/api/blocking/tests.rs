@@ -59,7 +59,7 @@ fn it_goes_on_with_what_was_left() {
     assert!(tide.recover().unwrap().is_empty());
 }
 
-/// An engine, and a writer of it that has a session open in `memory`.
+/// An engine and one of its writers, which has a session open in `memory`.
 fn with_a_session(memory: &crate::backend::memory::Memory) -> (Tidegate, Writer) {
     let tide = Tidegate::new(crate::Tidegate::builder().memory(64 << 20)).unwrap();
     let store = Store { engine: tide.engine.clone(), store: tide.tide().store(Arc::new(memory.clone())) };
@@ -75,7 +75,7 @@ fn sessions(memory: &crate::backend::memory::Memory) -> usize {
     runtime.block_on(memory.sessions("").count())
 }
 
-/// What drops an engine, and a writer that holds it, in its own way.
+/// One way to drop an engine, and a writer that holds it.
 type Dropping = fn((Tidegate, Writer));
 
 #[test]
@@ -118,7 +118,7 @@ fn an_engine_is_dropped_in_tasks_and_by_panics_and_its_sessions_are_aborted() {
     for (way, drop_it) in ways {
         let memory = crate::backend::memory::Memory::new("dropped");
         drop_it(with_a_session(&memory));
-        // In a runtime it is waited for only so long.
+        // Inside a runtime the drop waits for the abort only for a limited time.
         let began = std::time::Instant::now();
         while sessions(&memory) > 0 {
             assert!(began.elapsed() < SETTLES, "dropped in {way}");

@@ -17,7 +17,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 type Item = (u8, usize, usize);
 
-/// Gives its items, and `Pending` before those that are so marked.
+/// An input that gives its items, and `Pending` once before each marked item.
 struct Hesitant {
     items: VecDeque<(bool, Result<Item, &'static str>)>,
     polls: Arc<AtomicUsize>,
@@ -46,7 +46,7 @@ fn by_key(a: &Item, b: &Item) -> Ordering {
     a.0.cmp(&b.0)
 }
 
-/// Inputs of few different keys, so that there are many ties.
+/// Inputs with few different keys, so that there are many ties.
 fn inputs() -> impl Strategy<Value = Vec<Vec<(u8, bool)>>> {
     vec(vec((0u8..12, any::<bool>()), 0..20), 0..20).prop_map(|mut inputs| {
         inputs.iter_mut().for_each(|input| input.sort_by_key(|(key, _)| *key));
@@ -54,7 +54,7 @@ fn inputs() -> impl Strategy<Value = Vec<Vec<(u8, bool)>>> {
     })
 }
 
-/// Streams of those, each item with its input's number and its place there.
+/// Turns inputs into streams; each item has the number of its input, and its place there.
 fn streams(inputs: &[Vec<(u8, bool)>], polls: &Arc<AtomicUsize>) -> Vec<Hesitant> {
     let stream = |(number, input): (usize, &Vec<(u8, bool)>)| Hesitant {
         items: input
@@ -94,8 +94,8 @@ proptest! {
         let merge = MergeStream::new(streams(&inputs, &polls), by_key);
         let items = block_on(merge.count());
         let waits = inputs.iter().flatten().filter(|(_, wait)| *wait).count();
-        // Each item, each end and each wait once; only the first items are asked for side by side, where each wait
-        // of one has the others that still wait asked as well.
+        // One poll for each item, each end and each wait. Only the first items are polled side by side: there each
+        // wait also polls the other inputs that still wait.
         prop_assert!(polls.load(Atomic::Relaxed) <= items + inputs.len() + waits + inputs.len() * inputs.len());
     }
 
@@ -138,7 +138,7 @@ fn first_items_are_waited_for_side_by_side() {
     assert!(merge.poll_next_unpin(&mut cx).is_pending());
     senders[2].unbounded_send(Ok(1)).unwrap();
     senders[0].unbounded_send(Ok(2)).unwrap();
-    // The one that has said nothing yet may have the least.
+    // The silent input may still give the least item.
     assert!(merge.poll_next_unpin(&mut cx).is_pending());
     senders[1].unbounded_send(Ok(0)).unwrap();
     let next = merge.poll_next_unpin(&mut cx);

@@ -13,7 +13,7 @@ use crate::backend::{Backend, Body, Fault, FaultKind, Layer, Receipt, Session, W
 use crate::types::checksum::Checksum;
 use crate::{Layout, Naming, PrefixedStore, RetryPolicy, Tidegate};
 
-/// Notes what is asked, and writes this to the key once it has been described.
+/// Records the requests; after the next `head`, writes to the same key through the store in `next`.
 #[derive(Debug)]
 struct Watched {
     below: Memory,
@@ -129,7 +129,7 @@ async fn keys_that_are_spread_are_not_copied() {
     assert_eq!(store.get(&from).await.unwrap().bytes().await.unwrap(), "x");
 }
 
-/// A store whose completions, or aborts too, fail in one way.
+/// A store whose completions fail with one kind, and whose aborts may fail too.
 #[derive(Debug)]
 struct Failing {
     below: Memory,
@@ -157,13 +157,13 @@ impl Layer for Failing {
         if self.aborts_fail {
             return Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true));
         }
-        // Slow enough that a caller which does not wait for it is done first.
+        // Slow enough that a caller that does not wait for the abort is done first.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         self.below.abort(session).await
     }
 }
 
-/// A store whose completions fail so, and what is below it.
+/// An engine, the memory below, and a store whose completions fail with `completion`.
 fn failing(completion: FaultKind, aborts_fail: bool) -> (Tidegate, Memory, Arc<TidegateStore>) {
     let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     let tide = Tidegate::builder().memory(64 << 20).part_size(5 << 20).retry(retry).build().unwrap();
@@ -172,7 +172,7 @@ fn failing(completion: FaultKind, aborts_fail: bool) -> (Tidegate, Memory, Arc<T
     (tide, below, Arc::new(TidegateStore::new(store)))
 }
 
-/// Whether it is the error of the trait, and of this crate, that a failed completion is to be.
+/// True if `error` is the error of the trait, and of this crate, that a failed completion must give.
 fn is_of_completion(error: &Error, kind: ErrorKind) -> bool {
     let of_trait = match kind {
         ErrorKind::AlreadyExists => matches!(error, Error::AlreadyExists { .. }),
@@ -207,7 +207,7 @@ async fn the_error_of_a_completion_comes_through_the_crates_own_helpers() {
     for (fault, kind) in COMPLETIONS {
         for aborts_fail in [false, true] {
             if aborts_fail && fault == FaultKind::Transient {
-                continue; // the session could publish it yet: that is another error
+                continue; // the session could still publish the object: a different error
             }
             let is_right = |error: &Error| match kind {
                 ErrorKind::PermissionDenied => matches!(error, Error::PermissionDenied { .. }),
@@ -255,7 +255,7 @@ async fn an_abort_ends_the_session_once_however_it_is_asked_for() {
         upload.put_part(vec![7; 12 << 20].into()).await.unwrap();
         upload
     };
-    // Twice; and once more behind one that was cancelled.
+    // An abort, a second abort, and an abort after a cancelled one.
     let mut upload = begin().await;
     upload.abort().await.unwrap();
     assert_eq!(open_sessions(&below).await, 0);
@@ -265,7 +265,7 @@ async fn an_abort_ends_the_session_once_however_it_is_asked_for() {
     assert!(futures::poll!(upload.abort()).is_pending());
     upload.abort().await.unwrap();
     assert_eq!(open_sessions(&below).await, 0);
-    // Behind a completion that was cancelled, or is asked for again.
+    // An abort after a cancelled completion, and a completion after a cancelled one.
     let mut upload = begin().await;
     assert!(futures::poll!(upload.complete()).is_pending());
     upload.abort().await.unwrap();
@@ -275,7 +275,7 @@ async fn an_abort_ends_the_session_once_however_it_is_asked_for() {
     let error = upload.complete().await.unwrap_err();
     assert!(is_of_completion(&error, ErrorKind::AlreadyExists), "{error:?}");
     drop(upload);
-    // Nothing was sent.
+    // An abort before any part was sent.
     store.put_multipart(&path).await.unwrap().abort().await.unwrap();
 }
 

@@ -31,8 +31,8 @@ fn memory() -> Memory {
     memory_that(false)
 }
 
-/// One that makes copies itself, under the condition that there is nothing yet, where it `copies`: as Google's and
-/// a disk do; else one that makes none, as S3 under that condition.
+/// A memory store. If it `copies`, it makes create-only copies itself, as Google Cloud Storage and a disk do;
+/// otherwise it makes no copies, as S3 makes no create-only copies.
 fn memory_that(copies: bool) -> Memory {
     let copying = Capabilities { create_only_copy: copies, max_copy: 1 << 40, ..Capabilities::default() };
     let plain = if copies { copying } else { Capabilities::default() };
@@ -47,7 +47,7 @@ fn base2(count: u32) -> Layout {
     Layout::new(Naming::Base2, count).unwrap()
 }
 
-/// A client that asks for the record before each request.
+/// A client that reads the record before each request.
 async fn attentive(root: &Store) -> PrefixedStore {
     PrefixedStore::open_with(root, Duration::ZERO).await.unwrap()
 }
@@ -84,7 +84,7 @@ fn names(entries: Vec<Entry>) -> Vec<String> {
     entries.into_iter().map(name).collect()
 }
 
-/// Every key that the backend has.
+/// Every key in the backend.
 async fn places(memory: &Memory) -> Vec<String> {
     let entries: Vec<Entry> = memory.list("", true).try_collect().await.unwrap();
     let object = |entry| match entry {
@@ -190,7 +190,7 @@ async fn what_is_of_the_store_itself_is_refused() {
     assert_eq!(kind(PrefixedStore::init(store.store(), base2(4)).await), ErrorKind::InvalidInput);
     assert_eq!(kind(PrefixedStore::open(store.store()).await), ErrorKind::InvalidInput);
 
-    // The root's own store sees them, where they are.
+    // The store of the root sees the sessions under their real keys.
     let mut writer = store.writer("t/part-0").start().await.unwrap();
     writer.write(vec![7; 2 * PART].into()).await.unwrap();
     while root.sessions("").try_collect::<Vec<_>>().await.unwrap().is_empty() {

@@ -19,7 +19,7 @@ mod rules;
 
 const PART: usize = 64 << 10;
 
-/// Engines, as of so many processes, that write down in one place what they open.
+/// Engines, as if of several processes, that record the sessions they open in one directory.
 struct Machine {
     records: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ fn payload(bytes: &[u8]) -> Payload {
     Payload::from_memory(vec![Bytes::copy_from_slice(bytes)], checksum)
 }
 
-/// A session with one part of so many bytes, of which nothing is written down.
+/// Opens a session that is not in the records, with one part of `bytes` bytes.
 async fn stray(backend: &dyn Backend, key: &str, bytes: usize) -> Session {
     let session = backend.open(key, &WriteOptions::default()).await.unwrap();
     backend.part(&session, 1, 0, payload(&vec![7; bytes])).await.unwrap();
@@ -61,7 +61,7 @@ async fn keys(store: &Store) -> Vec<String> {
     store.sessions("").map_ok(|open| open.session.key).try_collect().await.unwrap()
 }
 
-/// A memory store with small parts: the same for every engine.
+/// A memory store with small parts, which all engines share.
 fn memory() -> Arc<Memory> {
     let mut capabilities = Memory::new("m").capabilities().clone();
     capabilities.min_part = 1;
@@ -126,7 +126,7 @@ async fn what_was_aborted_or_dropped_is_written_down_no_more() {
     assert_eq!(keys(&store).await, [""; 0]);
 }
 
-/// Writes down that a process had the session, and is gone.
+/// Records that a process opened the session and died.
 fn obituary(machine: &Machine, endpoint: &str, object: &str, id: &str) {
     let text = format!("open 1 1700000000 {endpoint} {object}\nnamed 1 {id}\n");
     std::fs::write(machine.records.path().join("4711-0.sessions"), text).unwrap();
@@ -139,10 +139,10 @@ async fn a_dead_process_is_told_and_its_record_goes_with_its_session() {
     let session = stray(&*memory, "a/dead", 10).await;
     obituary(&machine, memory.endpoint(), "memory://m/a/dead", &session.id);
 
-    // Age decides, of the dead as of others.
+    // The age decides about the sessions of dead processes too.
     let report = store.sweep("").run().await.unwrap();
     assert_eq!((report.ended, report.young), (0, 1));
-    // What lies elsewhere stays.
+    // A session under another prefix stays.
     store.sweep("b").older_than(Duration::ZERO).run().await.unwrap();
     assert_eq!(machine.files(), 1);
     let swept: Vec<Swept> = store.sweep("").older_than(Duration::ZERO).start().try_collect().await.unwrap();
@@ -171,7 +171,7 @@ async fn unfinished_files_on_a_local_disk_are_sessions() {
     let below = tide.store(Arc::new(Local::new(root.join("a"))));
     let mut writer = below.writer("live").start().await.unwrap();
     writer.write(vec![1; 3 * PART].into()).await.unwrap();
-    // A sweep of the directory above knows the live one all the same.
+    // A sweep of the directory above still recognizes the live session.
     let above = machine.process().store(Arc::new(Local::new(&root)));
     while keys(&above).await.len() < 2 {
         tokio::task::yield_now().await;
@@ -228,7 +228,7 @@ async fn sessions_of_s3_are_listed_weighed_and_ended() {
     assert_eq!(store.abort_session(&session).await.unwrap_err().kind(), ErrorKind::SessionLost);
 }
 
-/// The same bucket as Google's.
+/// A bucket of the embedded server, as Google Cloud Storage.
 async fn gcs() -> (Server, Arc<Gcs>) {
     let server = Server::builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
@@ -251,7 +251,7 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
     for finished in [false, true] {
         let session = bucket.open_appending("a/k", &WriteOptions::default()).await.unwrap();
         bucket.append(&session, 0, bytes(GRAIN).0, None).await.unwrap();
-        // As the records have it.
+        // The form in which the records have the id.
         let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
         obituary(&machine, bucket.endpoint(), "gs://bucket/a/k", &id);
         if finished {
@@ -272,7 +272,7 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
     assert_eq!(store.head("a/k").await.unwrap().size, GRAIN as u64 + 1, "what was finished stays");
 }
 
-/// One of whose sessions the store says nothing and ends nothing.
+/// A store that rejects every request about one of its sessions.
 #[derive(Debug)]
 struct Barred {
     below: Arc<Gcs>,

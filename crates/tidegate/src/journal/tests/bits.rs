@@ -1,4 +1,4 @@
-//! The format: what is written is read, what is not whole is noticed, whatever is there is survived.
+//! The journal format: written data is read back, damage is noticed, and no file content causes a panic.
 
 use fastrand::Rng;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-/// Does it all, and says what it amounts to.
+/// Carries out the steps, and returns the expected object and state.
 fn write(steps: Vec<Step>) -> (Arc<SimFile>, Log, Vec<u8>, State) {
     let file = SimFile::new(Rng::with_seed(1));
     let log = create(&file, Algorithm::Crc64Nvme);
@@ -55,7 +55,7 @@ fn write(steps: Vec<Step>) -> (Arc<SimFile>, Log, Vec<u8>, State) {
                 log.append(std::slice::from_ref(&bytes)).unwrap();
                 object.extend_from_slice(&bytes);
             }
-            // As many hundredths of it.
+            // The number is hundredths of the object.
             Step::Record(Record::Committed(hundredths)) => {
                 let record = Record::Committed(object.len() as u64 * hundredths / 100);
                 log.record(record.clone()).unwrap();
@@ -96,7 +96,7 @@ proptest! {
             prop_assert_eq!(found.cut, 0);
             let first = found.first as usize;
             let from = first + ((object.len() - first) as f64 * from) as usize;
-            // Small pieces of a large object take long.
+            // Reading a large object in small pieces takes long.
             let length = (object.len() - from).min(piece.saturating_mul(20));
             prop_assert!(read(&log, from as u64, length, piece).unwrap() == object[from..from + length]);
         }
@@ -159,7 +159,8 @@ proptest! {
     }
 }
 
-/// A small one, with everything in it, synced; and where what matters ends.
+/// A small synced journal with records of all kinds, its object, and the offset where the last frame that matters
+/// ends.
 fn small() -> (Vec<u8>, Vec<u8>, usize) {
     let file = SimFile::new(Rng::with_seed(2));
     let log = create(&file, Algorithm::Crc64Nvme);
@@ -182,15 +183,15 @@ fn every_flipped_bit_is_noticed_or_means_nothing() {
     let (bytes, object, end) = small();
     let sound = scan(bytes.clone(), Check::Whole).unwrap();
     for bit in 0..bytes.len() * 8 {
-        // Of zeros that are not looked at, one bit of each byte will do.
+        // In zeros that are never read, one bit per byte is enough.
         let at = bit / 8;
         if at >= BLOCK && at < HEAD as usize && at % BLOCK >= SECTOR && bit % 8 != at % 8 {
             continue;
         }
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (bit % 8);
-        // Of the two slots one will do, who has it is for people, and behind the last frame is only
-        // the note that it is durable.
+        // One of the two slots is enough, the name of the holder is only for people, and after the last frame
+        // there is only the note that it is durable.
         let spare = (BLOCK..4 * BLOCK).contains(&(bit / 8)) || bit / 8 >= end;
         match scan(flipped.clone(), Check::Whole) {
             Ok(found) => {
@@ -199,7 +200,7 @@ fn every_flipped_bit_is_noticed_or_means_nothing() {
             }
             Err(error) => assert!(!spare, "bit {bit}: {error}"),
         }
-        // Without looking at all bytes: those that are wrong are noticed when they are read.
+        // A resume does not check all bytes: wrong bytes are noticed when they are read.
         if bit / 8 < HEAD as usize {
             continue;
         }
@@ -227,7 +228,7 @@ fn a_file_that_is_cut_is_a_prefix() {
                 lengths.push(covers);
             }
             Err(JournalError::Other { .. }) => assert!(length < HEAD as usize),
-            // Nothing but the head, and some of the header.
+            // Only the head, and a part of the header record.
             Err(error) => assert!(lengths.is_empty() && length >= HEAD as usize, "{length}: {error}"),
         }
     }
@@ -278,7 +279,7 @@ fn a_journal_in_a_journal_is_only_bytes() {
     let log = create(&file, Algorithm::Crc64Nvme);
     log.append(&[data(1000, 1)]).unwrap();
     let torn = file.bytes().len();
-    // Of the same salt, even: its frames are where they don't belong.
+    // Journal bytes as object bytes, even with the same salt: their frames are at the wrong offsets.
     log.append(&[inner.into()]).unwrap();
     log.append(&[file.bytes().into()]).unwrap();
     let mut bytes = file.bytes();
@@ -306,7 +307,7 @@ fn what_is_not_ours_is_told() {
         slots[slot as usize] = 0;
     }
     assert!(error(slots).starts_with("journal /journals/one.journal is damaged at byte 4096: both notes"));
-    // Another journal's frames in this one's place: blocks that were used before.
+    // Frames of another journal in the place of this one's, as in blocks that were used before.
     let other = SimFile::new(Rng::with_seed(6));
     let log = Log::create(Path::new(NAME), other.clone(), header(Algorithm::Crc64Nvme), [1; 16]).unwrap();
     log.append(&[data(13, 0)]).unwrap();
@@ -326,7 +327,7 @@ fn a_disk_may_lose_a_block_of_the_head_while_it_writes_some_of_it() {
         log.sync().unwrap();
         let sound = scan(file.bytes(), Check::Whole).unwrap();
         assert!(round == 1 || sound.first > 0);
-        // The blocks that are ever written again: two slots, and who has it.
+        // The only blocks that are ever rewritten: the two slots, and the name of the holder.
         for block in 1..4 {
             for fill in [0, 0xff] {
                 let mut bytes = file.bytes();
@@ -337,7 +338,7 @@ fn a_disk_may_lose_a_block_of_the_head_while_it_writes_some_of_it() {
     }
 }
 
-/// Nor while it is resumed, wherever the process died before that gave space back.
+/// This also holds during a resume, wherever an earlier process died while it freed space.
 #[test]
 fn a_block_of_the_head_that_is_lost_while_it_is_written_never_was_the_only_one() {
     for (seed, died, dies) in

@@ -1,5 +1,5 @@
-//! Journals on a disk that loses power, processes that are killed, syncs that fail, disks that are full:
-//! whatever a `sync` returned for is there, nothing is there that was not written, and it goes on.
+//! Journals under loss of power, killed processes, failed syncs and full disks: all bytes that a `sync` covered are
+//! there, no byte is there that was not written, and the journal can be used further.
 //!
 //! `TIDEGATE_JOURNAL_SEEDS=FROM..TO` sets which seeds are run.
 
@@ -10,23 +10,23 @@ use fastrand::Rng;
 use super::super::recover;
 use super::*;
 
-/// What a run must find again.
+/// The contents that a journal must have after a crash.
 struct Model {
     random: Rng,
     file: Arc<SimFile>,
-    /// All that was appended.
+    /// All appended bytes.
     object: Vec<u8>,
-    /// The object's length and what is known of the upload, after each record.
+    /// The object's length and the state of the upload, after each record.
     history: Vec<(u64, State)>,
-    /// What a sync returned for: bytes, and how many entries of the history.
+    /// The bytes, and the entries of the history, that the last successful sync covered.
     synced: (u64, usize),
-    /// What appends were given that failed, since one last succeeded.
+    /// The bytes of appends that failed since the last success.
     refused: Vec<Vec<u8>>,
-    /// Likewise, the records.
+    /// The records that failed since the last success.
     refused_records: Vec<Record>,
-    /// Whether space may be given back, though it was said to have failed.
+    /// True if space may have been freed although `give_back` failed.
     gives_back: bool,
-    /// In how many of twenty steps that work it crashes after them: more often after one that failed.
+    /// After how many of twenty successful steps the process crashes: more often after a failed step.
     risk: u8,
 }
 
@@ -54,7 +54,7 @@ impl Model {
         &self.history.last().unwrap().1
     }
 
-    /// One operation. An error is what a writer gives up for.
+    /// Carries out one operation. After an error a writer may give up.
     fn step(&mut self, log: &Log) -> Result<(), JournalError> {
         match self.random.u8(..100) {
             0..45 => self.append(log),
@@ -106,7 +106,7 @@ impl Model {
             2..200 => self.random.usize(..3000),
             _ => self.random.usize(..100),
         };
-        // Other bytes each time, so that those of an attempt that failed are told from the next one's.
+        // Different bytes each time, so that the bytes of a failed attempt differ from those of the next one.
         let bytes = data(size, self.random.u64(..));
         let cut = self.random.usize(..=size);
         let finished = self.state().finish.is_some();
@@ -198,14 +198,14 @@ impl Model {
         });
     }
 
-    /// The process ends, with the power or without, and another one goes on.
+    /// Ends the process, with or without a loss of power, and resumes the journal in another process.
     fn crash(&mut self, log: Log) -> Log {
         drop(log);
         self.risk = 1;
         if self.random.bool() {
             self.file.lose_power();
         } else {
-            // As it was killed: what was written is there, but for what a disk without power can't take.
+            // The process is killed: all written bytes are there, unless the disk has no power.
             self.file.faults(|faults| {
                 let power = faults.power;
                 *faults = disk::Faults { power, ..disk::Faults::default() };
@@ -229,7 +229,7 @@ impl Model {
         log
     }
 
-    /// What was recovered is something that was there, and no less than what was synced.
+    /// Checks that the recovered state is one that existed, and no older than the last sync.
     fn check(&mut self, recovered: &Recovered) {
         let length = recovered.checksum.covers();
         assert!(length >= self.synced.0, "{length} bytes were recovered and {} synced", self.synced.0);
@@ -253,7 +253,7 @@ impl Model {
         }
         self.object.truncate(length as usize);
         assert_eq!(Checksum::of(recovered.checksum.algorithm(), &self.object), recovered.checksum);
-        // Records are in one order with the bytes.
+        // Records keep their order relative to the bytes.
         let fits = |index: usize| {
             let next = if index + 1 < known { states[index + 1].0 } else { u64::MAX };
             states[index].1 == recovered.state && states[index].0 <= length && length <= next
@@ -274,14 +274,14 @@ fn run(seed: u64) {
             model.inflict();
         }
         match model.step(&log) {
-            // There is space again, or the disk works again.
+            // The disk has space again, or works again.
             Err(JournalError::Full { .. } | JournalError::Io { .. }) if model.random.bool() => {
                 model.file.faults(|faults| faults.room = None);
                 model.risk = 8;
             }
             Err(JournalError::Lost { durable, .. }) => {
                 assert!(durable >= model.synced.0);
-                // Nothing is taken any more, and nothing is called durable.
+                // The log accepts nothing more, and calls nothing durable.
                 assert!(matches!(log.sync(), Err(JournalError::Lost { .. })));
                 assert!(matches!(log.append(&[data(10, 1)]), Err(JournalError::Lost { .. })));
                 log = model.crash(log);
@@ -301,7 +301,7 @@ fn seeds() -> Range<u64> {
     from.parse().unwrap()..to.parse().unwrap()
 }
 
-/// Where a session was replaced after a slot was written of which the write was said to have failed.
+/// A seed in which a session was replaced after a slot reached the disk although its write had failed.
 const FOUND: [u64; 1] = [9318];
 
 #[test]

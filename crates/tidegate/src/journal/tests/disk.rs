@@ -1,4 +1,4 @@
-//! A disk that loses what was not synced, tears what it keeps, and fails.
+//! A simulated disk that loses unsynced data, tears writes, and fails.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,54 +12,54 @@ use super::super::format::HEAD;
 
 const SECTOR: usize = 512;
 
-/// One file on it.
+/// One file on the simulated disk.
 #[derive(Debug)]
 pub(super) struct SimFile(Mutex<Inner>);
 
 #[derive(Clone, Debug)]
 struct Inner {
     random: Rng,
-    /// What is read.
+    /// The contents that reads return.
     cache: Vec<u8>,
-    /// What a loss of power leaves for certain.
+    /// The contents that certainly survive a loss of power.
     disk: Vec<u8>,
-    /// What each sector was since, and from when on. Any of it may be on the disk.
+    /// The versions of each sector since the last sync, with their times. Any version may be on the disk.
     since: BTreeMap<usize, Vec<(u64, [u8; SECTOR])>>,
-    /// What the length was since, likewise.
+    /// The lengths of the file since the last sync, with their times.
     lengths: Vec<(u64, usize)>,
-    /// Counts changes.
+    /// The number of changes so far.
     time: u64,
-    /// When it was last synced.
+    /// The time of the last sync.
     synced: u64,
-    /// Space is set aside below this offset.
+    /// Space is reserved below this offset.
     allocated: usize,
-    /// Bytes of which the space was given back.
+    /// Bytes whose space was freed.
     punched: usize,
-    /// How often it was synced.
+    /// How many syncs there were.
     syncs: u32,
-    /// How often it was read.
+    /// How many reads there were.
     reads: u32,
     faults: Faults,
 }
 
-/// What goes wrong, and when.
+/// The faults of the disk, and when they occur.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
-    /// Bytes of space that the file can have, beside what it was given.
+    /// Bytes of space that the file can use; space that it already has stays.
     pub(super) room: Option<usize>,
-    /// Setting space aside is not known.
+    /// Reserving space is not supported.
     pub(super) no_reserve: bool,
     /// Changes until the power fails, in the middle of one.
     pub(super) power: Option<u32>,
     /// Syncs until one fails.
     pub(super) sync: Option<u32>,
-    /// Says that it is the space.
+    /// The sync fails with the error for a full disk.
     pub(super) late: bool,
-    /// What was not written in a sync that failed is not what is read any more, as on Btrfs.
+    /// After a failed sync, reads return the old contents of sectors that were not written, as on Btrfs.
     pub(super) reverts: bool,
     /// Changes until one fails.
     pub(super) change: Option<u32>,
-    /// Punching is not known.
+    /// Punching holes is not supported.
     pub(super) no_holes: bool,
 }
 
@@ -68,7 +68,7 @@ impl SimFile {
         Self::of(Vec::new(), random)
     }
 
-    /// A file that is on the disk as it is.
+    /// A file whose contents are already on the disk.
     pub(super) fn of(bytes: Vec<u8>, random: Rng) -> Arc<Self> {
         let inner = Inner {
             random,
@@ -104,12 +104,11 @@ impl SimFile {
         self.lock().cache.clone()
     }
 
-    /// The power fails and comes back: any sectors of what was not synced are there, as they were at any
-    /// time since.
+    /// The power fails and comes back: each unsynced sector has any of the versions it had since the last sync.
     pub(super) fn lose_power(&self) {
         let inner = &mut *self.lock();
-        // All as it was at one time, or each sector for itself, or mostly the one: what goes each its own
-        // way hardly leaves a frame whole, and what is whole hardly leaves one torn.
+        // All sectors have the version of one time, or each sector of its own time, or most of the one time: if each
+        // sector has its own time, hardly a frame stays whole; with one time, hardly a frame is torn.
         let time = inner.random.u64(inner.synced..=inner.time);
         let stray = inner.random.choice([0, 0, 20, 255]).unwrap();
         let mut random = inner.random.fork();
@@ -118,17 +117,17 @@ impl SimFile {
         inner.become_what_was(at);
     }
 
-    /// The power fails and comes back: all is there that was written until a time, and nothing else.
+    /// The power fails and comes back: exactly the writes up to `time` are there.
     pub(super) fn lose_power_at(&self, time: u64) {
         self.lock().become_what_was(|| time);
     }
 
-    /// The same again, for a fate of its own.
+    /// A copy of the file that can meet other faults.
     pub(super) fn copy(&self) -> Arc<Self> {
         Arc::new(Self(Mutex::new(self.lock().clone())))
     }
 
-    /// Whether any of a range was written since the last sync.
+    /// True if any byte of `range` was written since the last sync.
     pub(super) fn is_unsynced(&self, range: Range<usize>) -> bool {
         self.lock().since.range(range.start / SECTOR..range.end.div_ceil(SECTOR)).next().is_some()
     }
@@ -141,20 +140,20 @@ impl SimFile {
         self.lock().reads
     }
 
-    /// The disk is full: nobody finds more space than is set aside.
+    /// Fills the disk: no space is left but the reserved space.
     pub(super) fn fill(&self) {
         let inner = &mut *self.lock();
         inner.faults.room = Some(inner.cache.len() - inner.punched);
     }
 
-    /// Now, in changes.
+    /// The current time, as a number of changes.
     pub(super) fn time(&self) -> u64 {
         self.lock().time
     }
 }
 
 impl Inner {
-    /// Each sector becomes what it was at a time, which `at` says of each.
+    /// Gives each sector the version of the time that `at` returns for it.
     fn become_what_was(&mut self, mut at: impl FnMut() -> u64) {
         let inner = self;
         inner.faults = Faults::default();
@@ -167,14 +166,14 @@ impl Inner {
         }
         disk.resize(length, 0);
         inner.cache.clone_from(&disk);
-        // Nobody has said that it is durable.
+        // The reservation was never durable.
         inner.allocated = 0;
         inner.disk = disk;
         inner.synced = inner.time;
     }
 }
 
-/// What it was at a time, where that is known.
+/// The version at `time`, if one is known.
 fn before<T: Copy>(versions: &[(u64, T)], time: u64) -> Option<T> {
     versions.iter().rev().find(|(at, _)| *at <= time).map(|(_, version)| *version)
 }
@@ -196,7 +195,7 @@ impl Inner {
         bytes
     }
 
-    /// These bytes of the cache are other ones now.
+    /// Records that these bytes of the cache have changed.
     fn changed(&mut self, range: Range<usize>) {
         for sector in range.start / SECTOR..range.end.div_ceil(SECTOR) {
             let bytes = self.sector(sector);
@@ -213,13 +212,14 @@ impl Inner {
         }
     }
 
-    /// The first offset that no space is left for.
+    /// The first offset without space.
     fn limit(&self) -> usize {
         let room = self.faults.room.unwrap_or(usize::MAX).saturating_add(self.punched);
         room.max(self.cache.len())
     }
 
-    /// Whether a change is made: all of it, some of it, or nothing of it.
+    /// Counts a change. It is made if the result is `Ok`, made wholly or in part if `Err(true)`, and not made if
+    /// `Err(false)`.
     fn change(&mut self) -> Result<(), bool> {
         self.time += 1;
         let random = self.random.bool();
@@ -328,7 +328,7 @@ impl JournalFile for SimFile {
             inner.synced = inner.time;
             return Ok(());
         }
-        // Each sector is on the disk or never will be, and all are taken for clean.
+        // Each sector is on the disk or never will be, and the cache counts all of them as clean.
         for (sector, versions) in since {
             if inner.random.bool() {
                 put(&mut inner.disk, sector, &versions.last().unwrap().1);
@@ -361,7 +361,7 @@ impl JournalFile for SimFile {
             }
         };
         assert!(range.end <= inner.cache.len(), "punched behind the end");
-        // All before it was punched, but for the head.
+        // Everything before this range was punched, except for the head.
         inner.punched = inner.punched.max(range.end.saturating_sub(HEAD as usize));
         inner.cache[range.clone()].fill(0);
         inner.changed(range);

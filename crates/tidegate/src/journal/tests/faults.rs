@@ -1,4 +1,4 @@
-//! One thing that goes wrong at a time.
+//! Journals under one fault at a time.
 
 use std::thread;
 
@@ -21,7 +21,7 @@ fn begun_with(seed: u64, no_reserve: bool) -> (Arc<SimFile>, Log, Vec<u8>) {
 
 #[test]
 fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
-    // Two frames, and what is beside them.
+    // Two frames, and their headers and padding.
     let more = data(140_000, 9);
     let mut refused = 0;
     let shorts = || (1..140_200).step_by(1777).chain([1, 47, 48, 49]);
@@ -29,7 +29,7 @@ fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
         let (file, log, mut object) = begun_with(1, no_reserve);
         let before = file.bytes().len();
         file.faults(|faults| faults.room = Some(before + 140_200 - short));
-        // Not all of these are too short.
+        // Not every shortage is too large for this append.
         if let Err(error) = log.append(&[more.slice(..7), more.slice(7..)]) {
             assert!(matches!(error, JournalError::Full { .. }), "{error}");
             assert_eq!(error.kind(), crate::ErrorKind::NoSpace);
@@ -37,7 +37,7 @@ fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
             refused += 1;
             assert_eq!(log.checksum(), Checksum::of(Algorithm::Crc64Nvme, &object));
             assert_eq!(read(&log, 0, object.len(), 4096).unwrap(), object);
-            // Where no space can be set aside, records are refused as well, and taken later.
+            // If no space can be reserved, records are rejected as well, and accepted later.
             file.faults(|faults| faults.room = Some(before + 20));
             let reserved = log.record(Record::Committed(5));
             assert_eq!(reserved.is_ok(), !no_reserve, "{reserved:?}");
@@ -65,14 +65,14 @@ fn what_was_taken_back_never_comes_back_among_what_came_after() {
         log.sync().unwrap();
         let from = file.time();
         if failed {
-            // There is space for the first frame and not for the second.
+            // There is space for the first frame, but not for the second.
             file.faults(|faults| faults.no_reserve = true);
             let room = file.bytes().len() + 132_000;
             file.faults(|faults| faults.room = Some(room));
             log.append(&[other.clone(), data(131_072, 12)]).unwrap_err();
             file.faults(|faults| faults.room = None);
         } else {
-            // What the disk may have is not what is read.
+            // The disk may have a frame that reads no longer return.
             log.append(std::slice::from_ref(&other)).unwrap();
             file.truncate(file.bytes().len() as u64 - 1000).unwrap();
         }
@@ -83,7 +83,7 @@ fn what_was_taken_back_never_comes_back_among_what_came_after() {
         log.append(&[data(2000, 14)]).unwrap();
         log.append(&[data(2000, 15)]).unwrap();
         let right = [&object[..], &data(2000, 14), &data(2000, 15)].concat();
-        // The power fails now, and any older state of what was not synced is on the disk.
+        // The power fails now, and the disk has any older state of the unsynced data.
         for time in from..=file.time() {
             let copy = file.copy();
             copy.lose_power_at(time);
@@ -108,7 +108,7 @@ fn a_sync_that_failed_is_not_tried_again_and_another_process_makes_it_good() {
             "journal /journals/one.journal: bytes from offset 20000 of the object on may be lost: the disk did \
              not take them: Input/output error (look at the disk, then resume the upload from the journal)"
         );
-        // The disk works again, as it may; that says nothing of what it did not take.
+        // The disk works again, but that says nothing about the data it did not take.
         for result in [log.sync(), log.append(&[data(1, 1)]), log.record(Record::Committed(1))] {
             assert!(matches!(result, Err(JournalError::Lost { durable: 20_000, .. })), "{result:?}");
         }
@@ -117,7 +117,7 @@ fn a_sync_that_failed_is_not_tried_again_and_another_process_makes_it_good() {
         assert_eq!(read(&log, 0, object.len(), 4096).unwrap(), object, "what is durable can be read");
         drop(log);
 
-        // What was not written can still be there to be read: it counts only once it was written again.
+        // Data that never reached the disk may still be readable: it counts only once it was written again.
         let (log, found) = resume(&file).unwrap();
         let length = found.checksum.covers() as usize;
         assert!(length >= 20_000 && (reverts || length == 25_000));
@@ -151,7 +151,7 @@ fn small_frames_are_read_many_at_once() {
     let (mut bytes, mut near) = (vec![0; 20_000], None);
     assert_eq!(log.read(&mut bytes, 20_000, &mut near, true).unwrap(), Some(20_000));
     assert!(bytes == object[20_000..]);
-    // 30,400 bytes of frames.
+    // The frames take 30,400 bytes.
     let reads = file.reads() - before;
     assert!(reads < 20, "{reads} reads of 200 frames");
 }
@@ -191,7 +191,7 @@ fn giving_space_back_can_fail_anywhere() {
                 file.faults(|faults| faults.change = None);
                 match given {
                     Err(JournalError::Lost { .. }) => {}
-                    // It can have failed with all of it done: then another session would be short of bytes.
+                    // The call may have failed with all of its work done: then a new session would miss bytes.
                     Err(JournalError::Io { .. }) if step % 2 == 0 => {
                         let session = Session { kind: SessionKind::Parts, id: "t".into() };
                         let replaced = log.record(Record::Session(session.clone()));
@@ -212,7 +212,7 @@ fn giving_space_back_can_fail_anywhere() {
             let (log, found) = resume(&file).unwrap();
             assert_eq!(found.state, state);
             assert!(found.first <= state.committed, "{} is of another session", found.first);
-            // The first frame of 20,000 bytes is wholly acknowledged, the next is not.
+            // The first frame, of 20,000 bytes, is wholly acknowledged; the next frame is not.
             assert!([0, 20_000].contains(&found.first), "{}", found.first);
             let first = found.first as usize;
             assert_eq!(read(&log, first as u64, object.len() - first, 999).unwrap(), object[first..]);
@@ -238,7 +238,7 @@ fn to_find_that_little_can_be_given_back_nobody_waits() {
         drop(syncing);
     });
     assert_eq!(file.reads(), before);
-    // About as many as there are.
+    // About as many bytes as can be freed.
     assert!(log.give_back(4_900_000).unwrap() >= 4_900_000);
 }
 
@@ -252,7 +252,7 @@ fn a_file_system_without_holes_only_costs_space() {
         assert_eq!(log.give_back(1).unwrap(), 0);
     }
     assert_eq!((file.syncs(), file.bytes().len()), (syncs, length), "nothing was begun for nothing");
-    // A session can be replaced: all bytes are there.
+    // The session can be replaced, because all bytes are there.
     log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
     log.append(&[data(10, 1)]).unwrap();
     log.sync().unwrap();
@@ -270,13 +270,13 @@ fn what_the_state_does_not_allow_is_refused() {
         error.to_string(),
         "journal /journals/one.journal: its object is finished and takes no more bytes"
     );
-    // Acknowledgements go on coming, until the end.
+    // Acknowledgements are accepted until the end.
     log.record(Record::Committed(20_000)).unwrap();
     log.record(Record::End(End::Completed)).unwrap();
     assert!(matches!(log.record(Record::Committed(20_000)), Err(JournalError::Refused { .. })));
     log.sync().unwrap();
     assert_eq!(scan(file.bytes(), Check::Whole).unwrap().state.end, Some(End::Completed));
-    // A record is no way to fill memory.
+    // A record can't fill memory: its size is limited.
     let (_, log, _) = begun(7);
     let id = "x".repeat(17 << 20);
     let error = log.record(Record::Session(Session { kind: SessionKind::Parts, id })).unwrap_err();
@@ -308,7 +308,7 @@ fn appends_syncs_reads_and_punches_go_on_beside_each_other() {
                 let got = log.read(&mut buffer, at as u64, &mut near, true).unwrap().unwrap();
                 assert!(buffer[..got] == object[at..at + got]);
                 at += got;
-                // What is not read yet must not go.
+                // Bytes that are not read yet must not be freed.
                 log.record(Record::Committed(at as u64)).unwrap();
                 log.give_back(200_000).unwrap();
             }
@@ -320,7 +320,7 @@ fn appends_syncs_reads_and_punches_go_on_beside_each_other() {
     assert_eq!(found.state.committed, object.len() as u64);
 }
 
-/// A journal on a disk that was filled by it, to the last byte.
+/// A journal that has filled its disk.
 fn filled(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
     let (file, log, mut object) = begun(seed);
     log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
@@ -351,7 +351,7 @@ fn on_a_full_disk_what_the_store_has_makes_room() {
         }
         assert!(matches!(log.append(&[data(16_384, 1)]), Err(JournalError::Full { .. })));
         let (mut acknowledged, mut more) = (0, 0);
-        // With parts as small as these much of what is given back is for what is written down.
+        // With parts this small, records take much of the space that is freed.
         for number in 1..=110 {
             log.record(Record::Part(part(number, acknowledged, 16_384))).unwrap();
             acknowledged += 16_384;
@@ -402,7 +402,7 @@ fn where_no_space_can_be_set_aside_the_disk_is_filled_all_the_same() {
 #[test]
 fn bytes_before_a_mark_that_lies_behind_a_torn_frame_are_not_cut_off() {
     let (file, log, object) = begun(23);
-    // Durable, which only the last mark says.
+    // The object is durable, and only the last mark says so.
     log.sync().unwrap();
     let durable = log.view().synced.file as usize;
     let torn = file.bytes().len();
@@ -411,8 +411,8 @@ fn bytes_before_a_mark_that_lies_behind_a_torn_frame_are_not_cut_off() {
     let mut bytes = file.bytes();
     let (mark, behind) = (durable, torn);
     assert!(mark < behind);
-    // The mark and the frame behind it never reached the disk, the next one did. And a byte that was
-    // durable is not what it was.
+    // The mark and the frame after it never reached the disk, but the next frame did. And a byte that was
+    // durable has changed.
     bytes[mark..behind + 1000].fill(0);
     bytes[HEAD as usize + 10_000] ^= 1;
     let damaged = scan(bytes.clone(), Check::Whole).unwrap_err();

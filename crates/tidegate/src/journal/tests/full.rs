@@ -1,4 +1,4 @@
-//! Disks that are really full, where this user may mount some.
+//! Real full disks, if this user may mount them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::testkit::small_disk::SmallDisk;
 
-/// One that somebody else fills.
+/// A small disk that another program fills.
 struct Disk {
     filling: Option<File>,
     small: SmallDisk,
@@ -18,7 +18,7 @@ impl Disk {
         self.small.path().to_owned()
     }
 
-    /// Somebody else takes all the space that there is.
+    /// Takes all free space, as another program does.
     fn fill(&mut self) {
         let path = self.path().join("filling");
         let open = || OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -26,7 +26,7 @@ impl Disk {
         for size in [1 << 20, 4096, 1] {
             while file.write_all(&vec![1; size]).is_ok() {}
         }
-        // What is not on the disk yet has no space there.
+        // Data that is only in the cache has no space on the disk yet.
         let _ = file.sync_all();
         while file.write_all(&[1]).is_ok() {}
         self.filling = Some(file);
@@ -50,7 +50,7 @@ async fn on(mut disk: Disk, kind: &str) {
     journal.session(Session { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
     let mut acknowledged = 0;
     for round in 0..12 {
-        // Of what was given back the journal may have got some.
+        // The journal may have got some of the freed space.
         let refused = loop {
             match journal.append(vec![data(PART as usize, 1)]).await {
                 Ok(now) => length = now,
@@ -64,7 +64,7 @@ async fn on(mut disk: Disk, kind: &str) {
         journal.committed(acknowledged).await.unwrap();
         let given = journal.give_back(1).await.unwrap();
         assert!(given > PART / 2, "{given} bytes");
-        // It is not only for others.
+        // The journal itself can use the freed space too.
         if round % 4 == 3 {
             length = journal.append(vec![data(PART as usize / 2, 1)]).await.unwrap();
         }
@@ -83,7 +83,7 @@ async fn on(mut disk: Disk, kind: &str) {
     assert!(!path.exists());
 }
 
-/// Bytes of a journal that is in order.
+/// Verifies a journal, and returns the bytes of its object.
 fn verify_open(journal: &Journal) -> u64 {
     let bytes = fs::read(journal.path()).unwrap();
     scan(bytes, Check::Whole).unwrap().checksum.covers()

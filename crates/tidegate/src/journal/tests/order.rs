@@ -1,4 +1,4 @@
-//! What the session has is written down in the order in which it was said, although nobody waits.
+//! Records about a session are written in the order in which they were made, although no caller waits for them.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -24,7 +24,7 @@ fn session(id: &str) -> Session {
     Session { kind: SessionKind::Append, id: id.into() }
 }
 
-/// Holds a lock of the log, as something slow does, until what is returned is dropped.
+/// Holds a lock of the log, as a slow operation does, until the returned sender is dropped.
 async fn held(log: &Arc<Log>, hold: impl FnOnce(&Log, Held) + Send + 'static) -> mpsc::Sender<()> {
     let ((release, released), (has, is_held)) = (mpsc::channel(), oneshot::channel());
     let log = log.clone();
@@ -39,7 +39,7 @@ struct Held {
 }
 
 impl Held {
-    /// Called when it has the lock.
+    /// Keeps the lock until the sender is dropped; called with the lock held.
     fn hold(self) {
         self.has.send(()).unwrap();
         let _ = self.released.recv();

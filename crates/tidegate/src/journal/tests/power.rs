@@ -1,5 +1,5 @@
-//! Directories whose journals are on a disk that loses power. What a directory says of its files is durable at
-//! once there: it is synced where it has to be, and that is not what this tries.
+//! Directories whose journals are on a disk that loses power. Directory entries are durable at once on this disk:
+//! syncs of directories are not tested here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ fn disks() -> MutexGuard<'static, BTreeMap<PathBuf, Disk>> {
     DISKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The journals of a directory are on such a disk until this is dropped.
+/// Puts the journals of a directory on a simulated disk until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SimDisk(PathBuf);
 
@@ -39,26 +39,26 @@ impl SimDisk {
         disks().get(&self.0).into_iter().flat_map(|disk| disk.files.values().cloned()).collect()
     }
 
-    /// The power fails after so many more changes of a file.
+    /// Makes the power fail after `changes` more changes of a file.
     pub(crate) fn fail_after(&self, changes: u32) {
         for file in self.files() {
             file.faults(|faults| faults.power = Some(1 + changes));
         }
     }
 
-    /// The next sync of each file fails, once, and what it was to write is on the disk or never will be.
+    /// Makes the next sync of each file fail, once; its data is on the disk or never will be.
     pub(crate) fn fail_sync(&self) {
         for file in self.files() {
             file.faults(|faults| faults.sync = Some(0));
         }
     }
 
-    /// Whether it has failed: whoever ran then is gone.
+    /// True if the power has failed: the process that ran then is dead.
     pub(crate) fn is_off(&self) -> bool {
         self.files().iter().any(|file| file.is_off())
     }
 
-    /// The power is gone and comes back.
+    /// The power fails and comes back.
     pub(crate) fn lose_power(&self) {
         for file in self.files() {
             file.lose_power();
@@ -72,7 +72,7 @@ impl Drop for SimDisk {
     }
 }
 
-/// What stands for a file on such a disk.
+/// The simulated file for `path`, if its directory is on a simulated disk; otherwise returns `file`.
 pub(in crate::journal) fn simulated(path: &Path, file: File) -> Result<Arc<dyn JournalFile>, File> {
     let mut disks = disks();
     let Some(disk) = path.parent().and_then(|directory| disks.get_mut(directory)) else { return Err(file) };
@@ -81,7 +81,7 @@ pub(in crate::journal) fn simulated(path: &Path, file: File) -> Result<Arc<dyn J
     Ok(Arc::new(Held { file: simulated.clone(), _locked: file }))
 }
 
-/// Open, and locked as the real file is.
+/// A simulated file that is open, and locked by the real file.
 #[derive(Debug)]
 struct Held {
     file: Arc<SimFile>,

@@ -1,4 +1,4 @@
-//! Real files: their names, locks and directories, and the journal as a strategy uses it.
+//! Journals in real files: names, locks and directories, and a journal as a strategy uses it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ async fn begin(directories: &[PathBuf], durability: Durability) -> Journal {
     Journal::create(directories, named("one"), durability).await.unwrap()
 }
 
-/// Waits until it holds, which it does soon.
+/// Waits until `holds` returns true, which happens soon.
 async fn until(mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
@@ -88,7 +88,7 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     let checksum = journal.finish().await.unwrap();
     assert_eq!(checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
     assert_eq!(journal.checksum().await.unwrap(), checksum);
-    // One that died here is found, and its file goes.
+    // If the process dies here, the journal is found, and its file is removed.
     journal.record(Record::End(End::Completed), true).await.unwrap();
     drop(journal);
     let copy = folder.path().join("copy.journal");
@@ -97,7 +97,7 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     let (journal, _) = Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
     journal.end(End::Completed).await.unwrap();
     assert!(!path.exists());
-    // Nobody has to resume it: there is nothing to do.
+    // The ended copy needs no resume: listing removes it.
     assert_eq!(list(folder.path(), &TrustedOwners::default()).unwrap().len(), 0);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -140,12 +140,12 @@ async fn its_disk_use_follows_what_is_not_acknowledged() {
         journal.give_back(4 << 20).await.unwrap();
         most = most.max(used());
     }
-    // What is not acknowledged, what is not worth giving back yet, and what the last append was.
+    // Bytes that are not acknowledged, bytes that are not worth freeing yet, and the last append.
     assert!(most < 12 << 20, "{most} bytes");
     assert_eq!(journal.len(), 64 << 20);
     let path = journal.path().to_owned();
     drop(journal);
-    // A sync may be under way that nobody waits for.
+    // A sync that no caller waits for may still be under way.
     until(|| verify(&path, &TrustedOwners::default()).is_ok()).await;
     let found = verify(&path, &TrustedOwners::default()).unwrap();
     assert!(found.checksum.covers() == 64 << 20 && found.first > 50 << 20);
@@ -178,7 +178,7 @@ async fn one_process_at_a_time_has_it() {
     );
     let listed = list(folder.path(), &TrustedOwners::default()).unwrap();
     assert!(matches!(listed[0].found, Err(JournalError::InUse { .. })), "{listed:?}");
-    // A reader of a request that was given up still reads from it.
+    // The reader of a dropped request still reads from the journal.
     let reader = journal.reader();
     drop(journal);
     assert!(Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.is_err());
@@ -194,7 +194,7 @@ async fn groups_are_synced_when_they_are_full_or_old() {
     assert_eq!(full.durable(), 0);
     full.append(vec![data(1 << 20, 1)]).await.unwrap();
     until(|| full.durable() == full.len()).await;
-    // One that is twice as full is waited for.
+    // An append waits for the sync of a group that is twice as full.
     full.append(vec![data(2 << 20, 1)]).await.unwrap();
     assert_eq!(full.durable(), full.len());
 
@@ -343,7 +343,7 @@ async fn directories_that_cannot_be_used_are_named() {
     assert!(matches!(error, JournalError::Refused { .. }), "{error}");
     let error = list(&missing, &TrustedOwners::default()).unwrap_err().to_string();
     assert!(error.contains("missing: reading the directory failed"), "{error}");
-    // One that works is found among others.
+    // A usable directory is found among unusable ones.
     let journal = begin(&[missing, directories[0].clone(), file], Durability::Sync).await;
     let twice = Journal::create(&directories, named("one"), Durability::Sync).await.unwrap_err();
     assert!(twice.to_string().contains("an upload's id is used once"), "{twice}");
@@ -365,7 +365,7 @@ async fn nothing_is_called_durable_in_a_directory_that_is_gone() {
     assert!(error.to_string().contains("the file was removed"), "{error}");
 }
 
-/// What is asked of a file that can't be synced, and of such a directory.
+/// A sync of a file, and of a directory, that can't be synced returns the disk's error.
 #[test]
 fn a_sync_asks_the_disk() {
     let null = fs::File::open("/dev/null").unwrap();
@@ -391,7 +391,7 @@ async fn records_that_matter_are_durable_when_they_are_written() {
     assert_eq!(left().session, Some(session));
     let checksum = journal.finish().await.unwrap();
     assert_eq!(left().finish, Some(checksum));
-    // There is no file of its name that could be removed.
+    // There is no file with its name that could be removed.
     journal.end(End::Completed).await.unwrap_err();
     assert_eq!(left().end, Some(End::Completed));
 }

@@ -1,4 +1,4 @@
-//! Files that somebody made up: each frame is good, and they contradict each other.
+//! Forged files: each frame is valid, but the frames contradict each other.
 
 use super::*;
 use crate::types::checksum::Algorithm::{Crc32c, Crc64Nvme};
@@ -9,7 +9,7 @@ fn session(kind: SessionKind) -> Record {
     Record::Session(Session { kind, id: "id".into() })
 }
 
-/// What is said of a journal of 1,000 bytes with these records.
+/// Resumes a journal of 1,000 bytes with these records, and returns the result.
 fn judge(header: Header, records: Vec<Record>) -> Result<(), JournalError> {
     let file = SimFile::new(Rng::with_seed(1));
     let log = Log::create(Path::new(NAME), file.clone(), header, *b"salt salt salt s").unwrap();
@@ -36,7 +36,7 @@ fn what_a_writer_writes_is_sound() {
         vec![],
         vec![Record::Finish(whole)],
         two(),
-        // The second of three is under way, or lost.
+        // The second of three parts is in flight, or lost.
         parts(&[(1, 0, 400), (3, 800, 200)]),
         [two(), vec![Record::Committed(800), Record::Part(part(3, 800, 200)), Record::Finish(whole)]]
             .concat(),

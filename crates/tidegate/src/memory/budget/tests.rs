@@ -9,8 +9,8 @@ use crate::memory::spool::{Spool, SpoolError};
 
 mod lent;
 
-/// What was granted to requests and not taken is the sum of these grants: with more, every wait looks
-/// stopped; with less, none is looked after.
+/// Asserts that `untaken` is the sum of the grants to requests that were not taken yet. If it were higher, every
+/// wait would look stopped; if it were lower, no stopped wait would be noticed.
 fn assert_untaken(budget: &Budget, untaken: u64) {
     let state = budget.shared.lock();
     let granted = state.granted.values().filter(|granted| granted.account.is_none());
@@ -22,7 +22,7 @@ fn now(future: impl Future<Output = Result<Lease, Starved>>) -> Option<Lease> {
     future.now_or_never().map(Result::unwrap)
 }
 
-/// A writer that is gone.
+/// A writer that no longer exists.
 #[derive(Debug)]
 enum Gone {}
 
@@ -77,7 +77,7 @@ fn a_part_that_was_begun_is_filled_before_those_that_came_later() {
     drop(all.split(10));
     assert!(now(later.as_mut()).is_none());
     let _rest = now(rest).expect("its part came first");
-    // The next part of the same writer has come later than the other's.
+    // The next part of the same writer came later than the part of the other writer.
     a.dispatched();
     let mut next = Box::pin(a.grow(10));
     assert!(now(next.as_mut()).is_none());
@@ -111,8 +111,8 @@ fn half_filled_parts_leave_room_for_the_largest_to_fill() {
     let _b = now(b.grow(30)).unwrap();
     let _c = now(c.grow(30)).unwrap();
     assert_eq!(budget.usage().half_filled, 90);
-    // 90 held, 30 the largest: 60 + 40 <= 100. One byte more for anyone but the largest breaks it,
-    // and the largest itself is whoever grows first.
+    // 90 bytes are held, and the largest holds 30: 60 + 40 <= 100. One more byte for any account but the largest
+    // breaks this rule, and the account that grows first is the largest.
     let _first = now(a.grow(10)).expect("one of the largest can always fill its part");
     let mut stuck = Box::pin(b.grow(10));
     assert!(now(stuck.as_mut()).is_none());
@@ -196,7 +196,7 @@ async fn what_was_granted_and_not_taken_comes_back_and_the_place_is_kept() {
     let mut first = Box::pin(budget.lease(60));
     let mut second = Box::pin(budget.lease(60));
     assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
-    drop(all); // granted to the first, which is not polled
+    drop(all); // granted to the first lease, which is not polled
     assert_untaken(&budget, 60);
     assert_eq!(budget.take_back(Duration::from_secs(1)).0, 0);
     sleep(Duration::from_secs(1)).await;
@@ -218,8 +218,8 @@ fn who_is_not_there_is_not_refused() {
     assert_eq!((state.refused_at, state.refusals), (None, 0), "the next wait would be ended sooner");
 }
 
-/// Writers with parts of their own sizes, pausing at random, always come to an end: nobody waits for
-/// memory that only another waiting writer could bring back.
+/// Writers with different part sizes that pause at random always finish: no writer waits for memory that only
+/// another waiting writer could free.
 #[tokio::test(start_paused = true)]
 async fn writers_that_keep_writing_never_block_each_other() {
     for seed in 0..50 {

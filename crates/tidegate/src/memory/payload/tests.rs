@@ -18,7 +18,7 @@ async fn payload(budget: &Budget, path: &Path, offset: u64, len: u64) -> Payload
     Payload::from_file(file, offset, len, ring, Algorithm::Crc64Nvme)
 }
 
-/// A file on a disk and, where there is one, a file in memory: they are read in different ways.
+/// A file on a disk and, if `/dev/shm` exists, a file in memory: they are read in different ways.
 fn files(bytes: &[u8]) -> Vec<(tempfile::TempDir, PathBuf)> {
     let folders = [tempfile::tempdir().ok(), tempfile::tempdir_in("/dev/shm").ok()];
     let files = folders.into_iter().flatten().map(|folder| {
@@ -149,7 +149,7 @@ async fn a_file_that_changes_is_noticed_before_its_last_bytes_go_out() {
             let payload = payload(&budget(), &path, 0, 50_000).await;
             let mut stream = payload.stream();
             let mut sent = stream.next().await.unwrap().unwrap().len();
-            // The clock of a file's times is coarse: wait until a change shows.
+            // The clock of file times is coarse: wait until a change shows.
             let before = fs::metadata(&path).unwrap().modified().unwrap();
             while fs::metadata(&path).unwrap().modified().unwrap() == before {
                 change(&path);

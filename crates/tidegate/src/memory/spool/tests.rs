@@ -7,7 +7,7 @@ use super::directory::BLOCK;
 use super::sick::{Sick, Write};
 use super::*;
 
-/// A disk in memory of this many bytes, which can fail.
+/// A disk in memory with `size` bytes, which can fail.
 #[derive(Debug)]
 struct Small {
     name: &'static str,

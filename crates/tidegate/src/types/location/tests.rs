@@ -124,7 +124,7 @@ fn mistyped_urls_are_refused_with_the_url_that_was_meant() {
         let expected = LocationError::NearUrl { location: text.into(), meant: meant.into() };
         assert_eq!(error, expected, "{text}");
         assert!(error.to_string().contains(&format!("did you mean {meant}?")), "{error}");
-        // With `./` before it, it names a local path, and is written so.
+        // With `./` in front, the text is a local path, and is printed with `./`.
         let written = format!("./{text}");
         assert_eq!(parse(&written), path(&written));
         assert_eq!(path(text).to_string(), written);
@@ -164,7 +164,7 @@ fn an_argument_that_is_not_utf_8_is_a_path() {
     let location = Location::try_from(OsStr::from_bytes(b"a\xff")).expect("a path");
     assert_eq!(location, Location::Local { path: OsStr::from_bytes(b"a\xff").into() });
     assert_eq!(Location::try_from(OsStr::new("s3://bucket/k")), Ok(s3("bucket", "k")));
-    // A URL whose key is not UTF-8 is no path either.
+    // A URL with a key that is not UTF-8 is not a path either.
     for text in [&b"s3://bucket/\xff"[..], b"s3:/bucket/\xff", b"gs:b/\xff"] {
         assert!(Location::try_from(OsStr::from_bytes(text)).is_err(), "{text:?}");
     }

@@ -79,7 +79,7 @@ fn a_file_of_another_user_is_opened_only_if_that_user_is_trusted() {
     assert!(UntrustedFile::of(&there).is_some(), "{there}");
 }
 
-/// A umask is the whole process's, so each is that of another process, which runs the test below.
+/// A umask applies to the whole process, so each umask gets its own process, which runs the test below.
 #[test]
 fn what_is_created_is_private_whatever_the_umask() {
     let test = "types::trusted_file::tests::creates_where_it_is_told";

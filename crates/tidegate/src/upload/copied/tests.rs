@@ -159,7 +159,7 @@ async fn only_one_store_copies() -> Result<()> {
     Ok(())
 }
 
-/// What happens to copies on their way.
+/// A store with one kind of trouble for copies.
 #[derive(Debug)]
 struct Troubled {
     memory: Memory,
@@ -169,19 +169,19 @@ struct Troubled {
 
 #[derive(Debug, PartialEq)]
 enum Trouble {
-    /// The first answer to each sort of request is lost.
+    /// The first response to each kind of request is lost.
     LosesAnswers,
-    /// After the first part the source is another object.
+    /// After the first part, the source is replaced by another object.
     Replaces,
-    /// Says that it goes on, so many times, from one byte further each time.
+    /// The store reports so many times that the copy is not complete yet, each time one byte further.
     Goes(u32),
-    /// Says that it goes on, and does not.
+    /// The store always reports that the copy is not complete yet, and makes no progress.
     Stands,
-    /// Never answers a request for a part.
+    /// A request to copy a part never gets a response.
     Hangs,
-    /// Every part is stored a second time, with another tag, behind its answer.
+    /// The response to each part has a tag that differs from the stored one, as if the part were stored twice.
     Retags,
-    /// Says of a part that it has other bytes than it was to have.
+    /// The response to part 2 reports one byte less than the part should have.
     Resizes,
 }
 

@@ -94,7 +94,7 @@ async fn cancelled_writes_and_finishes_lose_nothing_and_leave_nothing() {
     }
 }
 
-/// Writes an object with cancellations; sometimes its `finish` is cancelled as well.
+/// Writes an object, and cancels some of the writes; sometimes cancels `finish` as well.
 async fn write_and_cancel(store: Store, key: String) -> (String, Bytes) {
     let bytes = data(fastrand::u64(0..4 << 20));
     let mut writer = store.writer(&key).concurrency(fastrand::usize(1..5)).start().await.unwrap();

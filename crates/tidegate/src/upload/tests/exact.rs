@@ -1,4 +1,4 @@
-//! Objects whose exact size is known.
+//! Uploads with an exact size.
 
 use super::*;
 use crate::WrongSize;

@@ -1,4 +1,4 @@
-//! Of objects of Google Cloud Storage: in a single request, in parts, and in chunks, whose last one publishes.
+//! Cases on Google Cloud Storage: an object in one request, in parts, and in chunks, the last of which publishes it.
 
 use tidegate::ErrorKind::{AlreadyExists, SessionLost, Throttled, Timeout, Unavailable};
 use tidegate_dev::{Action, Fault};
@@ -93,7 +93,7 @@ fn chunks(way: Way) -> Vec<Case> {
         false => ("storage.resumable.append", "storage.resumable.query"),
     };
     let it = Publishing(append);
-    // The first chunk of two is no case of these.
+    // The faults skip the first of the two chunks.
     let case = |what, faults: Vec<Fault>| {
         let last = |fault: Fault| {
             if fault.operation == it.0 { Fault { skip: fault.skip + 1, ..fault } } else { fault }

@@ -1,4 +1,4 @@
-//! Of an object in parts.
+//! Cases of an object in parts.
 
 use tidegate::ErrorKind::{AlreadyExists, PermissionDenied, SessionLost, Throttled, Timeout, Unavailable};
 use tidegate_dev::{Action, Fault};

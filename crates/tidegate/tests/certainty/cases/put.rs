@@ -1,4 +1,4 @@
-//! Of an object in a single request.
+//! Cases of an object in one request.
 
 use tidegate::ErrorKind::{AlreadyExists, Throttled, Unavailable};
 use tidegate_dev::{Action, Fault};

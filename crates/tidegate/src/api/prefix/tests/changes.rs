@@ -1,4 +1,4 @@
-//! One layout after another: no object is lost, and none comes back.
+//! A series of layouts: no object is lost, and no deleted object comes back.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
 use crate::backend::Body;
 
-/// A store whose objects were written under one layout, under another.
+/// A store with the layout `to`, whose objects were written with the layout `from`.
 pub(super) async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {
     let tide = engine();
     let root = root(&tide, memory);
@@ -167,7 +167,7 @@ async fn a_migration_gives_notice_before_each_step() {
     assert_eq!(began.elapsed().as_secs(), 180);
 }
 
-/// Something happens just before the first look at a place.
+/// Runs `act` just before the first request for a place.
 pub(super) struct Meanwhile {
     below: Memory,
     place: String,
@@ -262,13 +262,13 @@ async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
     let emptying = Record { emptying: Some(base2(4)), ..Record::new(base2(64)) };
     assert!(store.places.succeed(3, emptying).await.unwrap());
     store.delete("a").await.unwrap();
-    // It still goes by the record before.
+    // The other client still uses the previous record.
     assert_eq!(other.places.record().older, Some(base2(4)));
     assert_eq!(kind(other.head("a").await), ErrorKind::NotFound);
     assert_eq!(store.migrate(Duration::ZERO).await.unwrap(), Migrated::default());
 }
 
-/// A store that takes its time to publish.
+/// A store that publishes slowly.
 #[derive(Debug)]
 struct Slow {
     below: Memory,

@@ -1,4 +1,4 @@
-//! Conditions of writes, while an object may be in either of two places.
+//! Conditional writes while an object may be in either of two places.
 
 use super::changes::changed;
 use super::late::copied;
@@ -17,7 +17,7 @@ async fn create_only_holds_across_both_places() {
     create(&store, "a", b"2").await.unwrap();
 }
 
-/// Writes `bytes` in the place of the object that is `replaced`.
+/// Writes `bytes` on the condition that they replace the object `replaced`.
 async fn replace(store: &PrefixedStore, key: &str, bytes: &[u8], replaced: &Object) -> Result<Object> {
     let mut writer = store.writer(key).replaces(replaced.clone()).start().await?;
     writer.write(Bytes::copy_from_slice(bytes)).await?;

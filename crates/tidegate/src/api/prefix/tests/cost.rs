@@ -1,4 +1,4 @@
-//! What a migration asks of the store.
+//! The requests that a migration makes.
 
 use std::mem::take;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use crate::Progress;
 use crate::backend::{Body, Copied, CopySource, WriteOptions};
 use crate::memory::payload::Payload;
 
-/// Notes what is asked for one key, wherever it is.
+/// Records the requests for one key, under any prefix.
 #[derive(Debug)]
 struct Noted {
     below: Memory,
     key: &'static str,
-    /// Whether the first request of each sort is refused for now.
+    /// True if the first request of each kind is throttled.
     refuses: bool,
     asked: Mutex<Vec<&'static str>>,
 }

@@ -1,4 +1,4 @@
-//! A backend that lets through as many requests as it is told to: a migration is stopped anywhere.
+//! A backend that lets through a given number of requests, so that a migration can be stopped anywhere.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -21,12 +21,12 @@ impl Gate {
         Self { below, turns: Arc::new(Semaphore::new(0)), waiting: Arc::default() }
     }
 
-    /// Lets through as many requests more.
+    /// Lets `requests` more requests through.
     pub(super) fn open(&self, requests: usize) {
         self.turns.add_permits(requests);
     }
 
-    /// Whether somebody stands before it.
+    /// True if a request waits at the gate.
     pub(super) fn is_closed(&self) -> bool {
         self.turns.available_permits() == 0 && self.waiting.load(Relaxed) > 0
     }
@@ -48,9 +48,9 @@ fn scopeguard(waiting: &AtomicUsize) -> impl Drop {
     Here(waiting)
 }
 
-/// Writes pass, and copies that the store makes: a migration looks at the older object just before it publishes the
-/// copy, and what happens between these two is what it can't know of. (Of a copy that the store makes it could: that
-/// is of the object that was looked at, and of no other.)
+/// Writes, and copies that the store makes, always pass. A migration checks the older object just before it publishes
+/// the copy, and can't notice changes between these two requests. (With a copy that the store makes it could: such
+/// a copy is of exactly the object that was checked.)
 #[async_trait]
 impl Layer for Gate {
     fn below(&self) -> &dyn Backend {

@@ -1,4 +1,4 @@
-//! What goes on while the layout is changed behind its back: a slow listing, a migration that was held up.
+//! Slow operations during which the layout changes: a slow listing, a delayed migration.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use crate::api::prefix::record::Record;
 use crate::backend::Listing;
 use crate::{Progress, RetryPolicy};
 
-/// Copies what is to be moved, and records nothing.
+/// Copies all objects that a migration must move, but does not update the record.
 pub(super) async fn copied(store: &PrefixedStore) -> u64 {
     let Known { number, record, .. } = store.places.latest().await.unwrap();
     let step = Step { places: store.places.clone(), number, record };
@@ -25,7 +25,7 @@ pub(super) async fn copied(store: &PrefixedStore) -> u64 {
     done.moved
 }
 
-/// A store whose objects have all been copied from four prefixes to 64, and are to be removed where they were.
+/// A store whose objects have been copied from four prefixes to 64, and must still be removed from the four.
 async fn emptying(memory: &Memory) -> PrefixedStore {
     let store = changed(memory, base2(4), base2(64), &["a"]).await;
     copied(&store).await;
@@ -34,19 +34,19 @@ async fn emptying(memory: &Memory) -> PrefixedStore {
     store
 }
 
-/// Where it is that four prefixes have it.
+/// The key of the object `a` under four prefixes.
 fn older_place() -> String {
     format!("root/{}/a", base2(4).name("a"))
 }
 
-/// Ends the migration, goes back to four prefixes, and writes there.
+/// Ends the migration, changes back to four prefixes, and writes there.
 async fn overtake(other: PrefixedStore, notice: Duration) {
     other.migrate(notice).await.unwrap();
     other.change(base2(4)).await.unwrap();
     write(&other, "a", b"newer").await.unwrap();
 }
 
-/// Whatever was late has ended: the object is the newest one.
+/// Asserts, after every late operation has ended, that the object is the newest one.
 async fn is_newer(memory: &Memory) {
     let reader = attentive(&root(&engine(), memory)).await;
     assert_eq!(String::from_utf8(read(&reader, "a").await.unwrap()).unwrap(), "newer");
@@ -66,7 +66,7 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
         let mut listed = Vec::new();
         loop {
             if listed.len() == given && other.older().is_some() {
-                // As the command does: with all the time that clients need to see it.
+                // As the command does: with all the time that clients need to see the new layout.
                 let migrated = other.migrate(2 * PrefixedStore::REFRESH).await.unwrap();
                 assert_eq!(migrated.moved, 6);
             }
@@ -80,7 +80,7 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
     }
 }
 
-/// Something happens just before a listing of one prefix.
+/// Runs `act` just before the first listing of one prefix.
 struct LateList {
     below: Memory,
     prefix: String,
@@ -145,13 +145,13 @@ async fn copies_nothing_when_it_is_late(memory: Memory) {
     assert_eq!(left.iter().filter(|place| place.ends_with("/a")).count(), 1, "{left:?}");
 }
 
-/// What becomes of the first removal.
+/// The fate of the first removal.
 enum Removal {
-    /// It fails, after something has happened, and may be tried again.
+    /// The removal fails after this future has run, and may be retried.
     Fails(BoxFuture<'static, ()>),
-    /// It takes its time.
+    /// The removal takes this long.
     Takes(Duration),
-    /// The store asks for fewer requests.
+    /// The store throttles the removal.
     IsRefused,
 }
 
@@ -213,7 +213,7 @@ async fn a_removal_that_is_on_its_way_ends_before_the_next_layout() {
     let tide = Tidegate::builder().retry(retry).build().unwrap();
     let store = PrefixedStore::open(&tide.store(backend).within("root")).await.unwrap();
     let late = async {
-        // The other one has given its notice and removes at the same time.
+        // The notice of the other migration has almost ended, so both remove at the same time.
         tokio::time::sleep(notice - Duration::from_secs(1)).await;
         store.migrate(Duration::ZERO).await.unwrap();
     };

@@ -1,4 +1,4 @@
-//! The vectors of docs/PREFIXES.md, and what layouts hold to whatever the key is.
+//! The test vectors of docs/PREFIXES.md, and rules that layouts keep for any key.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn ids_are_hashed_as_eight_bytes() {
     for (key, name) in vectors {
         assert_eq!(ids.name(key), name, "{key}");
     }
-    // No number, a signed one, and one that is too large: the whole key is hashed.
+    // Keys without a number, with a signed number or a number that is too large: the whole key is hashed.
     for key in ["t/part-0", "+5.data", ".data", "x/", "99999999999999999999.data"] {
         assert_eq!(ids.name(key), decimal(Naming::Decimal, 256).name(key), "{key}");
     }

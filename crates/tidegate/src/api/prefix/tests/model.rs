@@ -1,4 +1,4 @@
-//! Whatever is done while layouts change and migrations are stopped anywhere: a sorted map.
+//! While layouts change and migrations stop anywhere, a prefixed store behaves like a sorted map.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ enum Step {
     Create(usize, u8),
     Delete(usize),
     Read(usize),
-    /// Lists what begins with it; after as many entries the migration that is under way makes as many requests.
+    /// Lists the keys with this prefix; after so many entries, the current migration makes so many requests.
     List(&'static str, bool, usize, usize),
     Change(Layout),
-    /// Begins a migration, where none is under way, and lets it make as many requests.
+    /// Begins a migration unless one is under way, and lets it make so many requests.
     Migrate(usize),
-    /// Ends the process that migrates.
+    /// Kills the process that migrates.
     Kill,
 }
 
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 type Migration = Option<(Gate, JoinHandle<Result<Migrated>>)>;
 
-/// Lets the migration make as many requests, and go on until it stands before the gate again, or has ended.
+/// Lets the migration make `requests` requests, and run until it waits at the gate again, or has ended.
 async fn proceed(migration: &mut Migration, requests: usize) {
     let Some((gate, task)) = migration else { return };
     gate.open(requests);
@@ -70,7 +70,7 @@ async fn proceed(migration: &mut Migration, requests: usize) {
     }
 }
 
-/// What a listing shows of these keys.
+/// The expected listing of these keys.
 fn shown(map: &BTreeMap<&'static str, Vec<u8>>, prefix: &str, recursive: bool) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for key in map.keys().filter(|key| key.starts_with(prefix)) {
@@ -157,7 +157,7 @@ async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
     for (key, expected) in &map {
         assert_eq!(read(&store, key).await.unwrap(), *expected, "{key}");
     }
-    // Nothing is anywhere but where the last layout has it.
+    // Every object is only where the last layout places it.
     let mut expected: Vec<String> = map.keys().map(|key| format!("root/{}", store.place(key))).collect();
     expected.sort();
     let found = places(&memory).await.into_iter().filter(|place| !place.contains(".tidegate-"));

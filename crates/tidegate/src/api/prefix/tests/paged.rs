@@ -1,4 +1,4 @@
-//! A backend that gives its listings in pages of one entry, each as it is asked for.
+//! A backend that lists in pages of one entry, and reads each page only on demand.
 
 use futures::StreamExt;
 
@@ -23,7 +23,7 @@ impl<B: Backend> Layer for Paged<B> {
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-        // That of the records has one page, or each look at them would be as long as their history.
+        // The listing of the records has one page; otherwise each read of them would be as long as their history.
         if prefix.ends_with(DIRECTORY) {
             return self.below.list(prefix, recursive);
         }

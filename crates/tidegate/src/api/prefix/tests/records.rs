@@ -1,4 +1,4 @@
-//! What is kept of a layout, and by whom it is understood.
+//! The records of layouts, and which versions can read them.
 
 use super::*;
 use crate::api::prefix::record;

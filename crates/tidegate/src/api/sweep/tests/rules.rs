@@ -1,4 +1,4 @@
-//! Lifecycle rules, on the embedded server and on stores that are not up to it.
+//! Lifecycle rules, on the embedded server and on stores that do not handle them well.
 
 use std::sync::Mutex;
 
@@ -21,7 +21,7 @@ async fn a_rule_is_added_once_and_only_where_there_is_none() {
     let before = store.lifecycle().await.unwrap();
     let again = store.ensure_lifecycle().await.unwrap();
     assert!(!again.added && again.rule == first.rule);
-    // What the whole bucket has, a part of it has.
+    // A rule for the whole bucket also covers a prefix of it.
     assert!(!store.within("logs").ensure_lifecycle().await.unwrap().added);
     assert_eq!(store.lifecycle().await.unwrap(), before);
 }
@@ -38,7 +38,7 @@ async fn a_rule_for_a_prefix_is_none_for_the_bucket() {
     assert_eq!(store.lifecycle().await.unwrap().rules.len(), 2);
 }
 
-/// What a store does with a rule that it is given.
+/// How a store handles a rule that it is given.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Drops,
@@ -47,7 +47,7 @@ enum Manner {
     ShowsLate,
 }
 
-/// A store of rules.
+/// A store that only keeps lifecycle rules.
 #[derive(Debug)]
 struct Odd {
     manner: Manner,

@@ -1,4 +1,4 @@
-//! Copies of files.
+//! Copies of files by the local backend.
 
 use super::*;
 use crate::{ErrorKind, Tidegate};

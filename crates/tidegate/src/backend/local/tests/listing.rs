@@ -1,4 +1,4 @@
-//! Listings: order, prefixes, links.
+//! Listings of directories: order, prefixes, links.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! A full disk.
+//! Writes to a full disk.
 
 use super::*;
 use crate::testkit::small_disk::SmallDisk;

@@ -41,7 +41,7 @@ async fn serve(mut socket: TcpStream, stuck: bool) {
     }
 }
 
-/// A store of which only the first connection is stuck.
+/// A store whose first connection is stuck; the others work.
 async fn store_with_one_stuck(spool: Option<&std::path::Path>) -> crate::Store {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

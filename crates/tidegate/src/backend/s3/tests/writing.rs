@@ -96,7 +96,7 @@ async fn an_aborted_session_is_gone() {
     assert_eq!(kind(place.store.part(&session, 2, 0, in_memory(b"x"))).await.0, FaultKind::NoSession);
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
     if place.server.is_some() {
-        // MinIO answers the second abort as if there were a session.
+        // MinIO answers the second abort as if the session still existed.
         assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
     }
 }

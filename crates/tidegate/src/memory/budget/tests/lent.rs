@@ -1,10 +1,10 @@
-//! Memory that is lent.
+//! Memory that the budget lends to readers.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::*;
 
-/// One that notes when it is called back.
+/// A borrower that records when it is asked to give its memory back.
 #[derive(Debug)]
 struct Told(u32, Arc<Mutex<Vec<u32>>>);
 
@@ -28,10 +28,10 @@ fn readers_share_half_and_get_nothing_while_somebody_waits() {
     lent.extend(std::iter::from_fn(|| borrow(&two)));
     assert_eq!((lent.len(), budget.usage().held), (10, 50));
 
-    // Nothing of it is in the way of this one.
+    // The lent memory does not block this lease.
     let small = now(budget.lease(50)).expect("half is not lent");
     assert!(told.lock().unwrap().is_empty());
-    // Of this one a little is: the last comes back first.
+    // It blocks this one by a few bytes: the memory that was lent last is called back first.
     let mut wait = Box::pin(budget.lease(58));
     assert!(now(wait.as_mut()).is_none());
     assert_eq!(*told.lock().unwrap(), [2, 2]);
@@ -45,7 +45,7 @@ fn readers_share_half_and_get_nothing_while_somebody_waits() {
     assert_eq!(one.0.share(), 50, "alone");
 }
 
-/// The largest part may be filled at once.
+/// The largest part may be filled at any moment.
 #[test]
 fn what_the_largest_part_takes_is_not_lent() {
     let budget = Budget::new(100, 10);
@@ -70,7 +70,7 @@ impl Borrower for Read {
     }
 }
 
-/// A grant that is made when something is given back may leave lent memory in the way of who is next.
+/// After a grant from returned memory, lent memory may block the next wait.
 #[test]
 fn a_grant_calls_back_what_is_in_the_way_of_one_who_waited_before() {
     let budget = Budget::new(100, 10);
@@ -85,7 +85,7 @@ fn a_grant_calls_back_what_is_in_the_way_of_one_who_waited_before() {
     assert!(now(of_a.as_mut()).is_none() && now(of_b.as_mut()).is_none());
     drop(in_flight);
     let _a = now(of_a).expect("there is room for it");
-    // Nothing is in flight. The consumer of what was read, and the producers of `a` and `c`, wait for `b`.
+    // Nothing is in flight. The consumer of the reader, and the producers of `a` and `c`, wait for `b`.
     let state = budget.shared.lock();
     let stopped = state.is_stopped(100);
     drop(state);

@@ -1,4 +1,4 @@
-//! A store that is down, forgets its sessions, or does odd things to completions.
+//! A store that can be down, forget its sessions, or mishandle completions.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! One object under seeded faults, written by a series of processes, on a real disk or one that loses power.
+//! One object under seeded faults, written by a series of processes, on a real disk or on a disk that loses power.
 //! In the end the object has all bytes that were written, or that were durable when the power failed.
 
 use std::path::Path;

@@ -15,7 +15,7 @@ over_both! {
 
 const SYNCED: u64 = 20 * CHUNK;
 
-/// Begins an upload with `SYNCED` durable bytes, of which the store acknowledged at least 16 chunks.
+/// Begins an upload with `SYNCED` durable bytes; the store has acknowledged at least 16 chunks.
 async fn begin_synced(store: &Store, bytes: &[u8]) -> Result<Writer> {
     let mut writer = begin(store).await;
     write(&mut writer, &bytes[..SYNCED as usize]).await?;
