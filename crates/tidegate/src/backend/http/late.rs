@@ -16,8 +16,13 @@ use super::client::Sending;
 /// An answer that has not begun after this time is reported. A little longer than the time for a late connection, so
 /// that one outage is not reported twice.
 const LATE: Duration = Duration::from_millis(1600);
-/// The same for requests on which the store works first, such as the completion of an upload, which may take minutes.
+/// The same for requests on which the store works first, such as the completion of an upload, which may take minutes, and
+/// for large bodies.
 const LATE_WORK: Duration = Duration::from_secs(10);
+
+/// A body of more bytes may sit in socket buffers long after the last byte was handed over: on a slow link the answer to
+/// such a request is late although the store is well.
+const IN_BUFFERS: u64 = 64 << 10;
 
 /// The work that a store does before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +54,8 @@ struct Way {
     /// Milliseconds from the beginning to the last byte that was taken from the body.
     moved: AtomicU64,
     is_sent: AtomicBool,
+    /// More than [`IN_BUFFERS`] bytes are sent.
+    is_large: bool,
 }
 
 impl Way {
@@ -62,7 +69,8 @@ impl Way {
 /// Watches the body of a request that is sent now.
 pub(super) fn watched(body: Sending) -> (Watched, Wait) {
     let (began, is_sent) = (Instant::now(), AtomicBool::new(body.is_end_stream()));
-    let way = Arc::new(Way { began, moved: AtomicU64::new(0), is_sent });
+    let is_large = body.size_hint().lower() > IN_BUFFERS;
+    let way = Arc::new(Way { began, moved: AtomicU64::new(0), is_sent, is_large });
     (Watched { body, way: way.clone() }, Wait(way))
 }
 
@@ -105,7 +113,8 @@ impl Wait {
         let way = &self.0;
         loop {
             let has_answered = heard.has_answered.load(Relaxed);
-            let late = if has_answered && work == Work::Much { LATE_WORK } else { LATE };
+            let may_take_long = work == Work::Much || way.is_large;
+            let late = if has_answered && may_take_long { LATE_WORK } else { LATE };
             let moved = way.began + Duration::from_millis(way.moved.load(Relaxed));
             if moved.elapsed() >= late && (way.is_sent.load(Relaxed) || !has_answered) {
                 return late;
@@ -176,6 +185,14 @@ mod tests {
         }
         assert_eq!(seconds(told_after(&Heard::default(), Work::Much, sending("x".into())).await), Some(1.6));
         assert_eq!(seconds(told_after(&known(), Work::Much, sending("x".into())).await), Some(10.0));
+    }
+
+    /// On a slow link the bytes of a part leave the socket's buffers long after they were handed over.
+    #[tokio::test(start_paused = true)]
+    async fn a_large_body_may_be_in_the_sockets_buffers() {
+        let part = || sending(Bytes::from(vec![0; 1 << 20]));
+        assert_eq!(seconds(told_after(&known(), Work::Little, part()).await), Some(10.0));
+        assert_eq!(seconds(told_after(&Heard::default(), Work::Little, part()).await), Some(1.6));
     }
 
     fn slow(pieces: u64, last: Duration) -> Sending {
