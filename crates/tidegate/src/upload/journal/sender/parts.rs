@@ -69,8 +69,9 @@ impl Parts {
     }
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
+        // Less than a full part is sent again rather than asked for.
         let known: u64 = self.stored.values().map(|part| part.size).sum();
-        if self.link.session.is_some() && known < self.link.feed.borrow().length {
+        if self.link.session.is_some() && known + self.plan.part() <= self.link.feed.borrow().length {
             self.listed = self.link.source.listed().await;
         }
         // True when all space that can be given back was, as far as is known.
