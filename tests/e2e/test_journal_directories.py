@@ -19,7 +19,7 @@ def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file
     one_sentence(tidegate(*cp, "--journal", path, env=embedded_bucket.env), path, exit=2)
     one_sentence(tidegate(*cp, "--strategy", "journal", env=embedded_bucket.env), "--journal", exit=2)
     one_sentence(tidegate(*cp, "--strategy", "put", "--journal", journal, env=embedded_bucket.env), "--journal", exit=2)
-    one_sentence(tidegate("journal", "ls", "/nowhere/at/all"), "/nowhere/at/all", exit=2)
+    one_sentence(tidegate("journal", "ls", "/nowhere/at/all"), "/nowhere/at/all", exit=3)
     copy = tidegate("cp", embedded_bucket.url("a"), embedded_bucket.url("k"), "--journal", journal, env=embedded_bucket.env)
     one_sentence(copy, "--journal", exit=2)
     embedded_bucket.assert_untouched("k")

@@ -117,7 +117,10 @@ class Bucket:
         count = 0
         for session in self.sessions(key):
             pages = self.client.get_paginator("list_parts").paginate(Bucket=self.name, Key=key, UploadId=session)
-            count += sum(len(page.get("Parts", [])) for page in pages)
+            try:
+                count += sum(len(page.get("Parts", [])) for page in pages)
+            except self.client.exceptions.NoSuchUpload:
+                pass  # It was completed or aborted between the two questions.
         return count
 
     def empty(self):
