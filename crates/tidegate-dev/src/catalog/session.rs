@@ -65,7 +65,7 @@ pub(crate) struct Session {
     pub(crate) state: State,
     #[serde(skip)]
     pub(crate) pieces: Vec<SessionPiece>,
-    /// The MD5 of all persisted bytes; `None` after a restart, and if none is computed.
+    /// The MD5 of all persisted bytes; `None` after a restart, or if the session computes no MD5.
     #[serde(skip)]
     pub(crate) md5: Option<Md5>,
     /// The number of the only request that may append: the latest one. After a client has reconnected, bytes

@@ -204,8 +204,7 @@ pub struct Body {
     pub object: Object,
     /// The bytes of the object that `stream` gives.
     pub range: Range<u64>,
-    /// Whether the store ignored the requested range and sends the whole object, of which `stream` gives only
-    /// `range`. Empty pieces of the stream stand for skipped bytes.
+    /// Whether the store ignored the requested range and sends the whole object. `stream` still gives only `range`. Empty pieces of the stream stand for skipped bytes.
     pub ignored_range: bool,
     /// The bytes. If the body ends early, the stream gives an error; it never ends as if complete.
     pub stream: BoxStream<'static, Result<Bytes, Fault>>,

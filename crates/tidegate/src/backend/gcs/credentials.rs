@@ -192,7 +192,7 @@ impl Application {
     }
 }
 
-/// Google's library uses the crypto provider of the process and sets none: sets ours if there is none.
+/// Google's library uses the crypto provider of the process, but does not set it. Sets ours unless one is set.
 fn use_ring() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Another thread may have just set one, which is as good.

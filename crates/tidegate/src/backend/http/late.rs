@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::backend::http::sending;
 
-    /// How long it takes until silence is told of a body that is taken at once.
+    /// The time until silence is reported for a request whose body is read at once.
     async fn told_after(heard: &Heard, work: Work, body: Sending) -> Option<Duration> {
         let (mut body, wait) = watched(body);
         let began = Instant::now();

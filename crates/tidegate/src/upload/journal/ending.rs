@@ -139,8 +139,10 @@ impl Drop for Journaled {
         let journal = self.appender.journal.clone();
         let task = async move {
             end(appending).await;
+            // An appended session keeps what arrived, so only parts are worth a wait.
+            let draining = if upload.order.is_some() { Duration::ZERO } else { DRAINING };
             if let Some(mut sending) = sending
-                && timeout(DRAINING, &mut sending).await.is_err()
+                && timeout(draining, &mut sending).await.is_err()
             {
                 sending.abort();
                 let _ = sending.await;

@@ -77,7 +77,10 @@ impl Parts {
         // True when all space that can be given back was, as far as is known.
         let mut is_given_back = false;
         loop {
-            while let Some(action) = self.plan.next() {
+            // Nothing is begun for a writer that is gone, least of all the completion.
+            while !self.is_left()
+                && let Some(action) = self.plan.next()
+            {
                 match self.act(action).await {
                     Ok(Some(object)) => return Ok(object),
                     Ok(None) => {}
@@ -88,7 +91,7 @@ impl Parts {
                     }
                 }
             }
-            if self.link.feed.has_changed().is_err() {
+            if self.is_left() {
                 self.drain().await?;
                 return Err(self.link.source.left_alone());
             }
@@ -171,6 +174,11 @@ impl Parts {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the writer was dropped.
+    fn is_left(&self) -> bool {
+        self.link.feed.has_changed().is_err()
     }
 
     /// Whether the session has the next part already.

@@ -396,3 +396,47 @@ async fn what_is_appended_measures_its_disk() -> Result<()> {
     assert!(disk.cost() > 0.0 && disk.cost().is_finite(), "{}", disk.cost());
     writer.abort().await
 }
+
+/// A store that acknowledges each part after a while.
+#[derive(Debug)]
+struct Late(Memory);
+
+#[async_trait::async_trait]
+impl Layer for Late {
+    fn below(&self) -> &dyn crate::backend::Backend {
+        &self.0
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        bytes: Payload,
+    ) -> std::result::Result<crate::backend::Receipt, crate::backend::Fault> {
+        let receipt = self.below().part(session, number, offset, bytes).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        receipt
+    }
+}
+
+/// Parts in flight are acknowledged and recorded after the drop, and the object is not published.
+#[tokio::test]
+async fn a_finish_that_is_dropped_records_its_parts_and_publishes_nothing() -> Result<()> {
+    let place = Place::new();
+    let tide = place.builder().build()?;
+    let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+    let store = tide.store(Arc::new(Late(Memory::new("late").with_capabilities(capabilities))));
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(3 * PART)).await?;
+    let cancelled = tokio::time::timeout(Duration::from_millis(150), writer.finish()).await;
+    assert!(cancelled.is_err(), "{cancelled:?}");
+    tide.settled().await;
+    assert_eq!(store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
+    let [left] = &tide.recover().await?[..] else { panic!("one upload") };
+    assert!(left.is_finished());
+    assert_eq!(left.recovered().unwrap().state.parts.len(), 3);
+    left.resume_on(&store).await?;
+    assert_eq!(stored(&store, "k").await, data(3 * PART));
+    Ok(())
+}
