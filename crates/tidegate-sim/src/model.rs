@@ -181,7 +181,7 @@ impl Model {
             Command::Parts { session } => {
                 let parts = self.upload(&session)?.parts.values().map(|(receipt, _)| {
                     let mut part = StoredPart::new(receipt.number, receipt.size, receipt.etag.as_str());
-                    part.checksum = Some(receipt.checksum.base64());
+                    part.checksum = receipt.checksum.map(|checksum| checksum.base64());
                     part
                 });
                 Ok(Answer::Parts(parts.collect()))
@@ -231,7 +231,7 @@ impl Model {
         if copies > 0 {
             etag = format!("\"copy-{copies}\"");
         }
-        let receipt = Receipt { number, size: bytes.len() as u64, etag, checksum };
+        let receipt = Receipt { number, size: bytes.len() as u64, etag, checksum: Some(checksum) };
         upload.parts.insert(number, (receipt.clone(), bytes));
         Ok(Answer::Receipt(receipt))
     }

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use tidegate::Object;
-use tidegate::backend::{Backend, Fault, Layer, Receipt, Session, WriteOptions};
+use tidegate::backend::{
+    Attempt, Backend, Fault, Layer, PartOrigin, PartSource, Parts, Receipt, Session, WriteOptions,
+};
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
 
@@ -156,21 +158,33 @@ impl Layer for Planted {
         &self.store
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         let mut options = options.clone();
         options.create_only &= !self.is(Plant::Overwrite);
         if !self.is(Plant::ShortPut) || payload.is_empty() {
-            return self.store.put(key, payload, &options).await;
+            return self.store.put(key, payload, &options, attempt).await;
         }
         let mut bytes = read(&payload).await?;
         bytes.truncate(bytes.len() - 1);
-        self.store.put(key, self.payload(bytes.freeze()), &options).await
+        self.store.put(key, self.payload(bytes.freeze()), &options, attempt).await
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let session = self.store.open(key, options).await?;
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        let session = self.store.open(key, options, origin, attempt).await?;
         if self.is(Plant::PublishOnOpen) {
-            self.store.put(key, self.payload(Bytes::new()), options).await?;
+            self.store.put(key, self.payload(Bytes::new()), options, attempt).await?;
         }
         Ok(session)
     }
@@ -180,31 +194,35 @@ impl Layer for Planted {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
         let before = self.sent_before(session, number);
+        let PartSource::Bytes(payload) = source else {
+            return self.store.part(session, number, offset, source, attempt).await;
+        };
         match self.plant {
             Plant::UnsentPart if number.is_multiple_of(3) => {
                 let checksum = self.checksum(&read(&payload).await?);
                 let (size, etag) = (payload.len(), format!("\"{:016x}-{number}\"", checksum.value()));
-                Ok(Receipt { number, size, etag, checksum })
+                Ok(Receipt { number, size, etag, checksum: Some(checksum) })
             }
             Plant::OtherBytes if before > 0 => {
                 let mut bytes = read(&payload).await?;
                 if let Some(first) = bytes.first_mut() {
                     *first ^= 1;
                 }
-                self.store.part(session, number, offset, self.payload(bytes.freeze())).await
+                self.store.part(session, number, offset, self.payload(bytes.freeze()).into(), attempt).await
             }
             Plant::KeptBytes => {
                 self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(payload.clone());
-                self.store.part(session, number, offset, payload).await
+                self.store.part(session, number, offset, payload.into(), attempt).await
             }
             Plant::PartTwice => {
-                self.store.part(session, number, offset, payload.clone()).await?;
-                self.store.part(session, number, offset, payload).await
+                self.store.part(session, number, offset, payload.clone().into(), attempt).await?;
+                self.store.part(session, number, offset, payload.into(), attempt).await
             }
-            _ => self.store.part(session, number, offset, payload).await,
+            _ => self.store.part(session, number, offset, payload.into(), attempt).await,
         }
     }
 
@@ -212,25 +230,26 @@ impl Layer for Planted {
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         let (mut parts, mut options) = (parts.to_vec(), options.clone());
         options.create_only &= !self.is(Plant::Overwrite);
         if self.is(Plant::UnsortedParts) && parts.len() > 1 {
             parts.swap(0, 1);
         }
-        let completed = self.store.complete(session, &parts, checksum, &options).await;
+        let completed = self.store.complete(session, &parts, checksum, &options, attempt).await;
         if !self.is(Plant::SwallowedError) || completed.is_ok() {
             return completed;
         }
         let mut object = Object::default();
         object.key = session.key.clone();
-        object.size = checksum.covers();
+        object.size = parts.iter().map(|part| part.size).sum();
         Ok(object)
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        if self.is(Plant::ForgottenAbort) { Ok(()) } else { self.store.abort(session).await }
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        if self.is(Plant::ForgottenAbort) { Ok(()) } else { self.store.abort(session, attempt).await }
     }
 }

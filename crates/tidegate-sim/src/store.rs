@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
 use futures::TryStreamExt;
-use tidegate::backend::{Capabilities, Fault, FaultKind, Session, WriteOptions};
+use tidegate::backend::{Fault, FaultKind, Info, Session, WriteOptions};
 use tidegate::payload::Payload;
 use tidegate::{Attributes, Operation, Tidegate};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -32,7 +32,7 @@ pub struct SimStore {
 
 #[derive(Debug)]
 struct Shared {
-    capabilities: Capabilities,
+    info: Info,
     profile: Profile,
     /// When the store stops answering, and when it answers again.
     stall: Option<(Instant, Instant)>,
@@ -85,7 +85,8 @@ impl SimStore {
             (from, from + Duration::from_millis(length))
         });
         let (engine, state) = (OnceLock::new(), Mutex::new(state));
-        let shared = Shared { capabilities, profile, stall, trace, engine, state };
+        let info = Info::new("sim://store", "sim://", capabilities);
+        let shared = Shared { info, profile, stall, trace, engine, state };
         Self { shared: Arc::new(shared) }
     }
 

@@ -1,30 +1,35 @@
-//! The interface between the engine and a store: one trait, and one module for each cloud.
+//! The interface between the engine and a store: small traits, and one module for each cloud.
+//!
+//! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`] or [`Admin`] returns them
+//! from its accessors: a trait says what the store's protocol has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
-//! few as the protocol allows. A failure is a [`Fault`] that says what is known.
+//! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 
 use async_trait::async_trait;
 
-use crate::memory::payload::{Payload, Unending};
-use crate::types::checksum::Checksum;
+use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
+mod admin;
+mod append;
+mod attempt;
 mod confirm;
-mod connection;
 mod copy;
 mod environment;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
 pub mod gcs;
 mod http;
+mod info;
 mod layer;
 mod listing;
 pub mod local;
 pub mod memory;
+mod parts;
 pub mod s3;
 mod same;
 #[cfg(test)]
@@ -36,11 +41,14 @@ mod unfinished;
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
 pub use crate::types::fault::{Fault, FaultKind};
-pub(crate) use connection::connected;
-pub use connection::wants_new_connection;
-pub use copy::{Copied, CopySource};
+pub use admin::Admin;
+pub use append::Append;
+pub use attempt::{Attempt, Connection};
+pub use copy::{Copied, CopySource, ServerCopy};
+pub use info::Info;
 pub use layer::Layer;
 pub use listing::{Listing, Pages};
+pub use parts::{PartOrigin, PartSource, Parts};
 pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
@@ -49,14 +57,23 @@ pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session
 /// Dropping a method's future cancels the request. The store may still carry it out, as after a lost answer.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// The address of the bucket or root, as users write it, without a trailing slash: `s3://bucket`.
-    fn location(&self) -> &str;
+    /// The store's address, endpoint and limits.
+    fn info(&self) -> &Info;
 
-    /// Scheme and endpoint. Stores with the same endpoint share one limiter.
-    fn endpoint(&self) -> &str;
+    /// [`Info::location`]
+    fn location(&self) -> &str {
+        &self.info().location
+    }
 
-    /// The store's limits and features.
-    fn capabilities(&self) -> &Capabilities;
+    /// [`Info::endpoint`]
+    fn endpoint(&self) -> &str {
+        &self.info().endpoint
+    }
+
+    /// [`Info::capabilities`]
+    fn capabilities(&self) -> &Capabilities {
+        &self.info().capabilities
+    }
 
     /// Refuses a key, or options, that no request can express. `options` is `None` for requests that write nothing.
     /// Sends nothing, so that the error comes before a producer's first byte. If this lets something pass, the
@@ -67,125 +84,16 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Writes an object in one request. The object is visible as a whole when this returns `Ok`, or not at all.
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
-
-    /// Opens an upload session for parts.
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault>;
-
-    /// Stores part `number` (from 1), whose first byte is at `offset` of the object. Idempotent: the same number may
-    /// be sent again with the same bytes.
-    async fn part(
+    async fn put(
         &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
+        key: &str,
         payload: Payload,
-    ) -> Result<Receipt, Fault>;
-
-    /// Lists the parts of a session, ordered by number. [`FaultKind::Unsupported`] if the store cannot list parts.
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        let message = format!("the store does not list the parts of session {}", session.id);
-        Err(Fault::new(FaultKind::Unsupported, message))
-    }
-
-    /// Publishes the object from its parts, which must be in ascending order and make up the whole object. `checksum`
-    /// is that of the whole object; the store is asked to compare it. Size and checksum in the answer are the store's
-    /// own; only if the store cannot be asked for the size, the answer has the size of the parts.
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault>;
 
-    /// Opens a session that takes appended bytes, if [`Capabilities::append`] is set.
-    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let _ = options;
-        let message = format!("the store has no sessions that bytes are appended to, as for {key}");
-        Err(Fault::new(FaultKind::Unsupported, message))
-    }
-
-    /// Appends bytes at `offset`, which must be the session's position. With `whole`, the checksum of all bytes of
-    /// the object, these are the last bytes: the object is published with them, and the store is asked to compare the
-    /// checksum.
-    ///
-    /// The store may accept fewer bytes than were sent; the caller sends the rest again from the position in the
-    /// answer. After a fault the session's position is unknown.
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-    ) -> Result<Appended, Fault> {
-        let _ = (offset, payload, whole);
-        let message = format!("nothing is appended to session {} of this store", session.id);
-        Err(Fault::new(FaultKind::Unsupported, message))
-    }
-
-    /// Streams bytes to the session from `offset` on, which must be the session's position. The request stays open
-    /// and never publishes the object, because `bytes` never end. It ends when its future is dropped, with a fault,
-    /// or when the store takes no more bytes; then [`appended`](Self::appended) gives the session's position.
-    async fn append_stream(
-        &self,
-        session: &Session,
-        offset: u64,
-        bytes: Unending,
-    ) -> Result<Appended, Fault> {
-        let _ = (offset, bytes);
-        let message = format!("nothing is streamed to session {} of this store", session.id);
-        Err(Fault::new(FaultKind::Unsupported, message))
-    }
-
-    /// The position of a session that takes appended bytes. May be called while an append is in flight; then it
-    /// counts only the bytes that the store has committed. The position never goes back.
-    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
-        let message = format!("nothing is appended to session {} of this store", session.id);
-        Err(Fault::new(FaultKind::Unsupported, message))
-    }
-
-    /// Aborts a session and frees its parts. [`FaultKind::NoSession`] if there is no such session.
-    async fn abort(&self, session: &Session) -> Result<(), Fault>;
-
-    /// Lists the open sessions of keys that begin with `prefix`, as far as the store lists them.
-    fn sessions(&self, prefix: &str) -> Listing<OpenSession>;
-
-    /// One sentence that says which sessions this store's listing leaves out, for users. Known only after the store
-    /// has answered a request.
-    fn unlisted_sessions(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Looks for a session of a kind that the store does not list. `None` if the session does not exist, or is of a
-    /// kind that the store lists.
-    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
-        let _ = session;
-        Ok(None)
-    }
-
-    /// Adds up the parts and bytes that a session holds. [`FaultKind::NoSession`] if there is no such session.
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
-        let _ = session;
-        Err(Fault::new(FaultKind::Unsupported, "this store does not tell what a session holds"))
-    }
-
-    /// The bucket's lifecycle rules; empty if the bucket has none. [`FaultKind::Unsupported`] if the store has no
-    /// such rules.
-    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
-        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
-    }
-
-    /// Replaces the bucket's lifecycle rules by those of `to` and `rule`. The rules of `to` stay exactly as they
-    /// were, also those that Tidegate does not understand. [`FaultKind::Unsupported`] if the store does not accept
-    /// such a rule.
-    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
-        let _ = (to, rule);
-        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
-    }
-
     /// Describes an object. `FaultKind::NotFound` if the key has no object.
-    async fn head(&self, key: &str) -> Result<Object, Fault>;
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault>;
 
     /// Reads an object, or a range of it in bytes. A range that ends past the object's end (`u64::MAX` for an open
     /// one) is cut to the object; `Body` says which bytes follow. A range that begins past the end is refused.
@@ -194,14 +102,20 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// [`FaultKind::Replaced`] if the key has another object, [`FaultKind::Unsupported`] if neither a tag nor a
     /// version can tell. Not every server heeds conditions, so the caller must compare the answer as well
     /// ([`Object::is_same`]).
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault>;
+
+    /// Removes an object. Succeeds if the key has no object.
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault>;
 
     /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
     /// after `prefix` are listed only as the prefix up to that `/`.
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
-
-    /// Removes an object. Succeeds if the key has no object.
-    async fn delete(&self, key: &str) -> Result<(), Fault>;
 
     /// Whether `key` is the same place as the key `from` of the bucket or root at `location`, so that a write or
     /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
@@ -209,59 +123,58 @@ pub trait Backend: Debug + Send + Sync + 'static {
         location == self.location() && from == key
     }
 
-    /// Copies an object of the same store (same endpoint, maybe another bucket) to `key` in one request. The object
-    /// may have at most [`Capabilities::max_copy`] bytes. The copy carries the attributes and the token of `options`,
-    /// and the source's tags if `options` has none. `cursor` continues an earlier request for the same copy that
-    /// returned `Copied::Going`.
-    ///
-    /// [`FaultKind::Replaced`] if the source key no longer has the object that `from` describes.
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        cursor: Option<&str>,
-        options: &WriteOptions,
-    ) -> Result<Copied, Fault> {
-        let _ = (from, key, cursor, options);
-        Err(copy::unsupported())
+    /// The store's uploads in parts, if it has such.
+    fn parts(&self) -> Option<&dyn Parts> {
+        None
     }
 
-    /// Opens a session for copied parts, if [`Capabilities::copy_parts`] is set.
-    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.open(key, options).await
+    /// The store's sessions that bytes are appended to, if it has such.
+    fn appending(&self) -> Option<&dyn Append> {
+        None
     }
 
-    /// Copies a range of an object of the same store to part `number` (from 1) of a session, if
-    /// [`Capabilities::copy_parts`] is set. The part's offset in the new object is the start of the range.
-    /// Idempotent, like [`part`](Self::part); [`FaultKind::Replaced`] as for [`copy`](Self::copy).
-    async fn copy_part(
-        &self,
-        session: &Session,
-        number: u32,
-        from: &CopySource,
-        range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
-        let _ = (session, number, from, range);
-        Err(copy::unsupported())
+    /// The store's own copies, if it makes such.
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        None
     }
 
-    /// Publishes the object from its copied parts, which must be in ascending order and make up the whole object.
-    /// `checksum` is that of the source, if the store has one. Size and checksum in the answer are the store's own,
-    /// as for `complete`.
-    async fn complete_copy(
-        &self,
-        session: &Session,
-        parts: &[StoredPart],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        let _ = (session, parts, checksum, options);
-        Err(copy::unsupported())
+    /// The administration of the bucket, if it has one.
+    fn admin(&self) -> Option<&dyn Admin> {
+        None
+    }
+}
+
+/// What the store must have for a request; a fault says that it has not.
+impl dyn Backend {
+    /// [`parts`](Backend::parts), or [`FaultKind::Unsupported`].
+    pub fn need_parts(&self) -> Result<&dyn Parts, Fault> {
+        self.parts().ok_or_else(|| lacks("uploads in parts"))
     }
 
-    /// The tags of an object; empty if the store has no tags.
-    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
-        let _ = key;
-        Ok(BTreeMap::new())
+    /// [`appending`](Backend::appending), or [`FaultKind::Unsupported`].
+    pub fn need_append(&self) -> Result<&dyn Append, Fault> {
+        self.appending().ok_or_else(|| lacks("sessions that bytes are appended to"))
     }
+
+    /// [`server_copy`](Backend::server_copy), or [`FaultKind::Unsupported`].
+    pub fn need_server_copy(&self) -> Result<&dyn ServerCopy, Fault> {
+        self.server_copy().ok_or_else(|| lacks("copies that it makes itself"))
+    }
+
+    /// [`admin`](Backend::admin), or [`FaultKind::Unsupported`].
+    pub fn need_admin(&self) -> Result<&dyn Admin, Fault> {
+        self.admin().ok_or_else(|| lacks("unfinished uploads, lifecycle rules and tags"))
+    }
+
+    /// Aborts a session of either kind.
+    pub async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        match self.appending().filter(|append| append.has(session)) {
+            Some(append) => append.abort(session, attempt).await,
+            None => self.need_parts()?.abort(session, attempt).await,
+        }
+    }
+}
+
+fn lacks(what: &str) -> Fault {
+    Fault::new(FaultKind::Unsupported, format!("the store has no {what}"))
 }

@@ -451,7 +451,8 @@ async fn tags_are_written_and_kept_by_copies() {
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed(access, secret, None));
     let backend = tidegate::backend::s3::S3::connect("bucket", &settings).await.unwrap();
-    let kept = tidegate::backend::Backend::tags(&backend, "to").await.unwrap();
+    let kept =
+        tidegate::backend::Admin::tags(&backend, "to", tidegate::backend::Attempt::FIRST).await.unwrap();
     assert_eq!(kept, [("team".to_owned(), "a b&c".to_owned())].into());
 }
 

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use tidegate::backend::s3::S3;
-use tidegate::backend::{Backend, Fault, Layer, Receipt, Session};
-use tidegate::payload::Payload;
+use tidegate::backend::{Attempt, Backend, Fault, Layer, PartSource, Parts, Receipt, Session};
 
 /// An S3 store with a stopwatch.
 #[derive(Debug)]
@@ -40,13 +39,14 @@ impl Layer for Timed {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
         {
             let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
             parts.entry(number).or_insert_with(|| (Instant::now(), None));
         }
-        let receipt = self.store.part(session, number, offset, payload).await?;
+        let receipt = self.store.part(session, number, offset, source, attempt).await?;
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((sent, took)) = parts.get_mut(&number) {
             took.get_or_insert(sent.elapsed().as_secs_f64());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use async_trait::async_trait;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
 use tidegate::backend::s3::{S3, S3Settings};
-use tidegate::backend::{Backend, Body, Fault, FaultKind, Layer, WriteOptions};
+use tidegate::backend::{Attempt, Backend, Body, Fault, FaultKind, Layer, WriteOptions};
 use tidegate::payload::Payload;
 use tidegate::{Location, Object, Store, Tidegate};
 
@@ -85,12 +85,24 @@ impl Layer for Counted {
         &*self.store
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.count(self.store.put(key, payload, options).await)
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.count(self.store.put(key, payload, options, attempt).await)
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        self.count(self.store.get(key, range, same).await)
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        self.count(self.store.get(key, range, same, attempt).await)
     }
 }
 
@@ -110,7 +122,13 @@ mod tests {
             &self.0
         }
 
-        async fn get(&self, _: &str, _: Option<Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
+        async fn get(
+            &self,
+            _: &str,
+            _: Option<Range<u64>>,
+            _: Option<&Object>,
+            _: Attempt,
+        ) -> Result<Body, Fault> {
             Err(Fault::new(FaultKind::Throttled, "slow down"))
         }
     }
@@ -122,7 +140,7 @@ mod tests {
         for (store, expected) in stores {
             let tide = Tidegate::builder().build().unwrap();
             let counted = Counted { store, tide, refused: AtomicU64::new(0) };
-            assert!(Backend::get(&counted, "missing", None, None).await.is_err());
+            assert!(Backend::get(&counted, "missing", None, None, Attempt::FIRST).await.is_err());
             assert_eq!(counted.refused(), expected);
         }
     }

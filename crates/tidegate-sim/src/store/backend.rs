@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Listing, OpenSession, Receipt, Session, StoredPart,
-    WriteOptions,
+    Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, PartOrigin, PartSource, Parts, Receipt,
+    Session, StoredPart, WriteOptions,
 };
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
@@ -24,19 +24,17 @@ fn odd<T>(answer: Result<Answer, Fault>) -> Result<T, Fault> {
 
 #[async_trait]
 impl Backend for SimStore {
-    fn location(&self) -> &str {
-        "sim://store"
+    fn info(&self) -> &Info {
+        &self.shared.info
     }
 
-    fn endpoint(&self) -> &str {
-        "sim://"
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.shared.capabilities
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        _: Attempt,
+    ) -> Result<Object, Fault> {
         let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("put {key} by {writers:?}");
         let asked = Asked {
@@ -54,7 +52,75 @@ impl Backend for SimStore {
         }
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+    async fn head(&self, key: &str, _: Attempt) -> Result<Object, Fault> {
+        let writers = self.state().witness.writers_of(key);
+        let label = format!("head {key}");
+        let asked =
+            Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Head { key }).await {
+            Ok(Answer::Object(object)) => Ok(*object),
+            other => odd(other),
+        }
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        _: Attempt,
+    ) -> Result<Body, Fault> {
+        let state = self.state();
+        let version =
+            state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
+        if same.is_some_and(|same| !same.is_same(&version.object)) {
+            return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
+        }
+        if range.is_some() {
+            return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
+        }
+        let pieces: Vec<Bytes> = version.pieces.to_vec();
+        let object = version.object.clone();
+        let range = 0..object.size;
+        let stream = stream::iter(pieces).map(Ok).boxed();
+        Ok(Body { object, range, ignored_range: false, stream })
+    }
+
+    async fn delete(&self, key: &str, _: Attempt) -> Result<(), Fault> {
+        let writers = Vec::new();
+        let label = format!("delete {key}");
+        let asked =
+            Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Delete { key }).await {
+            Ok(Answer::Done) => Ok(()),
+            other => odd(other),
+        }
+    }
+
+    fn list(&self, prefix: &str, _recursive: bool) -> Listing<Entry> {
+        let state = self.state();
+        let keys = state.model.keys().filter(|key| key.starts_with(prefix));
+        let objects = keys.filter_map(|key| state.model.current(key)).map(|version| version.object.clone());
+        let entries: Vec<Entry> = objects.map(Entry::Object).collect();
+        stream::iter(entries).map(Ok).boxed().into()
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for SimStore {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        _: PartOrigin,
+        _: Attempt,
+    ) -> Result<Session, Fault> {
         let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("open {key} by {writers:?}");
         let asked =
@@ -71,8 +137,12 @@ impl Backend for SimStore {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        _: Attempt,
     ) -> Result<Receipt, Fault> {
+        let PartSource::Bytes(payload) = source else {
+            return Err(Fault::new(FaultKind::Unsupported, "the simulated store copies no parts"));
+        };
         let writers = self.state().witness.writer_of(session);
         let label = format!("part {number} of {} at {offset}", session.id);
         let asked = Asked {
@@ -90,7 +160,7 @@ impl Backend for SimStore {
         }
     }
 
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+    async fn stored_parts(&self, session: &Session, _: Attempt) -> Result<Vec<StoredPart>, Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("list the parts of {}", session.id);
         let asked = Asked {
@@ -112,8 +182,9 @@ impl Backend for SimStore {
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        _: Attempt,
     ) -> Result<Object, Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("complete {} of {} parts", session.id, parts.len());
@@ -125,10 +196,13 @@ impl Backend for SimStore {
             payload: None,
             part: None,
         };
+        let Some(checksum) = checksum.copied() else {
+            return Err(Fault::new(FaultKind::Invalid, "a completion without a checksum"));
+        };
         let command = Command::Complete {
             session: session.clone(),
             parts: parts.to_vec(),
-            checksum: *checksum,
+            checksum,
             create_only: options.create_only,
         };
         match self.exchange(asked, |_| command).await {
@@ -137,7 +211,7 @@ impl Backend for SimStore {
         }
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, _: Attempt) -> Result<(), Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("abort {}", session.id);
         let asked = Asked {
@@ -157,61 +231,6 @@ impl Backend for SimStore {
             seen.abort_denied = answer.as_ref().is_err_and(|fault| fault.kind == FaultKind::Denied);
         }
         match answer {
-            Ok(Answer::Done) => Ok(()),
-            other => odd(other),
-        }
-    }
-
-    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        // Tidegate does not list sessions on its own yet.
-        let message = format!("the simulated store does not list sessions of {prefix}");
-        stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed().into()
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        let writers = self.state().witness.writers_of(key);
-        let label = format!("head {key}");
-        let asked =
-            Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
-        let key = key.to_owned();
-        match self.exchange(asked, |_| Command::Head { key }).await {
-            Ok(Answer::Object(object)) => Ok(*object),
-            other => odd(other),
-        }
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        let state = self.state();
-        let version =
-            state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
-        if same.is_some_and(|same| !same.is_same(&version.object)) {
-            return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
-        }
-        if range.is_some() {
-            return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
-        }
-        let pieces: Vec<Bytes> = version.pieces.to_vec();
-        let object = version.object.clone();
-        let range = 0..object.size;
-        let stream = stream::iter(pieces).map(Ok).boxed();
-        Ok(Body { object, range, ignored_range: false, stream })
-    }
-
-    fn list(&self, prefix: &str, _recursive: bool) -> Listing<Entry> {
-        let state = self.state();
-        let keys = state.model.keys().filter(|key| key.starts_with(prefix));
-        let objects = keys.filter_map(|key| state.model.current(key)).map(|version| version.object.clone());
-        let entries: Vec<Entry> = objects.map(Entry::Object).collect();
-        stream::iter(entries).map(Ok).boxed().into()
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        let writers = Vec::new();
-        let label = format!("delete {key}");
-        let asked =
-            Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
-        let key = key.to_owned();
-        match self.exchange(asked, |_| Command::Delete { key }).await {
             Ok(Answer::Done) => Ok(()),
             other => odd(other),
         }

@@ -101,11 +101,13 @@ impl Store {
         let (context, full) = (&self.context, self.context.full_key(key));
         context.check(Operation::Delete, key, None)?;
         let requests = context.requests(key, context.engine().progress.clone());
-        let delete = requests.send(Operation::Delete, None, None, || context.backend().delete(&full)).await;
+        let delete = |attempt| context.backend().delete(&full, attempt);
+        let delete = requests.send(Operation::Delete, None, None, delete).await;
         let Err(failure) = delete else { return Ok(()) };
         if failure.fault.kind == FaultKind::NotAStore {
             // The answer proves nothing. Only the store's own word that the object is missing counts, so ask for it.
-            let head = requests.send(Operation::Head, None, None, || context.backend().head(&full)).await;
+            let head = |attempt| context.backend().head(&full, attempt);
+            let head = requests.send(Operation::Head, None, None, head).await;
             let is_gone = |asked: &Failure| asked.fault.kind == FaultKind::NotFound && asked.fault.answered;
             if head.as_ref().is_err_and(is_gone) {
                 return Ok(());

@@ -166,7 +166,7 @@ impl Store {
     /// One sentence that says which unfinished uploads this store's listings leave out. Known only after the store
     /// has answered a request.
     pub fn unlisted_sessions(&self) -> Option<&'static str> {
-        self.context().backend().unlisted_sessions()
+        self.context().backend().admin()?.unlisted_sessions()
     }
 
     /// Adds up the parts and bytes that an unfinished upload holds.
@@ -176,7 +176,9 @@ impl Store {
     pub async fn held(&self, session: &Session) -> Result<Held> {
         let full = self.full(session);
         let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
-        let held = requests.send(Operation::List, None, None, || self.context().backend().held(&full)).await;
+        let (backend, full) = (self.context().backend(), &full);
+        let held = |attempt| async move { backend.need_admin()?.held(full, attempt).await };
+        let held = requests.send(Operation::List, None, None, held).await;
         held.map_err(|failure| failure.into_error(Operation::List, &self.context().url(&session.key)))
     }
 
@@ -188,8 +190,8 @@ impl Store {
     pub async fn abort_session(&self, session: &Session) -> Result<()> {
         let full = self.full(session);
         let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
-        let abort =
-            requests.send(Operation::Abort, None, None, || self.context().backend().abort(&full)).await;
+        let abort = |attempt| self.context().backend().abort(&full, attempt);
+        let abort = requests.send(Operation::Abort, None, None, abort).await;
         match abort {
             // An earlier attempt of this request has aborted it.
             Err(failure) if failure.attempts > 1 && failure.fault.kind == FaultKind::NoSession => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, WriteOptions};
+use super::{Attempt, Backend, WriteOptions};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
@@ -21,12 +21,13 @@ pub(super) async fn confirmed(
     size: u64,
     checksum: Option<&Checksum>,
     options: &WriteOptions,
+    attempt: Attempt,
 ) -> Object {
     let told = Object { size, ..object };
     if checksum.is_some_and(|checksum| told.matches(checksum).is_some()) {
         return told;
     }
-    let there = match tokio::time::timeout(CONFIRMING, store.head(&told.key)).await {
+    let there = match tokio::time::timeout(CONFIRMING, store.head(&told.key, attempt)).await {
         Ok(Ok(there)) => there,
         Ok(Err(fault)) => {
             tracing::debug!(key = told.key, %fault, "the size of what was written is not known");

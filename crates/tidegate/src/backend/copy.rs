@@ -1,10 +1,32 @@
 //! Copies that the store makes itself: their source and their progress.
 
+use std::fmt::Debug;
 use std::ops::Range;
 
-use super::{Fault, FaultKind, StoredPart};
+use async_trait::async_trait;
+
+use super::{Attempt, Fault, FaultKind, Receipt, WriteOptions};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
+
+/// Copies that a store makes itself, each in one request.
+#[async_trait]
+pub trait ServerCopy: Debug + Send + Sync {
+    /// Copies an object of the same store (same endpoint, maybe another bucket) to `key`. The object may have at most
+    /// [`Capabilities::max_copy`](super::Capabilities::max_copy) bytes. The copy carries the attributes and the token
+    /// of `options`, and the source's tags if `options` has none. `cursor` continues an earlier request for the same
+    /// copy that returned `Copied::Going`.
+    ///
+    /// [`FaultKind::Replaced`] if the source key no longer has the object that `from` describes.
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Copied, Fault>;
+}
 
 /// The source of a copy within a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +68,6 @@ pub enum Copied {
     },
 }
 
-/// The fault of a backend that makes no copies.
-pub(super) fn unsupported() -> Fault {
-    Fault::new(FaultKind::Unsupported, "the store makes no copies itself")
-}
-
 /// Refuses a range that is empty or ends past the object's end.
 pub(super) fn check_range(from: &CopySource, range: &Range<u64>) -> Result<(), Fault> {
     if range.start < range.end && range.end <= from.object.size {
@@ -62,7 +79,7 @@ pub(super) fn check_range(from: &CopySource, range: &Range<u64>) -> Result<(), F
 }
 
 /// Bytes of all parts together.
-pub(super) fn size_of(parts: &[StoredPart]) -> u64 {
+pub(super) fn size_of(parts: &[Receipt]) -> u64 {
     parts.iter().map(|part| part.size).sum()
 }
 

@@ -21,8 +21,9 @@ use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
 use super::same::{replaced, same_or_replaced};
 use super::{
-    AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held,
-    Lifecycle, Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
+    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt,
+    ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -70,8 +71,7 @@ pub struct Gcs {
     bucket: Bucket,
     /// Set if the bucket is reached over gRPC.
     grpc: Option<Grpc>,
-    location: Arc<str>,
-    capabilities: Arc<Capabilities>,
+    info: Arc<Info>,
 }
 
 /// The client and the addresses that requests need.
@@ -89,8 +89,8 @@ impl sessions::Listed for Bucket {
         &self.xml
     }
 
-    async fn document(&self, url: String) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(Request::new(Method::GET, url, About::Object)).await
+    async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
+        self.shared.ask(Request::new(Method::GET, url, About::Object, attempt)).await
     }
 }
 
@@ -125,8 +125,7 @@ impl Gcs {
         };
         Ok(Self {
             grpc,
-            location: format!("gs://{bucket}").into(),
-            capabilities: Arc::new(capabilities),
+            info: Arc::new(Info::new(format!("gs://{bucket}"), shared.endpoint.url(), capabilities)),
             bucket: Bucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
         })
     }
@@ -157,9 +156,9 @@ impl Gcs {
 }
 
 /// The size of an object whose description has none, from the answer to a request for its first byte.
-async fn size_of(bucket: &Bucket, object: &Object) -> Result<u64, Fault> {
+async fn size_of(bucket: &Bucket, object: &Object, attempt: Attempt) -> Result<u64, Fault> {
     let url = bucket.json.object(&object.key, &[("alt", "media")])?;
-    let mut request = Request::new(Method::GET, url, About::Object);
+    let mut request = Request::new(Method::GET, url, About::Object, attempt);
     set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
     set(&mut request.headers, "accept-encoding", Some("gzip"))?;
     let answer = bucket.shared.exchange(request).await?;
@@ -179,16 +178,8 @@ async fn size_of(bucket: &Bucket, object: &Object) -> Result<u64, Fault> {
 
 #[async_trait]
 impl Backend for Gcs {
-    fn location(&self) -> &str {
-        &self.location
-    }
-
-    fn endpoint(&self) -> &str {
-        self.bucket.shared.endpoint.url()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+    fn info(&self) -> &Info {
+        &self.info
     }
 
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
@@ -196,10 +187,16 @@ impl Backend for Gcs {
         options.map_or(Ok(()), |options| resource::to_headers(options).map(|_| ()))
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         self.check(key, Some(options))?;
         if let Some(grpc) = &self.grpc {
-            return grpc.put(key, payload, options).await;
+            return grpc.put(key, payload, options, attempt).await;
         }
         let checksum = checksum_of(&payload).await?;
         let mut resource = Resource::new(key, options);
@@ -213,7 +210,7 @@ impl Backend for Gcs {
         head.extend(format!("\r\n--{boundary}\r\ncontent-type: {media}\r\n\r\n").into_bytes());
         let tail = format!("\r\n--{boundary}--\r\n");
         let url = self.bucket.json.uploads(&Self::begin("multipart", key, options));
-        let mut request = Request::new(Method::POST, url, About::Bucket);
+        let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
         set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
         let request = request.with(Content::Between(head.into(), payload, tail.into()));
         let (headers, body) = self.bucket.shared.ask(request).await?;
@@ -221,153 +218,41 @@ impl Backend for Gcs {
             (object, Some(size)) => Ok(Object { size, ..object }),
             (object, None) => {
                 let object = Object { key: key.to_owned(), ..object };
-                Ok(confirmed(self, object, checksum.covers(), Some(&checksum), options).await)
+                Ok(confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt).await)
             }
         }
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        parts::open(&self.bucket, key, options).await
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        _offset: u64,
-        payload: Payload,
-    ) -> Result<Receipt, Fault> {
-        parts::part(&self.bucket, session, number, payload).await
-    }
-
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        sessions::parts(&self.bucket, session).await
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        if resource::condition(options).is_some() {
-            let message = "a multipart upload of Google Cloud Storage has no conditions";
-            return Err(Fault::new(FaultKind::Unsupported, message));
-        }
-        let object = parts::complete(&self.bucket, session, parts).await?;
-        let object = confirmed(self, object, checksum.covers(), Some(checksum), options).await;
-        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
-    }
-
-    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.check(key, Some(options))?;
-        if let Some(grpc) = &self.grpc {
-            return grpc.open_appending(key, options).await;
-        }
-        append::open(&self.bucket, key, options).await
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-    ) -> Result<Appended, Fault> {
-        if let Some(grpc) = self.grpc_of(session)? {
-            return grpc.append(session, offset, payload, whole).await;
-        }
-        append::append(&self.bucket, session, offset, payload, whole).await
-    }
-
-    async fn append_stream(
-        &self,
-        session: &Session,
-        offset: u64,
-        bytes: Unending,
-    ) -> Result<Appended, Fault> {
-        if let Some(grpc) = self.grpc_of(session)? {
-            return grpc.append_stream(session, offset, bytes).await;
-        }
-        append::stream(&self.bucket, session, offset, bytes).await
-    }
-
-    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
-        match self.grpc_of(session)? {
-            Some(grpc) => grpc.appended(session).await,
-            None => append::stands(&self.bucket, session).await,
-        }
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        if let Some(grpc) = self.grpc_of(session)? {
-            return grpc.abort(session).await;
-        }
-        if append::is_appended(session) {
-            return append::cancel(&self.bucket, session).await;
-        }
-        parts::abort(&self.bucket, session).await
-    }
-
-    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        sessions::list(self.bucket.clone(), prefix)
-    }
-
-    fn unlisted_sessions(&self) -> Option<&'static str> {
-        Some(UNLISTED)
-    }
-
-    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
-        if !append::is_appended(session) && !grpc::is_grpc(session) {
-            return Ok(None);
-        }
-        match self.held(session).await {
-            Ok(_) => Ok(Some(OpenSession::new(session.clone()))),
-            Err(fault) if fault.kind == FaultKind::NoSession => Ok(None),
-            Err(fault) => Err(fault),
-        }
-    }
-
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
-        if append::is_appended(session) || grpc::is_grpc(session) {
-            return append::held(self.appended(session).await?);
-        }
-        sessions::held(&self.bucket, session).await
-    }
-
-    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
-        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
-    }
-
-    async fn add_abort_rule(&self, _to: &Lifecycle, _rule: &AbortRule) -> Result<(), Fault> {
-        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         if let Some(grpc) = &self.grpc {
             address::check(key)?;
-            return grpc.head(key).await;
+            return grpc.head(key, attempt).await;
         }
-        let url = self.bucket.json.object(key, &[])?;
-        let (headers, body) = self.bucket.shared.ask(Request::new(Method::GET, url, About::Object)).await?;
+        let request = Request::new(Method::GET, self.bucket.json.object(key, &[])?, About::Object, attempt);
+        let (headers, body) = self.bucket.shared.ask(request).await?;
         let (object, size) = Resource::read(&headers, &body, About::Object)?;
         let object = Object { key: key.to_owned(), ..object };
         let size = match size {
             Some(size) => size,
-            None => size_of(&self.bucket, &object).await?,
+            None => size_of(&self.bucket, &object, attempt).await?,
         };
         Ok(Object { size, ..object })
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         if let Some(grpc) = &self.grpc {
             address::check(key)?;
-            return grpc.get(key, range, same).await;
+            return grpc.get(key, range, same, attempt).await;
         }
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP cannot express an empty range.
-            let object = same_or_replaced(self.head(key).await?, same)?;
+            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let mut query = vec![("alt", "media")];
@@ -377,7 +262,7 @@ impl Backend for Gcs {
         // accept gzip ("Transcoding of gzip-compressed files"), with another size and other ranges; an uncompressed
         // one may be compressed for a client that does.
         for accepted in ["gzip", "identity"] {
-            let mut request = Request::new(Method::GET, url.clone(), About::Object);
+            let mut request = Request::new(Method::GET, url.clone(), About::Object, attempt);
             set(&mut request.headers, "range", range.as_ref().map(download::header))?;
             set(&mut request.headers, "accept-encoding", Some(accepted))?;
             let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
@@ -386,7 +271,7 @@ impl Backend for Gcs {
                 continue;
             }
             let object = resource::from_headers(key, response.headers());
-            return download::body(object, response, range, same, self.head(key)).await;
+            return download::body(object, response, range, same, self.head(key, attempt)).await;
         }
         let message = "the store sends the object only packed or unpacked, and not as it is stored";
         Err(Fault::new(FaultKind::Unsupported, message))
@@ -399,30 +284,193 @@ impl Backend for Gcs {
         list::objects(self.bucket.clone(), prefix, recursive)
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
         if let Some(grpc) = &self.grpc {
             address::check(key)?;
-            return grpc.delete(key).await;
+            return grpc.delete(key, attempt).await;
         }
         let url = self.bucket.json.object(key, &[])?;
-        match self.bucket.shared.remove(Request::new(Method::DELETE, url, About::Object)).await {
+        match self.bucket.shared.remove(Request::new(Method::DELETE, url, About::Object, attempt)).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
             removed => removed,
         }
     }
 
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn appending(&self) -> Option<&dyn Append> {
+        Some(self)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Gcs {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        _origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        parts::open(&self.bucket, key, options, attempt).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        _offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        match source {
+            PartSource::Bytes(payload) => parts::part(&self.bucket, session, number, payload, attempt).await,
+            PartSource::CopyOf(..) => {
+                let message = "the XML API of Google Cloud Storage copies no parts";
+                Err(Fault::new(FaultKind::Unsupported, message))
+            }
+        }
+    }
+
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        sessions::parts(&self.bucket, session, attempt).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        if resource::condition(options).is_some() {
+            let message = "a multipart upload of Google Cloud Storage has no conditions";
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        let object = parts::complete(&self.bucket, session, parts, attempt).await?;
+        let size = parts.iter().map(|part| part.size).sum();
+        let object = confirmed(self, object, size, checksum, options, attempt).await;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    }
+
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        parts::abort(&self.bucket, session, attempt).await
+    }
+}
+
+#[async_trait]
+impl Append for Gcs {
+    async fn open(&self, key: &str, options: &WriteOptions, attempt: Attempt) -> Result<Session, Fault> {
+        self.check(key, Some(options))?;
+        match &self.grpc {
+            Some(grpc) => grpc.open(key, options, attempt).await,
+            None => append::open(&self.bucket, key, options, attempt).await,
+        }
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        match self.grpc_of(session)? {
+            Some(grpc) => grpc.append(session, offset, payload, whole, attempt).await,
+            None => append::append(&self.bucket, session, offset, payload, whole, attempt).await,
+        }
+    }
+
+    async fn stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        match self.grpc_of(session)? {
+            Some(grpc) => grpc.stream(session, offset, bytes, attempt).await,
+            None => append::stream(&self.bucket, session, offset, bytes, attempt).await,
+        }
+    }
+
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+        match self.grpc_of(session)? {
+            Some(grpc) => grpc.position(session, attempt).await,
+            None => append::stands(&self.bucket, session, attempt).await,
+        }
+    }
+
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        match self.grpc_of(session)? {
+            Some(grpc) => grpc.abort(session, attempt).await,
+            None => append::cancel(&self.bucket, session, attempt).await,
+        }
+    }
+
+    fn has(&self, session: &Session) -> bool {
+        append::is_appended(session) || grpc::is_grpc(session)
+    }
+}
+
+#[async_trait]
+impl ServerCopy for Gcs {
     async fn copy(
         &self,
         from: &CopySource,
         key: &str,
         cursor: Option<&str>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Copied, Fault> {
         self.check(key, Some(options))?;
         let source = copy::bucket(from)?;
         if let Some(grpc) = &self.grpc {
-            return grpc.copy(source, from, key, cursor, options).await;
+            return grpc.copy(source, from, key, cursor, options, attempt).await;
         }
-        copy::rewrite(&self.bucket, source, from, key, cursor, options).await
+        copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await
+    }
+}
+
+#[async_trait]
+impl Admin for Gcs {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+        sessions::list(self.bucket.clone(), prefix)
+    }
+
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        Some(UNLISTED)
+    }
+
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
+        if self.has(session) {
+            return append::held(self.position(session, attempt).await?);
+        }
+        sessions::held(&self.bucket, session, attempt).await
+    }
+
+    async fn lifecycle(&self, _attempt: Attempt) -> Result<Lifecycle, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
+    }
+
+    async fn add_abort_rule(
+        &self,
+        _to: &Lifecycle,
+        _rule: &AbortRule,
+        _attempt: Attempt,
+    ) -> Result<(), Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
     }
 }

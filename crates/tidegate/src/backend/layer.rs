@@ -7,163 +7,392 @@ use std::ops::Range;
 use async_trait::async_trait;
 
 use super::{
-    AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, Held, Lifecycle,
-    Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Copied, CopySource, Entry, Fault, Held, Info,
+    Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
+    WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// Lists each method once. A forgotten method that has a default in `Backend` would compile, so the test below
-/// compares the two lists.
-macro_rules! passed_on {
-    (
-        $( fn $plain:ident($($input:ident: $of:ty),*) -> $output:ty; )*
-        $( async fn $request:ident($($argument:ident: $type:ty),*) -> $answer:ty; )*
-    ) => {
-        /// A backend on top of another one: methods that it does not override are passed on unchanged. For counting,
-        /// delaying or failing requests.
-        ///
-        /// ```
-        /// use std::sync::atomic::{AtomicU64, Ordering};
-        ///
-        /// use tidegate::backend::{Backend, Fault, Layer};
-        ///
-        /// /// Counts what is removed.
-        /// #[derive(Debug)]
-        /// struct Counting<B> {
-        ///     below: B,
-        ///     removed: AtomicU64,
-        /// }
-        ///
-        /// #[async_trait::async_trait]
-        /// impl<B: Backend> Layer for Counting<B> {
-        ///     fn below(&self) -> &dyn Backend {
-        ///         &self.below
-        ///     }
-        ///
-        ///     async fn delete(&self, key: &str) -> Result<(), Fault> {
-        ///         self.removed.fetch_add(1, Ordering::Relaxed);
-        ///         self.below.delete(key).await
-        ///     }
-        /// }
-        /// ```
-        #[async_trait]
-        pub trait Layer: Debug + Send + Sync + 'static {
-            /// The backend below.
-            fn below(&self) -> &dyn Backend;
+/// A backend on top of another one: methods that it does not override are passed on unchanged. For counting,
+/// delaying or failing requests.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use tidegate::backend::{Attempt, Backend, Fault, Layer};
+///
+/// /// Counts what is removed.
+/// #[derive(Debug)]
+/// struct Counting<B> {
+///     below: B,
+///     removed: AtomicU64,
+/// }
+///
+/// #[async_trait::async_trait]
+/// impl<B: Backend> Layer for Counting<B> {
+///     fn below(&self) -> &dyn Backend {
+///         &self.below
+///     }
+///
+///     async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+///         self.removed.fetch_add(1, Ordering::Relaxed);
+///         self.below.delete(key, attempt).await
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait Layer: Debug + Send + Sync + 'static {
+    /// The backend below.
+    fn below(&self) -> &dyn Backend;
 
-            $(
-                #[doc = concat!("[`Backend::", stringify!($plain), "`]")]
-                fn $plain(&self, $($input: $of),*) -> $output {
-                    self.below().$plain($($input),*)
-                }
-            )*
+    /// [`Backend::info`]
+    fn info(&self) -> &Info {
+        self.below().info()
+    }
 
-            $(
-                #[doc = concat!("[`Backend::", stringify!($request), "`]")]
-                async fn $request(&self, $($argument: $type),*) -> $answer {
-                    self.below().$request($($argument),*).await
-                }
-            )*
-        }
+    /// [`Backend::check`]
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        self.below().check(key, options)
+    }
 
-        #[async_trait]
-        impl<L: Layer> Backend for L {
-            $(
-                fn $plain(&self, $($input: $of),*) -> $output {
-                    Layer::$plain(self, $($input),*)
-                }
-            )*
+    /// [`Backend::put`]
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.below().put(key, payload, options, attempt).await
+    }
 
-            $(
-                async fn $request(&self, $($argument: $type),*) -> $answer {
-                    Layer::$request(self, $($argument),*).await
-                }
-            )*
-        }
-    };
-}
+    /// [`Backend::head`]
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        self.below().head(key, attempt).await
+    }
 
-passed_on! {
-    fn location() -> &str;
-    fn endpoint() -> &str;
-    fn capabilities() -> &Capabilities;
-    fn check(key: &str, options: Option<&WriteOptions>) -> Result<(), Fault>;
-    fn sessions(prefix: &str) -> Listing<OpenSession>;
-    fn unlisted_sessions() -> Option<&'static str>;
-    fn list(prefix: &str, recursive: bool) -> Listing<Entry>;
-    async fn put(key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
-    async fn open(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
-    async fn part(session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault>;
-    async fn parts(session: &Session) -> Result<Vec<StoredPart>, Fault>;
+    /// [`Backend::get`]
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        self.below().get(key, range, same, attempt).await
+    }
+
+    /// [`Backend::delete`]
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        self.below().delete(key, attempt).await
+    }
+
+    /// [`Backend::list`]
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.below().list(prefix, recursive)
+    }
+
+    /// [`Backend::is_one_place`]
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        self.below().is_one_place(location, from, key).await
+    }
+
+    /// [`Parts::open`]
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        self.below().need_parts()?.open(key, options, origin, attempt).await
+    }
+
+    /// [`Parts::part`]
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        self.below().need_parts()?.part(session, number, offset, source, attempt).await
+    }
+
+    /// [`Parts::stored_parts`]
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        self.below().need_parts()?.stored_parts(session, attempt).await
+    }
+
+    /// [`Parts::complete`]
     async fn complete(
+        &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions
-    ) -> Result<Object, Fault>;
-    async fn open_appending(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.below().need_parts()?.complete(session, parts, checksum, options, attempt).await
+    }
+
+    /// [`Parts::abort`] and [`Append::abort`]
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        self.below().abort(session, attempt).await
+    }
+
+    /// [`Append::open`]
+    async fn open_append(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        self.below().need_append()?.open(key, options, attempt).await
+    }
+
+    /// [`Append::append`]
     async fn append(
+        &self,
         session: &Session,
         offset: u64,
         payload: Payload,
-        whole: Option<&Checksum>
-    ) -> Result<Appended, Fault>;
-    async fn append_stream(session: &Session, offset: u64, bytes: Unending) -> Result<Appended, Fault>;
-    async fn appended(session: &Session) -> Result<Appended, Fault>;
-    async fn abort(session: &Session) -> Result<(), Fault>;
-    async fn unlisted(session: &Session) -> Result<Option<OpenSession>, Fault>;
-    async fn held(session: &Session) -> Result<Held, Fault>;
-    async fn lifecycle() -> Result<Lifecycle, Fault>;
-    async fn add_abort_rule(to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault>;
-    async fn head(key: &str) -> Result<Object, Fault>;
-    async fn get(key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
-    async fn delete(key: &str) -> Result<(), Fault>;
-    async fn is_one_place(location: &str, from: &str, key: &str) -> bool;
+        whole: Option<&Checksum>,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        self.below().need_append()?.append(session, offset, payload, whole, attempt).await
+    }
+
+    /// [`Append::stream`]
+    async fn stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        self.below().need_append()?.stream(session, offset, bytes, attempt).await
+    }
+
+    /// [`Append::position`]
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+        self.below().need_append()?.position(session, attempt).await
+    }
+
+    /// [`ServerCopy::copy`]
     async fn copy(
+        &self,
         from: &CopySource,
         key: &str,
         cursor: Option<&str>,
-        options: &WriteOptions
-    ) -> Result<Copied, Fault>;
-    async fn open_copy(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
-    async fn copy_part(
-        session: &Session,
-        number: u32,
-        from: &CopySource,
-        range: Range<u64>
-    ) -> Result<StoredPart, Fault>;
-    async fn complete_copy(
-        session: &Session,
-        parts: &[StoredPart],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions
-    ) -> Result<Object, Fault>;
-    async fn tags(key: &str) -> Result<BTreeMap<String, String>, Fault>;
-}
-
-#[cfg(test)]
-mod tests {
-    /// The names of the methods in the block that begins with `head`.
-    fn methods(source: &str, head: &str) -> Vec<String> {
-        let body = source.split_once(head).unwrap().1;
-        let lines = body.lines().take_while(|line| *line != "}");
-        let names = lines.filter_map(|line| {
-            let line = line.strip_prefix("    ").unwrap_or_default();
-            let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
-            Some(rest.split('(').next().unwrap().to_owned())
-        });
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        names
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Copied, Fault> {
+        self.below().need_server_copy()?.copy(from, key, cursor, options, attempt).await
     }
 
-    #[test]
-    fn every_method_is_passed_on() {
-        let asked = methods(include_str!("../backend.rs"), "\npub trait Backend");
-        let passed_on = methods(include_str!("layer.rs"), "\npassed_on! {");
-        assert!(asked.len() > 20, "{asked:?}");
-        assert_eq!(asked, passed_on);
+    /// [`Admin::sessions`]
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+        self.below().admin().map_or_else(Listing::empty, |admin| admin.sessions(prefix))
+    }
+
+    /// [`Admin::tags`]
+    async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
+        self.below().need_admin()?.tags(key, attempt).await
+    }
+
+    /// [`Admin::held`]
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
+        self.below().need_admin()?.held(session, attempt).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Backend for L {
+    fn info(&self) -> &Info {
+        Layer::info(self)
+    }
+
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        Layer::check(self, key, options)
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        Layer::put(self, key, payload, options, attempt).await
+    }
+
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        Layer::head(self, key, attempt).await
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        Layer::get(self, key, range, same, attempt).await
+    }
+
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        Layer::delete(self, key, attempt).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        Layer::list(self, prefix, recursive)
+    }
+
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        Layer::is_one_place(self, location, from, key).await
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        self.below().parts().map(|_| self as &dyn Parts)
+    }
+
+    fn appending(&self) -> Option<&dyn Append> {
+        self.below().appending().map(|_| self as &dyn Append)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        self.below().server_copy().map(|_| self as &dyn ServerCopy)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.below().admin().map(|_| self as &dyn Admin)
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Parts for L {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        Layer::open(self, key, options, origin, attempt).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        Layer::part(self, session, number, offset, source, attempt).await
+    }
+
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        Layer::stored_parts(self, session, attempt).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        Layer::complete(self, session, parts, checksum, options, attempt).await
+    }
+
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        Layer::abort(self, session, attempt).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Append for L {
+    async fn open(&self, key: &str, options: &WriteOptions, attempt: Attempt) -> Result<Session, Fault> {
+        Layer::open_append(self, key, options, attempt).await
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        Layer::append(self, session, offset, payload, whole, attempt).await
+    }
+
+    async fn stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        Layer::stream(self, session, offset, bytes, attempt).await
+    }
+
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+        Layer::position(self, session, attempt).await
+    }
+
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        Layer::abort(self, session, attempt).await
+    }
+
+    fn has(&self, session: &Session) -> bool {
+        self.below().appending().is_some_and(|append| append.has(session))
+    }
+}
+
+#[async_trait]
+impl<L: Layer> ServerCopy for L {
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Copied, Fault> {
+        Layer::copy(self, from, key, cursor, options, attempt).await
+    }
+}
+
+#[async_trait]
+impl<L: Layer> Admin for L {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+        Layer::sessions(self, prefix)
+    }
+
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        self.below().admin()?.unlisted_sessions()
+    }
+
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
+        Layer::held(self, session, attempt).await
+    }
+
+    async fn lifecycle(&self, attempt: Attempt) -> Result<Lifecycle, Fault> {
+        self.below().need_admin()?.lifecycle(attempt).await
+    }
+
+    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
+        self.below().need_admin()?.add_abort_rule(to, rule, attempt).await
+    }
+
+    async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
+        Layer::tags(self, key, attempt).await
     }
 }

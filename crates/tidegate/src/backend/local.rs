@@ -6,7 +6,7 @@
 //! every reader finds the whole object or none of it, also after a crash. Until then the bytes are in a file
 //! `.tidegate-….part` in the same directory, which no listing shows. A failed, aborted or dropped write removes that
 //! file, and the directories that were created for it and are empty. Files left behind by a crash or a power loss are
-//! listed by [`sessions`](Backend::sessions), and a sweep may remove them.
+//! listed by [`sessions`](Admin::sessions), and a sweep may remove them.
 //!
 //! # Differences from a cloud
 //!
@@ -40,8 +40,9 @@ use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::{
-    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Listing, OpenSession,
-    Receipt, Session, StoredPart, WriteOptions,
+    Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
+    Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
+    WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -79,10 +80,9 @@ use walk::{Found, Walk, Want};
 /// A directory on a local disk. Nothing is read or created before its first use; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct Local {
-    location: String,
+    info: Info,
     root: PathBuf,
     is_relative: bool,
-    capabilities: Capabilities,
     parents: Arc<Parents>,
 }
 
@@ -116,7 +116,12 @@ impl Local {
             copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
         };
-        Self { location, root, is_relative, capabilities, parents: Arc::default() }
+        Self {
+            info: Info::new(location, "file://", capabilities),
+            root,
+            is_relative,
+            parents: Arc::default(),
+        }
     }
 
     fn to_write(&self, key: &str) -> Result<Target, Fault> {
@@ -188,18 +193,10 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    /// The root as it was given, so that root, slash and key form a path; [`local_root`] turns it back into the
-    /// directory.
-    fn location(&self) -> &str {
-        &self.location
-    }
-
-    fn endpoint(&self) -> &str {
-        "file://"
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+    /// Its location is the root as it was given, so that root, slash and key form a path; [`local_root`] turns it back
+    /// into the directory.
+    fn info(&self) -> &Info {
+        &self.info
     }
 
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
@@ -207,17 +204,13 @@ impl Backend for Local {
         target(&self.root, key).map(|_| ())
     }
 
-    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
-        let (Ok(from), Ok(to)) = (Target::of(&local_root(location), from), Target::of(&self.root, key))
-        else {
-            return false; // such a key names no file
-        };
-        // The root's path may be written in two ways, so compare the files' places.
-        let is_one = blocking(move || Ok(place::is_one(from.path(), to.path())));
-        is_one.await.unwrap_or_default()
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        _attempt: Attempt,
+    ) -> Result<Object, Fault> {
         let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let waiter = Waiter::default();
@@ -230,7 +223,86 @@ impl Backend for Local {
         written
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+    async fn head(&self, key: &str, _attempt: Attempt) -> Result<Object, Fault> {
+        let target = Target::of(&self.root, key)?;
+        let root = self.root.clone();
+        blocking(move || {
+            let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
+            let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
+            target::check_readable(&metadata)?;
+            Ok(target::describe(target.key(), &metadata))
+        })
+        .await
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        _attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        let target = Target::of(&self.root, key)?;
+        let (root, same) = (self.root.clone(), same.cloned());
+        blocking(move || {
+            read::open(&target, range, same.as_ref()).map_err(|fault| Self::or_no_root(&root, fault))
+        })
+        .await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.walk(prefix, Want::Objects { recursive }, |found| match found {
+            Found::Entry(entry) => Some(entry),
+            Found::Session(_) => None,
+        })
+    }
+
+    async fn delete(&self, key: &str, _attempt: Attempt) -> Result<(), Fault> {
+        let target = Target::of(&self.root, key)?;
+        let root = self.root.clone();
+        blocking(move || {
+            let Some(directory) = Self::directory_of(&root, &target)? else { return Ok(()) };
+            match unlinkat(&directory, target.name(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+                Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
+                Err(error) => Err(fault(error.into(), target.directory())),
+            }
+        })
+        .await
+    }
+
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        let (Ok(from), Ok(to)) = (Target::of(&local_root(location), from), Target::of(&self.root, key))
+        else {
+            return false; // such a key names no file
+        };
+        // The root's path may be written in two ways, so compare the files' places.
+        let is_one = blocking(move || Ok(place::is_one(from.path(), to.path())));
+        is_one.await.unwrap_or_default()
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Local {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        _origin: PartOrigin,
+        _attempt: Attempt,
+    ) -> Result<Session, Fault> {
         let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;
@@ -242,37 +314,51 @@ impl Backend for Local {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        _attempt: Attempt,
     ) -> Result<Receipt, Fault> {
-        let most = self.capabilities.max_parts;
+        let payload = match source {
+            PartSource::Bytes(payload) => payload,
+            PartSource::CopyOf(from, range) => return self.copy_range(session, number, from, range).await,
+        };
+        let most = self.info.capabilities.max_parts;
         if !(1..=most).contains(&number) {
             return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
         }
-        if offset.checked_add(payload.len()).is_none_or(|end| end > self.capabilities.max_object) {
-            let message =
-                format!("part {number} would end past the {} bytes of a file", self.capabilities.max_object);
+        if offset.checked_add(payload.len()).is_none_or(|end| end > self.info.capabilities.max_object) {
+            let message = format!(
+                "part {number} would end past the {} bytes of a file",
+                self.info.capabilities.max_object
+            );
             return Err(Fault::new(FaultKind::TooLarge, message));
         }
         let target = Target::of(&self.root, &session.key)?;
         let (file, id) = (target.clone(), session.id.clone());
         let begin = move || temp::open(&temp::find(&file, &id)?);
         let finish = move |_: fs::File, checksum: Checksum| {
-            Ok(Receipt { number, size: checksum.covers(), etag: part_etag(offset, &checksum), checksum })
+            let etag = part_etag(offset, Some(&checksum));
+            Ok(Receipt { number, size: checksum.covers(), etag, checksum: Some(checksum) })
         };
         write::write_out(payload, offset, target.directory().to_owned(), begin, finish).await
+    }
+
+    async fn stored_parts(&self, session: &Session, _attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        let message = format!("the store does not list the parts of session {}", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        _attempt: Attempt,
     ) -> Result<Object, Fault> {
         self.publish(session, check_parts(parts, checksum), options).await
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, _attempt: Attempt) -> Result<(), Fault> {
         let target = Target::of(&self.root, &session.key)?;
         let name = temp::name(&session.id)?;
         let (root, parents) = (self.root.clone(), self.parents.clone());
@@ -303,7 +389,24 @@ impl Backend for Local {
         })
         .await
     }
+}
 
+#[async_trait]
+impl ServerCopy for Local {
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+        _attempt: Attempt,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
+    }
+}
+
+#[async_trait]
+impl Admin for Local {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         self.walk(prefix, Want::Sessions, |found| match found {
             Found::Session(session) => Some(session),
@@ -311,7 +414,7 @@ impl Backend for Local {
         })
     }
 
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+    async fn held(&self, session: &Session, _attempt: Attempt) -> Result<Held, Fault> {
         let target = Target::of(&self.root, &session.key)?;
         let id = session.id.clone();
         blocking(move || {
@@ -321,111 +424,45 @@ impl Backend for Local {
         })
         .await
     }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        let target = Target::of(&self.root, key)?;
-        let root = self.root.clone();
-        blocking(move || {
-            let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
-            let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
-            target::check_readable(&metadata)?;
-            Ok(target::describe(target.key(), &metadata))
-        })
-        .await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        let target = Target::of(&self.root, key)?;
-        let (root, same) = (self.root.clone(), same.cloned());
-        blocking(move || {
-            read::open(&target, range, same.as_ref()).map_err(|fault| Self::or_no_root(&root, fault))
-        })
-        .await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-        self.walk(prefix, Want::Objects { recursive }, |found| match found {
-            Found::Entry(entry) => Some(entry),
-            Found::Session(_) => None,
-        })
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        let target = Target::of(&self.root, key)?;
-        let root = self.root.clone();
-        blocking(move || {
-            let Some(directory) = Self::directory_of(&root, &target)? else { return Ok(()) };
-            match unlinkat(&directory, target.name(), AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
-                Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
-                Err(error) => Err(fault(error.into(), target.directory())),
-            }
-        })
-        .await
-    }
-
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        _cursor: Option<&str>,
-        options: &WriteOptions,
-    ) -> Result<Copied, Fault> {
-        self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
-    }
-
-    async fn copy_part(
-        &self,
-        session: &Session,
-        number: u32,
-        from: &CopySource,
-        range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
-        self.copy_range(session, number, from, range).await
-    }
-
-    async fn complete_copy(
-        &self,
-        session: &Session,
-        parts: &[StoredPart],
-        _checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.publish(session, copy::check_parts(parts), options).await
-    }
 }
 
-/// A part's ETag: its offset and its checksum, which [`check_parts`] compares.
-fn part_etag(offset: u64, checksum: &Checksum) -> String {
+/// A part's ETag: its offset and its checksum, if the bytes were seen. [`check_parts`] compares it.
+fn part_etag(offset: u64, checksum: Option<&Checksum>) -> String {
+    let checksum = checksum.map_or_else(|| Algorithm::default().empty(), |checksum| *checksum);
     format!("\"{offset}-{:016x}\"", checksum.value())
 }
 
-/// The size of all parts together, if they follow each other from the first byte on and have this checksum.
-fn check_parts(parts: &[Receipt], checksum: &Checksum) -> Result<u64, Fault> {
+/// The size of all parts together, if they follow each other from the first byte on and have this checksum. The bytes of
+/// copied parts were not seen, so those have none.
+fn check_parts(parts: &[Receipt], checksum: Option<&Checksum>) -> Result<u64, Fault> {
     if parts.is_empty() {
         return Err(invalid("a session is completed with at least one part"));
     }
-    let mut whole = checksum.algorithm().empty();
-    let mut number = 0;
+    let mut whole = checksum.map(|checksum| checksum.algorithm().empty());
+    let (mut number, mut end) = (0, 0_u64);
     for part in parts {
         if part.number <= number {
             return Err(invalid(format!("part {} comes after part {number}", part.number)));
         }
         number = part.number;
-        if part.checksum.algorithm() != checksum.algorithm() || part.checksum.covers() != part.size {
+        let is_other = |own: Checksum| {
+            own.covers() != part.size
+                || checksum.is_some_and(|checksum| checksum.algorithm() != own.algorithm())
+        };
+        if part.checksum.is_some_and(is_other) {
             return Err(invalid(format!("part {number} has no checksum of its own")));
         }
-        if part.etag != part_etag(whole.covers(), &part.checksum) {
-            let end = whole.covers();
+        if part.etag != part_etag(end, part.checksum.as_ref()) {
             return Err(invalid(format!(
                 "part {number} does not begin at byte {end}, where the one before it ends"
             )));
         }
-        whole = whole.then(&part.checksum);
+        whole = whole.zip(part.checksum).map(|(whole, own)| whole.then(&own));
+        end = end.saturating_add(part.size);
     }
-    if whole != *checksum {
+    if whole.is_some_and(|whole| checksum != Some(&whole)) {
         let message = "the checksum is not that of the parts together";
         return Err(Fault::new(FaultKind::Integrity, message));
     }
-    Ok(whole.covers())
+    Ok(end)
 }

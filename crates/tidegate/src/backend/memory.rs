@@ -17,11 +17,12 @@ use futures::stream;
 
 use super::same::same_or_replaced;
 use super::{
-    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Listing, OpenSession,
-    Receipt, Session, StoredPart, WriteOptions,
+    Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
+    Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
+    WriteOptions,
 };
 use crate::memory::payload::Payload;
-use crate::types::checksum::Checksum;
+use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
 mod content;
@@ -30,14 +31,13 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use content::{cut, describe, etag, joined, take_in};
+use content::{cut, describe, joined, sent, take_in};
 use rules::{check_parts, clamp, fits, invalid, no_object, no_session};
 
 /// A store in memory; a clone is the same store.
 #[derive(Clone)]
 pub struct Memory {
-    location: String,
-    capabilities: Capabilities,
+    info: Info,
     state: Arc<Mutex<State>>,
 }
 
@@ -64,29 +64,29 @@ struct Upload {
 
 struct Part {
     receipt: Receipt,
+    /// The checksum of its bytes, wherever they came from.
+    checksum: Checksum,
     blocks: Vec<Bytes>,
 }
 
 impl Memory {
     /// An empty store at `memory://name`, with the limits of S3.
     pub fn new(name: impl AsRef<str>) -> Self {
-        Self {
-            location: format!("memory://{}", name.as_ref()),
-            capabilities: Capabilities {
-                replaces: true,
-                max_copy: 5 << 30,
-                create_only_copy: true,
-                copy_parts: true,
-                ..Capabilities::default()
-            },
-            state: Arc::default(),
-        }
+        let location = format!("memory://{}", name.as_ref());
+        let capabilities = Capabilities {
+            replaces: true,
+            max_copy: 5 << 30,
+            create_only_copy: true,
+            copy_parts: true,
+            ..Capabilities::default()
+        };
+        Self { info: Info::new(location.clone(), location, capabilities), state: Arc::default() }
     }
 
     /// The same store with other limits, for this clone and clones made of it; earlier clones keep theirs.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
-        self.capabilities = capabilities;
+        self.info.capabilities = capabilities;
         self
     }
 
@@ -107,7 +107,7 @@ impl Memory {
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory").field("location", &self.location).finish_non_exhaustive()
+        f.debug_struct("Memory").field("location", &self.info.location).finish_non_exhaustive()
     }
 }
 
@@ -145,16 +145,8 @@ impl State {
 
 #[async_trait]
 impl Backend for Memory {
-    fn location(&self) -> &str {
-        &self.location
-    }
-
-    fn endpoint(&self) -> &str {
-        &self.location
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+    fn info(&self) -> &Info {
+        &self.info
     }
 
     fn check(&self, _: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
@@ -166,107 +158,34 @@ impl Backend for Memory {
         }
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        fits(payload.len(), self.capabilities.max_put.min(self.capabilities.max_object), "one request")?;
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        _attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        fits(
+            payload.len(),
+            self.info.capabilities.max_put.min(self.info.capabilities.max_object),
+            "one request",
+        )?;
         let (blocks, checksum) = take_in(&payload).await?;
         let object = describe(&checksum, None);
         self.state().publish(key, object, blocks, options.clone(), options)
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let mut state = self.state();
-        state.opened += 1;
-        let id = format!("{:016x}", state.opened); // in the order of opening
-        let upload = Upload {
-            key: key.to_owned(),
-            started: SystemTime::now(),
-            options: options.clone(),
-            parts: BTreeMap::new(),
-        };
-        state.sessions.insert(id.clone(), upload);
-        Ok(Session { key: key.to_owned(), id })
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        _offset: u64,
-        payload: Payload,
-    ) -> Result<Receipt, Fault> {
-        let most = self.capabilities.max_parts;
-        if !(1..=most).contains(&number) {
-            return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
-        }
-        fits(payload.len(), self.capabilities.max_part, "one part")?;
-        self.state().upload(session)?;
-        let (blocks, checksum) = take_in(&payload).await?;
-        let receipt = Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum };
-        // The session may have ended since the check above.
-        self.state().upload(session)?.parts.insert(number, Part { receipt: receipt.clone(), blocks });
-        Ok(receipt)
-    }
-
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        let mut state = self.state();
-        Ok(state.upload(session)?.parts.values().map(|part| copy::stored(&part.receipt)).collect())
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        let mut state = self.state();
-        let upload = state.upload(session)?;
-        check_parts(&self.capabilities, &upload.parts, parts)?;
-        if joined(parts, checksum.algorithm()).as_ref() != Some(checksum) {
-            let message = "BadDigest: the checksum is not that of the parts together";
-            return Err(Fault::new(FaultKind::Integrity, message));
-        }
-        let blocks = parts.iter().filter_map(|part| upload.parts.get(&part.number));
-        let blocks = blocks.flat_map(|part| part.blocks.iter().cloned()).collect();
-        let opened = upload.options.clone();
-        let object = describe(checksum, Some(parts.len()));
-        let object = state.publish(&session.key, object, blocks, opened, options)?;
-        state.sessions.remove(&session.id);
-        Ok(object)
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        let mut state = self.state();
-        state.upload(session)?;
-        state.sessions.remove(&session.id);
-        Ok(())
-    }
-
-    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        let state = self.state();
-        let below = state.sessions.iter().filter(|(_, upload)| upload.key.starts_with(prefix));
-        let mut open: Vec<OpenSession> = below
-            .map(|(id, upload)| {
-                let session = Session { key: upload.key.clone(), id: id.clone() };
-                OpenSession::new(session).with_started(Some(upload.started))
-            })
-            .collect();
-        open.sort_by(|a, b| (&a.session.key, &a.session.id).cmp(&(&b.session.key, &b.session.id)));
-        stream::iter(open).map(Ok).boxed().into()
-    }
-
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
-        let mut state = self.state();
-        let parts = &state.upload(session)?.parts;
-        let bytes = parts.values().map(|part| part.receipt.size).sum();
-        Ok(Held { parts: Some(parts.len() as u64), bytes, initiator: None })
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, _attempt: Attempt) -> Result<Object, Fault> {
         self.state().objects.get(key).map(|stored| stored.object.clone()).ok_or_else(no_object)
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        _attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.begin_body(key, range, same)
     }
 
@@ -288,47 +207,154 @@ impl Backend for Memory {
         stream::iter(entries).map(Ok).boxed().into()
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, _attempt: Attempt) -> Result<(), Fault> {
         self.state().objects.remove(key);
         Ok(())
     }
 
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Memory {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        _origin: PartOrigin,
+        _attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        let mut state = self.state();
+        state.opened += 1;
+        let id = format!("{:016x}", state.opened); // in the order of opening
+        let upload = Upload {
+            key: key.to_owned(),
+            started: SystemTime::now(),
+            options: options.clone(),
+            parts: BTreeMap::new(),
+        };
+        state.sessions.insert(id.clone(), upload);
+        Ok(Session { key: key.to_owned(), id })
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        _offset: u64,
+        source: PartSource<'_>,
+        _attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        let payload = match source {
+            PartSource::Bytes(payload) => payload,
+            PartSource::CopyOf(from, range) => return self.copy_range(session, number, from, range),
+        };
+        let most = self.info.capabilities.max_parts;
+        if !(1..=most).contains(&number) {
+            return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
+        }
+        fits(payload.len(), self.info.capabilities.max_part, "one part")?;
+        self.state().upload(session)?;
+        let (blocks, checksum) = take_in(&payload).await?;
+        let receipt = sent(number, checksum);
+        // The session may have ended since the check above.
+        self.state()
+            .upload(session)?
+            .parts
+            .insert(number, Part { receipt: receipt.clone(), checksum, blocks });
+        Ok(receipt)
+    }
+
+    async fn stored_parts(&self, session: &Session, _attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        let mut state = self.state();
+        Ok(state.upload(session)?.parts.values().map(Part::stored).collect())
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+        _attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        let mut state = self.state();
+        let upload = state.upload(session)?;
+        check_parts(&self.info.capabilities, &upload.parts, parts)?;
+        let held: Vec<&Part> = parts.iter().filter_map(|part| upload.parts.get(&part.number)).collect();
+        let algorithm = held.first().map_or_else(Algorithm::default, |part| part.checksum.algorithm());
+        // The source of copied parts may have a checksum of another kind.
+        let is_sent = parts.iter().all(|part| part.checksum.is_some());
+        let expected = checksum.filter(|checksum| is_sent || checksum.algorithm() == algorithm);
+        let whole = joined(&held, expected.map_or(algorithm, Checksum::algorithm));
+        if expected.is_some_and(|expected| whole != Some(*expected)) {
+            let message = "BadDigest: the checksum is not that of the parts together";
+            return Err(Fault::new(FaultKind::Integrity, message));
+        }
+        let whole = whole.ok_or_else(|| invalid("the parts' checksums are of two kinds"))?;
+        let blocks = held.iter().flat_map(|part| part.blocks.iter().cloned()).collect();
+        let opened = upload.options.clone();
+        let object = describe(&whole, Some(parts.len()));
+        let object = state.publish(&session.key, object, blocks, opened, options)?;
+        state.sessions.remove(&session.id);
+        Ok(object)
+    }
+
+    async fn abort(&self, session: &Session, _attempt: Attempt) -> Result<(), Fault> {
+        let mut state = self.state();
+        state.upload(session)?;
+        state.sessions.remove(&session.id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ServerCopy for Memory {
     async fn copy(
         &self,
         from: &CopySource,
         key: &str,
         _cursor: Option<&str>,
         options: &WriteOptions,
+        _attempt: Attempt,
     ) -> Result<Copied, Fault> {
         self.copy_whole(from, key, options).map(|object| Copied::Whole(Box::new(object)))
     }
+}
 
-    async fn copy_part(
-        &self,
-        session: &Session,
-        number: u32,
-        from: &CopySource,
-        range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
-        self.copy_range(session, number, from, range)
+#[async_trait]
+impl Admin for Memory {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+        let state = self.state();
+        let below = state.sessions.iter().filter(|(_, upload)| upload.key.starts_with(prefix));
+        let mut open: Vec<OpenSession> = below
+            .map(|(id, upload)| {
+                let session = Session { key: upload.key.clone(), id: id.clone() };
+                OpenSession::new(session).with_started(Some(upload.started))
+            })
+            .collect();
+        open.sort_by(|a, b| (&a.session.key, &a.session.id).cmp(&(&b.session.key, &b.session.id)));
+        stream::iter(open).map(Ok).boxed().into()
     }
 
-    async fn complete_copy(
-        &self,
-        session: &Session,
-        parts: &[StoredPart],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        let receipts = self.receipts(session, parts)?;
-        let algorithm = receipts.first().map_or_else(Default::default, |part| part.checksum.algorithm());
-        let whole =
-            joined(&receipts, algorithm).ok_or_else(|| invalid("the parts' checksums are of two kinds"))?;
-        let whole = checksum.copied().filter(|checksum| checksum.algorithm() == algorithm).unwrap_or(whole);
-        self.complete(session, &receipts, &whole, options).await
+    async fn held(&self, session: &Session, _attempt: Attempt) -> Result<Held, Fault> {
+        let mut state = self.state();
+        let parts = &state.upload(session)?.parts;
+        let bytes = parts.values().map(|part| part.receipt.size).sum();
+        Ok(Held { parts: Some(parts.len() as u64), bytes, initiator: None })
     }
 
-    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
-        self.head(key).await.map(|object| object.attributes.tags)
+    async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
+        self.head(key, attempt).await.map(|object| object.attributes.tags)
     }
 }

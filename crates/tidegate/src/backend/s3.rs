@@ -19,8 +19,9 @@ use super::http::download::Told;
 use super::http::{Order, download, proof, set};
 use super::same::{replaced, same_or_replaced};
 use super::{
-    AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
-    Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind,
+    Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session,
+    StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -58,8 +59,7 @@ use request::{Request, check};
 #[derive(Clone, Debug)]
 pub struct S3 {
     bucket: Bucket,
-    location: Arc<str>,
-    capabilities: Arc<Capabilities>,
+    info: Arc<Info>,
 }
 
 /// The fields of a bucket that a request needs.
@@ -76,8 +76,8 @@ impl sessions::Listed for Bucket {
         &self.address
     }
 
-    async fn document(&self, url: String) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(Request::new(Method::GET, url)).await
+    async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
+        self.shared.ask(Request::new(Method::GET, url, attempt)).await
     }
 
     fn region(&self) -> &str {
@@ -115,15 +115,19 @@ impl S3 {
             checksum: settings.checksum,
             ..Capabilities::default()
         };
-        Ok(Self {
-            location: format!("{}://{bucket}", settings.scheme).into(),
-            capabilities: Arc::new(capabilities),
-            bucket: Bucket { shared, address: Arc::new(address), order },
-        })
+        let location = format!("{}://{bucket}", settings.scheme);
+        let info = Arc::new(Info::new(location, shared.endpoint.url(), capabilities));
+        Ok(Self { info, bucket: Bucket { shared, address: Arc::new(address), order } })
     }
 
-    fn request(&self, method: Method, key: &str, query: &[(&str, &str)]) -> Result<Request, Fault> {
-        Ok(Request::new(method, self.bucket.address.object(key, query)?))
+    fn request(
+        &self,
+        method: Method,
+        key: &str,
+        query: &[(&str, &str)],
+        attempt: Attempt,
+    ) -> Result<Request, Fault> {
+        Ok(Request::new(method, self.bucket.address.object(key, query)?, attempt))
     }
 
     /// Builds the request that begins an object: a PUT, or the opening of a session.
@@ -133,8 +137,9 @@ impl S3 {
         key: &str,
         query: &[(&str, &str)],
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Request, Fault> {
-        let mut request = self.request(method, key, query)?;
+        let mut request = self.request(method, key, query, attempt)?;
         request.headers = attributes::to_headers(options)?;
         Ok(request)
     }
@@ -152,8 +157,8 @@ impl S3 {
 
     /// The size of an object whose headers do not give it. Tries the answer to a request for the first byte, then a
     /// listing, then counts the object's bytes.
-    async fn size_of(&self, object: &Object) -> Result<u64, Fault> {
-        let mut request = self.request(Method::GET, &object.key, &[])?;
+    async fn size_of(&self, object: &Object, attempt: Attempt) -> Result<u64, Fault> {
+        let mut request = self.request(Method::GET, &object.key, &[], attempt)?;
         set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
         let answer = self.bucket.shared.exchange(request).await?;
         let told = download::size_told(&answer.response)?;
@@ -178,37 +183,12 @@ impl S3 {
             Err(fault) => Err(download::no_size().with_source(fault)),
         }
     }
-
-    /// Sends the request that completes a session and publishes its object.
-    async fn completed(
-        &self,
-        session: &Session,
-        request: Request,
-        size: u64,
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        let unmet = |fault| complete::unmet(fault, options);
-        let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
-        let object =
-            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
-        let object = confirmed(self, object, size, checksum, options).await;
-        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
-    }
 }
 
 #[async_trait]
 impl Backend for S3 {
-    fn location(&self) -> &str {
-        &self.location
-    }
-
-    fn endpoint(&self) -> &str {
-        self.bucket.shared.endpoint.url()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+    fn info(&self) -> &Info {
+        &self.info
     }
 
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
@@ -218,24 +198,103 @@ impl Backend for S3 {
         attributes::to_headers(options).map(|_| ())
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        let mut request = self.begin(Method::PUT, key, &[], options)?;
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        let mut request = self.begin(Method::PUT, key, &[], options, attempt)?;
         complete::condition(&mut request.headers, options)?;
         let sent = self.bucket.shared.upload(request, payload).await;
         let (headers, checksum) = sent.map_err(|fault| complete::unmet(fault, options))?;
         let object = attributes::from_headers(key, &headers);
-        let object = confirmed(self, object, checksum.covers(), Some(&checksum), options).await;
+        let object = confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let mut request = self.begin(Method::POST, key, &[("uploads", "")], options)?;
-        let name = match self.capabilities.checksum {
-            Algorithm::Crc64Nvme => "CRC64NVME",
-            Algorithm::Crc32c => "CRC32C",
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        let mut request = self.request(Method::HEAD, key, &[], attempt)?;
+        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
+        let response = proof::object(self.bucket.shared.send(request).await?).await?;
+        let headers = response.headers();
+        let mut object = attributes::from_headers(key, headers);
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        object.size = match length.and_then(|length| length.trim().parse().ok()) {
+            Some(size) => size,
+            None => self.size_of(&object, attempt).await?,
         };
-        set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
-        set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+        Ok(object)
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        if let Some(range) = range.clone().filter(Range::is_empty) {
+            // HTTP has no empty range.
+            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
+            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
+        }
+        let mut request = self.request(Method::GET, key, &[], attempt)?;
+        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
+        set(&mut request.headers, "range", range.as_ref().map(download::header))?;
+        set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
+        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
+        let response = proof::object(response).await?;
+        let object = attributes::from_headers(key, response.headers());
+        download::body(object, response, range, same, self.head(key, attempt)).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        list::objects(self.bucket.clone(), prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        let request = self.request(Method::DELETE, key, &[], attempt)?;
+        match self.bucket.shared.remove(request).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for S3 {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        let mut request = self.begin(Method::POST, key, &[("uploads", "")], options, attempt)?;
+        // MinIO refuses to copy parts into a session with a checksum algorithm, because it expects each part to bring
+        // its checksum. So a session of copied parts has none; any checksum is the store's own.
+        if origin == PartOrigin::Sent {
+            let name = match self.info.capabilities.checksum {
+                Algorithm::Crc64Nvme => "CRC64NVME",
+                Algorithm::Crc32c => "CRC32C",
+            };
+            set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
+            set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+        }
         self.opened(key, request).await
     }
 
@@ -244,40 +303,73 @@ impl Backend for S3 {
         session: &Session,
         number: u32,
         _offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
+        let payload = match source {
+            PartSource::Bytes(payload) => payload,
+            PartSource::CopyOf(from, range) => {
+                return self.copy_range(session, number, from, range, attempt).await;
+            }
+        };
         let number_text = number.to_string();
         let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
-        let request = self.request(Method::PUT, &session.key, &query)?;
+        let request = self.request(Method::PUT, &session.key, &query, attempt)?;
         let size = payload.len();
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
         check(&checksum, &headers)?;
         let etag = proof::written(&headers, b"")?.to_owned();
-        Ok(Receipt { number, size, etag, checksum })
+        Ok(Receipt { number, size, etag, checksum: Some(checksum) })
     }
 
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        sessions::parts(&self.bucket, session).await
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        sessions::parts(&self.bucket, session, attempt).await
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
-        let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
-        let (size, parts) = (checksum.covers(), complete::named(parts, true));
-        let request = complete::request(request, parts, size, Some(checksum), options)?;
-        self.completed(session, request, size, Some(checksum), options).await
+        let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)], attempt)?;
+        let size = parts.iter().map(|part| part.size).sum();
+        // A session of copied parts was opened without a checksum.
+        let is_sent = parts.iter().all(|part| part.checksum.is_some());
+        let (named, sent) = (complete::named(parts, true), checksum.filter(|_| is_sent));
+        let request = complete::request(request, named, size, sent, options)?;
+        let unmet = |fault| complete::unmet(fault, options);
+        let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
+        let object =
+            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
+        let object = confirmed(self, object, size, checksum, options, attempt).await;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        let request = self.request(Method::DELETE, &session.key, &[("uploadId", &session.id)])?;
-        self.bucket.shared.remove(request).await
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        let query = [("uploadId", session.id.as_str())];
+        self.bucket.shared.remove(self.request(Method::DELETE, &session.key, &query, attempt)?).await
     }
+}
 
+#[async_trait]
+impl ServerCopy for S3 {
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options, attempt).await.map(|object| Copied::Whole(Box::new(object)))
+    }
+}
+
+#[async_trait]
+impl Admin for S3 {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         sessions::list(self.bucket.clone(), prefix)
     }
@@ -286,95 +378,19 @@ impl Backend for S3 {
         self.bucket.shared.is_minio().then_some(sessions::MINIO)
     }
 
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
-        sessions::held(&self.bucket, session).await
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
+        sessions::held(&self.bucket, session, attempt).await
     }
 
-    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
-        lifecycle::get(&self.bucket).await
+    async fn lifecycle(&self, attempt: Attempt) -> Result<Lifecycle, Fault> {
+        lifecycle::get(&self.bucket, attempt).await
     }
 
-    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
-        lifecycle::put(&self.bucket, to, rule).await
+    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
+        lifecycle::put(&self.bucket, to, rule, attempt).await
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        let mut request = self.request(Method::HEAD, key, &[])?;
-        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        let response = proof::object(self.bucket.shared.send(request).await?).await?;
-        let headers = response.headers();
-        let mut object = attributes::from_headers(key, headers);
-        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-        object.size = match length.and_then(|length| length.trim().parse().ok()) {
-            Some(size) => size,
-            None => self.size_of(&object).await?,
-        };
-        Ok(object)
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP has no empty range.
-            let object = same_or_replaced(self.head(key).await?, same)?;
-            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
-        }
-        let mut request = self.request(Method::GET, key, &[])?;
-        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        set(&mut request.headers, "range", range.as_ref().map(download::header))?;
-        set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
-        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
-        let response = proof::object(response).await?;
-        let object = attributes::from_headers(key, response.headers());
-        download::body(object, response, range, same, self.head(key)).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-        list::objects(self.bucket.clone(), prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        let request = self.request(Method::DELETE, key, &[])?;
-        match self.bucket.shared.remove(request).await {
-            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            removed => removed,
-        }
-    }
-
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        _cursor: Option<&str>,
-        options: &WriteOptions,
-    ) -> Result<Copied, Fault> {
-        self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
-    }
-
-    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.open_copied(key, options).await
-    }
-
-    async fn copy_part(
-        &self,
-        session: &Session,
-        number: u32,
-        from: &CopySource,
-        range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
-        self.copy_range(session, number, from, range).await
-    }
-
-    async fn complete_copy(
-        &self,
-        session: &Session,
-        parts: &[StoredPart],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.complete_copied(session, parts, checksum, options).await
-    }
-
-    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
-        self.read_tags(key).await
+    async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
+        self.read_tags(key, attempt).await
     }
 }

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Backend, Fault, FaultKind};
+use super::{Attempt, Backend, Fault, FaultKind};
 use crate::memory::budget::{Budget, Slab};
 use crate::memory::payload::{Payload, Ring, SourceFile};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -56,7 +56,7 @@ impl OnDisk {
 }
 
 pub(super) async fn read_back(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Vec<u8> {
-    let body = store.get(key, range, None).await.unwrap();
+    let body = store.get(key, range, None, Attempt::FIRST).await.unwrap();
     let expected = body.range.end - body.range.start;
     let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
     let all = pieces.concat();
@@ -196,12 +196,14 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
 /// Checks that a read of one object never continues with the bytes of another.
 pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algorithm) {
     let options = super::WriteOptions::default();
-    let put = async |data: &[u8]| store.put("k", memory_of(data, algorithm), &options).await.unwrap();
-    let told = async |range, same| kind(store.get("k", range, Some(same))).await.0;
+    let put = async |data: &[u8]| {
+        store.put("k", memory_of(data, algorithm), &options, Attempt::FIRST).await.unwrap()
+    };
+    let told = async |range, same| kind(store.get("k", range, Some(same), Attempt::FIRST)).await.0;
     let written = put(&bytes_of(300_000)).await;
-    let read = store.get("k", None, None).await.unwrap().object;
-    for same in [&read, &store.head("k").await.unwrap(), &written] {
-        let body = store.get("k", Some(200_000..300_000), Some(same)).await.unwrap();
+    let read = store.get("k", None, None, Attempt::FIRST).await.unwrap().object;
+    for same in [&read, &store.head("k", Attempt::FIRST).await.unwrap(), &written] {
+        let body = store.get("k", Some(200_000..300_000), Some(same), Attempt::FIRST).await.unwrap();
         let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
         assert!(pieces.concat() == bytes_of(300_000)[200_000..]);
     }
@@ -209,6 +211,6 @@ pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algor
     assert_eq!(told(None, &read).await, FaultKind::Replaced);
     assert_eq!(told(Some(5..10), &read).await, FaultKind::Replaced);
     assert_eq!(told(Some(5..5), &read).await, FaultKind::Replaced);
-    store.delete("k").await.unwrap();
+    store.delete("k", Attempt::FIRST).await.unwrap();
     assert_eq!(told(Some(5..10), &read).await, FaultKind::NotFound);
 }

@@ -28,20 +28,20 @@ pub struct Capabilities {
     pub equal_parts: bool,
     /// Whether a slow part may be sent a second time while the first is in flight. Such a store keeps the copy that
     /// arrives last, as a whole; it refuses a completion that names the other copy with
-    /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Backend::parts`](super::Backend::parts) says which
+    /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Parts::stored_parts`](super::Parts::stored_parts) says which
     /// copy it has.
     pub hedge: bool,
     /// Whether completing a session of parts can be bound to the condition that the key has no object.
     pub create_only_parts: bool,
-    /// Whether the store has sessions that take appended bytes: every append but the last must be a multiple of this
-    /// many bytes. Completing such a session can be bound to the condition that the key has no object.
+    /// Every [append](super::Append) but the last must be a multiple of this many bytes; `None` if nothing is
+    /// appended. Completing such a session can be bound to the condition that the key has no object.
     pub append: Option<u64>,
     /// Whether a write can be bound to the condition which object it [replaces](WriteOptions::replaces).
     pub replaces: bool,
     /// Whether the store keeps a write's [token](WriteOptions::token) and attributes with the object. If not,
     /// Tidegate recognizes its own object by the bytes and the time, so the store must use this machine's clock.
     pub tokens: bool,
-    /// Largest object that the store itself copies in one request, in bytes; 0 if it makes no such copies.
+    /// Largest object that [a copy in one request](super::ServerCopy) may have, in bytes.
     pub max_copy: u64,
     /// Whether such a copy can be bound to the condition that the key has no object.
     pub create_only_copy: bool,
@@ -110,8 +110,8 @@ pub struct Receipt {
     pub size: u64,
     /// The store's ETag of the part.
     pub etag: String,
-    /// The part's checksum, computed on this machine.
-    pub checksum: Checksum,
+    /// The part's checksum, computed on this machine; `None` for a part that the store copied.
+    pub checksum: Option<Checksum>,
 }
 
 /// A part that the store lists.

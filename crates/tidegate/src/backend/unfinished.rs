@@ -64,7 +64,7 @@ pub struct Held {
 pub struct Lifecycle {
     /// The rules, in the store's order.
     pub rules: Vec<LifecycleRule>,
-    /// The whole document as the store gave it, for [`add_abort_rule`](super::Backend::add_abort_rule); empty if
+    /// The whole document as the store gave it, for [`add_abort_rule`](super::Admin::add_abort_rule); empty if
     /// there is none.
     pub document: String,
     /// A setting for all rules together that the store gives beside the document (S3: the smallest object that

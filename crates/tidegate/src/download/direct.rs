@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
 use super::source::Source;
-use crate::backend::{Body, Fault, FaultKind, connected, not_resumable};
+use crate::backend::{Body, Fault, FaultKind, not_resumable};
 use crate::engine::request::{Failure, MinRate, Trickle};
 use crate::engine::retry::{Row, UsedUp};
 use crate::types::error::{Operation, Result};
@@ -192,7 +192,7 @@ impl Direct {
                 return (Err(failure), None);
             }
             requests.progress.resumed(Operation::Get.name());
-            let opened = connected(true, source.open(Some(rest), Some(&object))).await;
+            let opened = source.reopen(rest, &object).await;
             if opened.is_ok() {
                 requests.succeeded(Some(failure.fault.kind));
             }

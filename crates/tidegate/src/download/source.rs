@@ -9,7 +9,9 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
-use crate::backend::{Backend, Body, Fault, FaultKind, no_identity, not_resumable, same_or_replaced};
+use crate::backend::{
+    Attempt, Backend, Body, Connection, Fault, FaultKind, no_identity, not_resumable, same_or_replaced,
+};
 use crate::engine::Context;
 use crate::engine::request::{Failure, Inflow, Requests};
 use crate::memory::budget::Budget;
@@ -89,14 +91,31 @@ impl Source {
         range: Option<Range<u64>>,
         same: Option<&Object>,
     ) -> Result<Body, Failure> {
-        let get = || self.get(range.clone(), same, Answer::RangeOrWhole);
+        self.open_over(Connection::Any, range, same).await
+    }
+
+    /// As `open`, over a new connection.
+    pub(super) async fn reopen(&self, range: Range<u64>, same: &Object) -> Result<Body, Failure> {
+        self.open_over(Connection::New, Some(range), Some(same)).await
+    }
+
+    async fn open_over(
+        &self,
+        connection: Connection,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+    ) -> Result<Body, Failure> {
+        let get = |attempt: Attempt| {
+            let attempt = attempt.renewed(connection == Connection::New);
+            self.get(range.clone(), same, Answer::RangeOrWhole, attempt)
+        };
         self.requests.send(Operation::Get, None, None, get).await
     }
 
     /// Describes the object; a fault if it is not the same as `same`, where given.
     pub(super) async fn head(&self, same: Option<&Object>) -> Result<Object, Failure> {
-        let head = || async {
-            let object = self.backend.head(&self.key).await?;
+        let head = |attempt| async move {
+            let object = self.backend.head(&self.key, attempt).await?;
             same_or_replaced(object, same)
         };
         self.requests.send(Operation::Head, None, None, head).await
@@ -121,11 +140,11 @@ impl Source {
         let length = range.end - range.start;
         let rest = |at: u64| Some(range.start + at..range.end);
         let has_identity = same.has_identity();
-        let first = || async {
+        let first = |attempt| async move {
             let mut at = inflow.got();
             let (mut pieces, may_have_more) = match take_opened() {
                 Some(pieces) => (pieces, true),
-                None => (self.get(rest(at), Some(same), wanted).await?.stream, false),
+                None => (self.get(rest(at), Some(same), wanted, attempt).await?.stream, false),
             };
             let broken = |fault| if has_identity { fault } else { not_resumable(fault) };
             while let Some(mut piece) = pieces.try_next().await.map_err(broken)? {
@@ -145,14 +164,14 @@ impl Source {
             }
             all_came(inflow).map_err(broken)
         };
-        let again = || {
+        let again = |attempt| {
             let mut at = inflow.got();
             let memory = self.budget.try_lease(inflow.left())?;
             let rest = rest(at);
             Some(async move {
                 let _memory = memory;
                 let mut copy = Vec::new();
-                let mut pieces = self.get(rest, Some(same), wanted).await?.stream;
+                let mut pieces = self.get(rest, Some(same), wanted, attempt).await?.stream;
                 while let Some(piece) = pieces.try_next().await? {
                     inflow.moves(piece.len() as u64);
                     copy.push(piece);
@@ -175,11 +194,12 @@ impl Source {
         range: Option<Range<u64>>,
         same: Option<&Object>,
         wanted: Answer,
+        attempt: Attempt,
     ) -> Result<Body, Fault> {
         if same.is_some_and(|same| !same.has_identity()) {
             return Err(no_identity());
         }
-        let mut body = self.backend.get(&self.key, range.clone(), same).await?;
+        let mut body = self.backend.get(&self.key, range.clone(), same, attempt).await?;
         body.object = same_or_replaced(body.object, same)?;
         let size = body.object.size;
         if body.range != (0..size) {

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::Store;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
+use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::{Concurrency, RetryPolicy, Tidegate};
@@ -101,7 +101,7 @@ impl Odd {
     pub(super) async fn put(&self, data: &[u8]) {
         let pieces = data.chunks(50_000).map(Bytes::copy_from_slice).collect();
         let payload = Payload::from_memory(pieces, Checksum::of(Algorithm::Crc64Nvme, data));
-        self.memory.put("k", payload, &WriteOptions::default()).await.unwrap();
+        self.memory.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     }
 
     pub(super) fn requests(&self) -> usize {
@@ -115,7 +115,13 @@ impl Layer for Odd {
         &self.memory
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.asked.lock().unwrap().push(range.clone());
         let fate = self.fates.lock().unwrap().next(&range);
         if matches!(fate, Fate::Refused) {
@@ -128,7 +134,7 @@ impl Layer for Odd {
             _ => range,
         };
         let is_part = asked.is_some();
-        let mut body = self.memory.get(key, asked, same).await?;
+        let mut body = self.memory.get(key, asked, same, attempt).await?;
         if is_part {
             // As in real stores, the checksum of the whole object does not apply to a range.
             (body.object.crc64nvme, body.object.crc32c) = (None, None);
@@ -318,8 +324,9 @@ async fn bytes_that_do_not_match_the_stores_checksum_are_an_error_at_the_end() {
             key: &str,
             range: Option<Range<u64>>,
             same: Option<&Object>,
+            attempt: Attempt,
         ) -> Result<Body, Fault> {
-            let mut body = self.0.get(key, range, same).await?;
+            let mut body = self.0.get(key, range, same, attempt).await?;
             body.stream = body.stream.map_ok(|piece| piece.iter().map(|byte| byte ^ 1).collect()).boxed();
             Ok(body)
         }

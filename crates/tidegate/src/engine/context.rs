@@ -199,7 +199,8 @@ impl Context {
         let full = self.full_key(key);
         self.check(Operation::Head, key, None)?;
         let requests = self.requests(key, self.engine.progress.clone());
-        let head = requests.send(Operation::Head, None, None, || self.backend.head(&full)).await;
+        let head =
+            requests.send(Operation::Head, None, None, |attempt| self.backend.head(&full, attempt)).await;
         head.map(|object| self.relative(object))
             .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
     }
@@ -208,7 +209,8 @@ impl Context {
     pub(crate) async fn tags(&self, key: &str, progress: &Progress) -> Result<BTreeMap<String, String>> {
         let full = self.full_key(key);
         let requests = self.requests(key, progress.clone());
-        let tags = requests.send(Operation::Head, None, None, || self.backend.tags(&full)).await;
+        let Some(admin) = self.backend.admin() else { return Ok(BTreeMap::new()) };
+        let tags = requests.send(Operation::Head, None, None, |attempt| admin.tags(&full, attempt)).await;
         tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
     }
 
@@ -232,7 +234,7 @@ impl Context {
     pub(crate) fn is_one_with(&self, to: &Self) -> bool {
         let is_spread = self.keys.is_some() || to.keys.is_some();
         let (from, to) = (&self.backend, &to.backend);
-        let copies = to.capabilities().max_copy > 0 || to.capabilities().copy_parts;
+        let copies = to.server_copy().is_some() || to.capabilities().copy_parts;
         !is_spread
             && copies
             && from.endpoint() == to.endpoint()

@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Mutex;
 
-use crate::backend::{Backend, Entry, Fault, FaultKind, Listing, OpenSession};
+use crate::backend::{Attempt, Backend, Entry, Fault, FaultKind, Listing, OpenSession};
 use crate::engine::request::{Failure, Requests};
 use crate::printable_bytes;
 use crate::types::error::Operation;
@@ -28,9 +28,14 @@ pub(crate) fn entries(
     checked(listed, in_order_below(prefix, recursive))
 }
 
-/// Lists all objects for a caller that retries the whole listing: each page is requested once.
-pub(crate) fn entries_once(backend: &dyn Backend, prefix: &str) -> BoxStream<'static, Result<Entry, Fault>> {
-    checked(backend.list(prefix, true).boxed(), in_order_below(prefix, true))
+/// Lists all objects for a caller that retries the whole listing: each page is requested once, in `attempt` of the
+/// caller's request.
+pub(crate) fn entries_once(
+    backend: &dyn Backend,
+    prefix: &str,
+    attempt: Attempt,
+) -> BoxStream<'static, Result<Entry, Fault>> {
+    checked(backend.list(prefix, true).items(attempt), in_order_below(prefix, true))
 }
 
 /// Decides about each entry of a listing of `prefix`: an error if the entry does not belong there, false if it was given
@@ -59,14 +64,15 @@ fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result
     }
 }
 
-/// Lists unfinished uploads as [`Backend::sessions`] does. A key outside of `prefix` ends the listing with a fault.
+/// Lists unfinished uploads as [`Admin::sessions`](crate::backend::Admin::sessions) does; a store without such a listing has none. A key outside of `prefix` ends the listing with a fault.
 pub(crate) fn sessions(
     requests: &Arc<Requests>,
     backend: &dyn Backend,
     prefix: &str,
 ) -> BoxStream<'static, Result<OpenSession, Failure>> {
     let asked = prefix.to_owned();
-    checked(fetched(requests.clone(), backend.sessions(prefix)), move |open| {
+    let Some(admin) = backend.admin() else { return stream::empty().boxed() };
+    checked(fetched(requests.clone(), admin.sessions(prefix)), move |open| {
         within(&open.session.key, &asked).map(|()| true)
     })
 }
@@ -122,9 +128,9 @@ fn fetched<T: Send + 'static>(
         Listing::Pages(pages) => Arc::new(Mutex::new(pages)),
     };
     let fetched = stream::try_unfold((requests, pages), |(requests, pages)| async move {
-        let fetch = || {
+        let fetch = |attempt| {
             let pages = pages.clone();
-            async move { pages.lock().await.next().await }
+            async move { pages.lock().await.next(attempt).await }
         };
         let page = requests.send(Operation::List, None, None, fetch).await?;
         Ok::<_, Failure>(page.map(|items| (stream::iter(items.into_iter().map(Ok)), (requests, pages))))

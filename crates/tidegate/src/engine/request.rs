@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::backend::{Fault, FaultKind, connected};
+use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::hedge;
 use crate::engine::limiter::{Flow, Lane, Outcome, Permit};
@@ -95,7 +95,7 @@ impl Requests {
         operation: Operation,
         payload: Option<&Payload>,
         permit: Option<Permit>,
-        request: impl FnMut() -> F,
+        request: impl FnMut(Attempt) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
@@ -109,14 +109,14 @@ impl Requests {
         operation: Operation,
         payload: Option<&Payload>,
         permit: Option<Permit>,
-        mut request: impl FnMut() -> F,
+        mut request: impl FnMut(Attempt) -> F,
     ) -> Result<Made<T>, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
         let carried = Carried::from(payload);
-        self.attempts(operation, carried, permit, |attempt| {
-            let sent = connected(attempt.broken, answer(attempt.patience, carried, request()));
+        self.attempts(operation, carried, permit, |attempt, patience| {
+            let sent = answer(patience, carried, request(attempt));
             async { (sent.await, false) }
         })
         .await
@@ -129,23 +129,24 @@ impl Requests {
         payload: &Payload,
         permit: Option<Permit>,
         hedge: bool,
-        request: impl Fn(Payload) -> F,
+        request: impl Fn(Payload, Attempt) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
         let (request, carried) = (&request, Carried::Payload(payload));
-        let made = self.attempts(Operation::Part, carried, permit, |Attempt { broken, patience }| {
-            let first = connected(broken, answer(patience, carried, request(payload.clone())));
+        let made = self.attempts(Operation::Part, carried, permit, |attempt, patience| {
+            let first = answer(patience, carried, request(payload.clone(), attempt));
             async move {
                 if !hedge {
                     return (first.await, false);
                 }
                 let again = || {
                     let copy = payload.again()?;
-                    Some(connected(true, async move {
-                        answer(patience, Carried::Payload(&copy), request(copy.clone())).await
-                    }))
+                    let attempt = attempt.on_new_connection();
+                    Some(async move {
+                        answer(patience, Carried::Payload(&copy), request(copy.clone(), attempt)).await
+                    })
                 };
                 hedge::race(self, Operation::Part, payload.len(), first, again).await
             }
@@ -160,8 +161,8 @@ impl Requests {
         &self,
         inflow: &Inflow,
         hedge: bool,
-        first: impl Fn() -> F,
-        again: impl Fn() -> Option<H>,
+        first: impl Fn(Attempt) -> F,
+        again: impl Fn(Attempt) -> Option<H>,
     ) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), Fault>>,
@@ -169,14 +170,14 @@ impl Requests {
     {
         let least = MinRate::of(&self.retry.policy);
         let (first, again, carried) = (&first, &again, Carried::Answer(inflow, least));
-        let made = self.attempts(Operation::Get, carried, None, |Attempt { broken, patience }| {
-            let first = connected(broken, answer(patience, carried, first()));
+        let made = self.attempts(Operation::Get, carried, None, |attempt, patience| {
+            let first = answer(patience, carried, first(attempt));
             let left = inflow.left();
             async move {
                 if !hedge {
                     return (first.await, false);
                 }
-                let again = || Some(connected(true, answer(patience, carried, again()?)));
+                let again = || Some(answer(patience, carried, again(attempt.on_new_connection())?));
                 hedge::race(self, Operation::Get, left, first, again).await
             }
         });
@@ -213,14 +214,14 @@ impl Requests {
         })
     }
 
-    /// Makes attempts one after another until one succeeds or a retry can't help. `make` also returns whether the
-    /// hedge was the one that succeeded.
+    /// Makes attempts one after another until one succeeds or a retry can't help. `make` is told how long the attempt
+    /// may go without moving a byte, and also returns whether the hedge was the one that succeeded.
     async fn attempts<T, F>(
         &self,
         operation: Operation,
         carried: Carried<'_>,
         mut permit: Option<Permit>,
-        mut make: impl FnMut(Attempt) -> F,
+        mut make: impl FnMut(Attempt, Duration) -> F,
     ) -> Result<Made<T>, Failure>
     where
         F: Future<Output = (Result<T, Fault>, bool)>,
@@ -248,7 +249,8 @@ impl Requests {
             let (endpoint, flight) = (&self.endpoint, self.endpoint.pace.begin());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
-            let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
+            let how = Attempt::nth(attempt).renewed(seen.broken);
+            let (result, by_hedge) = make(how, patience).await;
             drop(in_flight);
             carried.is_sent();
             let mut fault = match result {
@@ -292,14 +294,6 @@ impl Requests {
             }
         }
     }
-}
-
-/// How to make an attempt.
-struct Attempt {
-    /// The previous attempt's connection broke or stood still, so this one uses a fresh connection.
-    broken: bool,
-    /// How long the attempt may go without moving a byte.
-    patience: Duration,
 }
 
 #[cfg(test)]

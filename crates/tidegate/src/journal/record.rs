@@ -63,16 +63,16 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part at `offset` that the store gave `receipt` for.
-    pub fn new(offset: u64, receipt: &Receipt) -> Self {
+    /// The part at `offset` that the store gave `receipt` for; `None` if it was not sent from here.
+    pub fn new(offset: u64, receipt: &Receipt) -> Option<Self> {
         let Receipt { number, size, etag, checksum } = receipt.clone();
-        Self { number, offset, size, etag, checksum }
+        checksum.map(|checksum| Self { number, offset, size, etag, checksum })
     }
 
     /// The store's receipt for this part.
     pub fn receipt(&self) -> Receipt {
         let Self { number, size, etag, checksum, .. } = self.clone();
-        Receipt { number, size, etag, checksum }
+        Receipt { number, size, etag, checksum: Some(checksum) }
     }
 }
 

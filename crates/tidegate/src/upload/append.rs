@@ -134,7 +134,7 @@ impl Upload {
         turn.stored(&checksum);
         self.requests.progress.acknowledged(payload.len());
         self.requests.progress.parts_stored(1);
-        Ok(Receipt { number, size: payload.len(), etag: String::new(), checksum })
+        Ok(Receipt { number, size: payload.len(), etag: String::new(), checksum: Some(checksum) })
     }
 
     async fn append_one(
@@ -233,14 +233,16 @@ impl Upload {
         let whole = last.map(|(whole, _)| whole);
         let known = Mutex::new(Some(range.start));
         let was_low = AtomicBool::new(false);
-        let attempt = || async {
+        let (known, was_low) = (&known, &was_low);
+        let push = |attempt| async move {
+            let store = self.backend.need_append()?;
             if let Some((_, attempts)) = last {
                 attempts.fetch_add(1, Relaxed);
             }
             let known = known.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut stands = match known {
                 Some(at) => Appended::Open(at),
-                None => self.backend.appended(session).await?,
+                None => store.position(session, attempt).await?,
             };
             loop {
                 let at = match stands {
@@ -263,7 +265,7 @@ impl Upload {
                     return Ok(None);
                 }
                 let rest = payload.behind(at - range.start);
-                let append = self.backend.append(session, at, rest, whole);
+                let append = store.append(session, at, rest, whole, attempt);
                 let appended = match whole {
                     Some(_) => self.publishing.watch(append).await,
                     None => append.await,
@@ -273,7 +275,7 @@ impl Upload {
                     // Late bytes of an earlier request may have arrived, so that the session ends elsewhere;
                     // or the answer is not from the store, and says nothing of where the session ends.
                     Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::NotAStore) => {
-                        match self.backend.appended(session).await {
+                        match store.position(session, attempt).await {
                             Ok(Appended::Open(now)) if now <= at => return Err(fault),
                             Ok(stands) => stands,
                             Err(_) => return Err(fault),
@@ -287,7 +289,7 @@ impl Upload {
                 }
             }
         };
-        self.requests.send(Operation::Part, Some(payload), permit, attempt).await
+        self.requests.send(Operation::Part, Some(payload), permit, push).await
     }
 
     async fn checksum_of(&self, payload: &Payload) -> Result<Checksum> {

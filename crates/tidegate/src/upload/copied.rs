@@ -6,11 +6,10 @@ use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::copies::Parts;
 use super::plan::{Schedule, ScheduleError};
 use super::settle::Written;
 use super::state::Upload;
-use crate::backend::{Capabilities, Copied, CopySource, StoredPart};
+use crate::backend::{Capabilities, Copied, CopySource, PartOrigin, PartSource, Receipt};
 use crate::engine::request::Made;
 use crate::memory::payload::Payload;
 use crate::types::error::{ErrorKind, Operation, Result};
@@ -76,7 +75,7 @@ fn cuts(schedule: Schedule, size: u64) -> impl Iterator<Item = (u32, Range<u64>)
 
 /// The result of one task of a copy.
 enum Done {
-    Part(StoredPart),
+    Part(Receipt),
     Published(Box<Object>),
 }
 
@@ -93,7 +92,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn new(mut upload: Upload, from: CopySource) -> Self {
-        upload.is_copied = true;
+        upload.origin = PartOrigin::Copied;
         let (upload, from) = (Arc::new(upload), Arc::new(from));
         Self { upload, from, tasks: JoinSet::new(), commit: None, ended: false }
     }
@@ -139,8 +138,8 @@ impl Copy {
         }
         parts.sort_by_key(|part| part.number);
         let checksum = self.from.checksum(self.upload.backend.capabilities().checksum);
-        let (upload, parts) = (self.upload.clone(), Parts::Copied(parts, checksum));
-        self.publish(Operation::Complete, async move { upload.complete_from(parts).await }).await
+        let upload = self.upload.clone();
+        self.publish(Operation::Complete, async move { upload.complete_from(parts, checksum).await }).await
     }
 
     /// Makes the request that publishes the object.
@@ -186,9 +185,12 @@ impl Upload {
         let (size, checksum) = (from.object.size, from.checksum(self.backend.capabilities().checksum));
         let (mut cursor, mut copied, mut standing, mut in_doubt) = (None, 0, 0, false);
         let (object, attempts) = loop {
-            let copy = || {
-                let copy = self.backend.copy(from, &self.key, cursor.as_deref(), &self.options);
-                self.publishing.watch(copy)
+            let copy = |attempt| {
+                let cursor = cursor.as_deref();
+                self.publishing.watch(async move {
+                    let store = self.backend.need_server_copy()?;
+                    store.copy(from, &self.key, cursor, &self.options, attempt).await
+                })
             };
             match self.requests.make(Operation::Copy, None, None, copy).await {
                 Ok(Made { answer: Copied::Whole(object), attempts, .. }) => break (*object, attempts),
@@ -222,9 +224,15 @@ impl Upload {
     }
 
     /// Has the store copy one part.
-    async fn copy_part(&self, from: &CopySource, number: u32, range: Range<u64>) -> Result<StoredPart> {
+    async fn copy_part(&self, from: &CopySource, number: u32, range: Range<u64>) -> Result<Receipt> {
         let session = self.session().await?;
-        let copy = || self.given_up.watch(self.backend.copy_part(&session, number, from, range.clone()));
+        let copy = |attempt| {
+            let (session, offset) = (&session, range.start);
+            let source = PartSource::CopyOf(from, range.clone());
+            self.given_up.watch(async move {
+                self.backend.need_parts()?.part(session, number, offset, source, attempt).await
+            })
+        };
         let sent = self.requests.send(Operation::Copy, None, None, copy).await;
         let part =
             sent.map_err(|failure| self.failed(failure, Operation::Copy).at_part(number, range.clone()))?;

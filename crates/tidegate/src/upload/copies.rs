@@ -18,65 +18,10 @@ use crate::types::checksum::Checksum;
 use crate::types::error::Operation;
 use crate::types::object::Object;
 
-/// The parts of an object, whole and in ascending order.
-#[derive(Debug, PartialEq)]
-pub(super) enum Parts {
-    /// Sent from here; with the checksum of all their bytes.
-    Sent(Vec<Receipt>, Checksum),
-    /// Copied by the store; with the checksum that the store has reported of all their bytes.
-    Copied(Vec<StoredPart>, Option<Checksum>),
-}
-
-impl Parts {
-    /// Bytes of all parts together.
-    pub(super) fn size(&self) -> u64 {
-        match self {
-            Self::Sent(_, checksum) => checksum.covers(),
-            Self::Copied(parts, _) => parts.iter().map(|part| part.size).sum(),
-        }
-    }
-
-    pub(super) fn checksum(&self) -> Option<Checksum> {
-        match self {
-            Self::Sent(_, checksum) => Some(*checksum),
-            Self::Copied(_, checksum) => *checksum,
-        }
-    }
-
-    async fn complete(&self, upload: &Upload, session: &Session) -> Result<Object, Fault> {
-        let (backend, options) = (&upload.backend, &upload.options);
-        match self {
-            Self::Sent(parts, checksum) => backend.complete(session, parts, checksum, options).await,
-            Self::Copied(parts, checksum) => {
-                backend.complete_copy(session, parts, checksum.as_ref(), options).await
-            }
-        }
-    }
-
-    /// The same parts with the tags that the session lists; the error is the number of a part that is missing
-    /// or has other bytes.
-    fn kept(&self, listed: &BTreeMap<u32, StoredPart>) -> Result<Self, u32> {
-        Ok(match self {
-            Self::Sent(parts, checksum) => {
-                let kept = |part: &Receipt| {
-                    listed.get(&part.number).and_then(|there| kept(part, there)).ok_or(part.number)
-                };
-                Self::Sent(parts.iter().map(kept).collect::<Result<_, _>>()?, *checksum)
-            }
-            Self::Copied(parts, checksum) => {
-                let kept = |part: &StoredPart| {
-                    listed.get(&part.number).and_then(|there| kept_copy(part, there)).ok_or(part.number)
-                };
-                Self::Copied(parts.iter().map(kept).collect::<Result<_, _>>()?, *checksum)
-            }
-        })
-    }
-}
-
 /// The parts that a session still has, of those that it had acknowledged.
 enum Kept {
     /// All parts, each as the copy that is there.
-    Copies(Parts),
+    Copies(Vec<Receipt>),
     /// This part is missing, or has other bytes.
     Lacks(u32),
     /// The store does not list the parts of a session.
@@ -88,12 +33,23 @@ impl Upload {
     /// were acknowledged last, completes with the tags of the copies that it has. Each copy can arrive only
     /// once, so this ends; a store that keeps changing its answer is asked as often as a failed request is
     /// retried.
-    pub(super) async fn publish(&self, session: &Session, mut parts: Parts) -> Result<Made<Object>, Failure> {
+    pub(super) async fn publish(
+        &self,
+        session: &Session,
+        mut parts: Vec<Receipt>,
+        checksum: Option<Checksum>,
+    ) -> Result<Made<Object>, Failure> {
         let began = Instant::now();
         let mut before: Option<Failure> = None;
         let mut left = self.requests.retry.policy.attempts;
         loop {
-            let complete = || self.publishing.watch(parts.complete(self, session));
+            let complete = |attempt| {
+                let (parts, checksum) = (&parts, checksum.as_ref());
+                self.publishing.watch(async move {
+                    let store = self.backend.need_parts()?;
+                    store.complete(session, parts, checksum, &self.options, attempt).await
+                })
+            };
             let sent = self.requests.make(Operation::Complete, None, None, complete).await;
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
                 // Where the store keeps writer tokens, it is asked for the object: a store that was stopped
@@ -156,47 +112,39 @@ impl Upload {
         number: u32,
         payload: &Payload,
     ) -> Option<Receipt> {
-        let list = || self.backend.parts(session);
+        let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
         // If that fails as well, the first failure is reported.
         let listed = self.requests.send(Operation::List, None, None, list).await.ok()?;
         let there = listed.into_iter().find(|part| part.number == number && !part.etag.is_empty())?;
-        let sent =
-            Receipt { number, size: payload.len(), etag: String::new(), checksum: payload.checksum()? };
-        kept(&sent, &there)
+        let checksum = Some(payload.checksum()?);
+        kept(&Receipt { number, size: payload.len(), etag: String::new(), checksum }, &there)
     }
 
     /// Asks the store which of these parts it has now.
-    async fn kept(&self, session: &Session, parts: &Parts) -> Result<Kept, Failure> {
-        let list = || self.backend.parts(session);
+    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Kept, Failure> {
+        let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,
             Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(Kept::Unknown),
             Err(failure) => return Err(failure),
         };
         let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
-        Ok(parts.kept(&listed).map_or_else(Kept::Lacks, Kept::Copies))
+        let there =
+            |part: &Receipt| listed.get(&part.number).and_then(|there| kept(part, there)).ok_or(part.number);
+        let kept: Result<Vec<Receipt>, u32> = parts.iter().map(there).collect();
+        Ok(kept.map_or_else(Kept::Lacks, Kept::Copies))
     }
 }
 
-/// The receipt of the listed copy, if it has the same bytes.
+/// The receipt of the listed copy, if it has the same bytes as far as both checksums tell.
 fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
-    let agrees = there.checksum.as_ref().is_none_or(|sum| receipt.checksum.compare(sum) != Some(false));
+    let sums = receipt.checksum.as_ref().zip(there.checksum.as_ref());
+    let agrees = sums.is_none_or(|(ours, theirs)| ours.compare(theirs) != Some(false));
     if there.size != receipt.size || !agrees {
         return None;
     }
-    Some(Receipt { etag: tag(&receipt.etag, there), ..receipt.clone() })
-}
-
-/// The same for a part that the store has copied.
-fn kept_copy(part: &StoredPart, there: &StoredPart) -> Option<StoredPart> {
-    let agrees =
-        part.checksum.as_ref().zip(there.checksum.as_ref()).is_none_or(|(ours, theirs)| ours == theirs);
-    let is_same = there.size == part.size && agrees;
-    is_same.then(|| StoredPart { etag: tag(&part.etag, there), ..part.clone() })
-}
-
-/// The tag of the listed copy. Some listings quote tags, others do not.
-fn tag(known: &str, there: &StoredPart) -> String {
-    let same = there.etag.trim_matches('"') == known.trim_matches('"');
-    if same { known } else { &there.etag }.to_owned()
+    // Some listings quote tags, others do not.
+    let same = there.etag.trim_matches('"') == receipt.etag.trim_matches('"');
+    let etag = if same { &receipt.etag } else { &there.etag };
+    Some(Receipt { etag: etag.clone(), ..receipt.clone() })
 }

@@ -155,7 +155,8 @@ impl CopyBuilder {
             Some(object) => object.clone(),
             None => {
                 let requests = from.requests(&self.key, self.progress.clone());
-                let head = requests.send(Operation::Head, None, None, || from.backend().head(&key)).await;
+                let head = |attempt| from.backend().head(&key, attempt);
+                let head = requests.send(Operation::Head, None, None, head).await;
                 head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?
             }
         };

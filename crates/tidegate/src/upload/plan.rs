@@ -269,7 +269,7 @@ impl Plan {
 
     /// The receipts of all parts in ascending order, and the checksum of the whole.
     pub(crate) fn parts(&self) -> (Vec<Receipt>, Checksum) {
-        let sums = self.receipts.values().map(|receipt| receipt.checksum);
+        let sums = self.receipts.values().filter_map(|receipt| receipt.checksum);
         let whole = sums.reduce(|sum, next| sum.then(&next)).unwrap_or_else(|| self.checksum.empty());
         (self.receipts.values().cloned().collect(), whole)
     }

@@ -144,8 +144,8 @@ impl Upload {
     /// Downloads the object at the key; returns it, and whether its bytes match the checksum.
     async fn compared(&self, checksum: &Checksum) -> Result<(Object, bool)> {
         let began = Instant::now();
-        let get =
-            self.requests.make(Operation::Get, None, None, || self.backend.get(&self.key, None, None)).await;
+        let get = |attempt| self.backend.get(&self.key, None, None, attempt);
+        let get = self.requests.make(Operation::Get, None, None, get).await;
         let Made { answer: Body { object, mut stream, .. }, attempts, .. } =
             get.map_err(|failure| self.failed(failure, Operation::Get))?;
         let mut hasher = Hasher::new(checksum.algorithm());
@@ -161,7 +161,8 @@ impl Upload {
 
     /// The object at the key now, if any.
     async fn head_now(&self) -> Result<Option<Object>, Failure> {
-        match self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await {
+        let head = |attempt| self.backend.head(&self.key, attempt);
+        match self.requests.send(Operation::Head, None, None, head).await {
             Ok(object) => Ok(Some(object)),
             Err(failure) if failure.fault.kind == FaultKind::NotFound => Ok(None),
             Err(failure) => Err(failure),

@@ -10,10 +10,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::append::Order;
-use super::copies::Parts;
 use super::given_up::GivenUp;
 use super::settle::Written;
-use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
 use crate::engine::limiter::Permit;
@@ -71,8 +70,8 @@ pub(crate) struct Upload {
     entry: Mutex<Option<Arc<Entry>>>,
     /// Whether the bytes are in a journal. The session is then kept where the upload can be resumed.
     pub(crate) is_journaled: bool,
-    /// Whether the store copies the parts itself.
-    pub(super) is_copied: bool,
+    /// Where the parts come from.
+    pub(super) origin: PartOrigin,
     /// Whether an earlier process may have published the object. Then even a refused first attempt is checked
     /// by asking for the object.
     pub(crate) may_be_published: bool,
@@ -117,7 +116,7 @@ impl Upload {
             records: engine.records.clone(),
             entry: Mutex::default(),
             is_journaled: false,
-            is_copied: false,
+            origin: PartOrigin::Sent,
             may_be_published: false,
         }
     }
@@ -134,14 +133,16 @@ impl Upload {
     pub(crate) fn open(self: &Arc<Self>) {
         let upload = self.clone();
         let open = self.runtime.spawn(async move {
-            let options = &upload.options;
+            let (upload, options) = (&*upload, &upload.options);
             let entry = upload.enter().await;
             let sent = upload
                 .requests
-                .send(Operation::Open, None, None, || match &upload.order {
-                    Some(_) => upload.backend.open_appending(&upload.key, options),
-                    None if upload.is_copied => upload.backend.open_copy(&upload.key, options),
-                    None => upload.backend.open(&upload.key, options),
+                .send(Operation::Open, None, None, |attempt| async move {
+                    if upload.order.is_some() {
+                        return upload.backend.need_append()?.open(&upload.key, options, attempt).await;
+                    }
+                    let parts = upload.backend.need_parts()?;
+                    parts.open(&upload.key, options, upload.origin, attempt).await
                 })
                 .await;
             match &sent {
@@ -206,8 +207,12 @@ impl Upload {
         let session = self.session().await?;
         let receipt = self
             .requests
-            .send_part(&payload, permit, self.hedge, |payload| {
-                self.given_up.watch(self.backend.part(&session, number, range.start, payload))
+            .send_part(&payload, permit, self.hedge, |payload, attempt| {
+                let (session, offset) = (&session, range.start);
+                self.given_up.watch(async move {
+                    let parts = self.backend.need_parts()?;
+                    parts.part(session, number, offset, payload.into(), attempt).await
+                })
             })
             .await;
         let receipt = match receipt {
@@ -218,6 +223,10 @@ impl Upload {
         };
         let receipt = receipt
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
+        if receipt.checksum.is_none() {
+            let message = "the receipt has no checksum of the bytes that were sent";
+            return Err(self.error(ErrorKind::Integrity, Operation::Part, message).at_part(number, range));
+        }
         self.stored(Operation::Part, (receipt.number, receipt.size), number, range)?;
         Ok(receipt)
     }
@@ -245,7 +254,9 @@ impl Upload {
     /// Writes the whole object in one request.
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
         let began = Instant::now();
-        let put = || self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options));
+        let put = |attempt| {
+            self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options, attempt))
+        };
         let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
             Ok(made) => (made.answer, made.attempts),
             Err(failure) if failure.is_unsettled() || self.may_be_published => {
@@ -263,15 +274,20 @@ impl Upload {
 
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
-        self.complete_from(Parts::Sent(parts, checksum)).await
+        self.complete_from(parts, Some(checksum)).await
     }
 
-    pub(super) async fn complete_from(&self, parts: Parts) -> Result<Object> {
+    /// Publishes the object from its parts; the checksum of the whole is not always known of copied ones.
+    pub(super) async fn complete_from(
+        &self,
+        parts: Vec<Receipt>,
+        checksum: Option<Checksum>,
+    ) -> Result<Object> {
         let session = self.session().await?;
         let began = Instant::now();
-        let (size, checksum) = (parts.size(), parts.checksum());
+        let size = parts.iter().map(|part| part.size).sum();
         let written = Written { operation: Operation::Complete, size, checksum };
-        let (object, attempts) = match self.publish(&session, parts).await {
+        let (object, attempts) = match self.publish(&session, parts, checksum).await {
             Ok(made) => (made.answer, made.attempts),
             // A session that is gone or lacks parts may have been completed by this very attempt: something
             // between here and the store may have sent the request twice.
@@ -304,7 +320,8 @@ impl Upload {
         }
         // A session that could not be opened need not be aborted.
         let Ok(session) = self.session().await else { return Ok(true) };
-        let sent = self.requests.send(Operation::Abort, None, None, || self.backend.abort(&session)).await;
+        let abort = |attempt| self.backend.abort(&session, attempt);
+        let sent = self.requests.send(Operation::Abort, None, None, abort).await;
         match sent {
             Ok(()) => {
                 self.session_ended().await;
@@ -329,7 +346,8 @@ impl Upload {
 
     /// Whether the store itself answers that the session does not exist.
     async fn is_gone(&self, session: &Session) -> bool {
-        let held = self.requests.send(Operation::List, None, None, || self.backend.held(session)).await;
+        let held = |attempt| async move { self.backend.need_admin()?.held(session, attempt).await };
+        let held = self.requests.send(Operation::List, None, None, held).await;
         held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
     }
 

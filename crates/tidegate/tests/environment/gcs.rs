@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use serde_json::json;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
-use tidegate::backend::{Backend, Fault, FaultKind, WriteOptions};
+use tidegate::backend::{Attempt, Backend, Fault, FaultKind, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::payload::Payload;
 
@@ -26,7 +26,7 @@ fn case() {
     let put = async |store: &Gcs| {
         let checksum = Checksum::of(Algorithm::Crc32c, b"bytes");
         let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], checksum);
-        store.put("key", payload, &WriteOptions::default()).await.map(|_| ())
+        store.put("key", payload, &WriteOptions::default(), Attempt::FIRST).await.map(|_| ())
     };
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();

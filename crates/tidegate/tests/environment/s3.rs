@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use tidegate::backend::s3::{S3, S3Settings};
-use tidegate::backend::{Backend, Fault, WriteOptions};
+use tidegate::backend::{Attempt, Backend, Fault, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::payload::Payload;
 use tidegate_dev::Server;
@@ -28,7 +28,7 @@ async fn case() {
         let store: S3 = client.bucket("bucket")?;
         let checksum = Checksum::of(Algorithm::Crc64Nvme, b"bytes");
         let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], checksum);
-        store.put("key", payload, &WriteOptions::default()).await?;
+        store.put("key", payload, &WriteOptions::default(), Attempt::FIRST).await?;
         Ok(client.region().to_owned())
     }
     .await;

@@ -70,7 +70,7 @@ fn with_a_session(memory: &crate::backend::memory::Memory) -> (Tidegate, Writer)
 }
 
 fn sessions(memory: &crate::backend::memory::Memory) -> usize {
-    use crate::backend::Backend;
+    use crate::backend::Admin;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(memory.sessions("").count())
 }

@@ -9,7 +9,9 @@ use tokio::io::AsyncWriteExt;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Admin, Attempt, Backend, Body, Fault, FaultKind, Layer, Parts, Receipt, Session, WriteOptions,
+};
 use crate::types::checksum::Checksum;
 use crate::{Layout, Naming, PrefixedStore, RetryPolicy, Tidegate};
 
@@ -27,9 +29,9 @@ impl Layer for Watched {
         &self.below
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         self.asked.lock().unwrap().push("head");
-        let found = self.below.head(key).await;
+        let found = self.below.head(key, attempt).await;
         let next = self.next.lock().unwrap().take();
         if let Some(store) = next {
             write(&store, key, "xyz").await;
@@ -37,9 +39,15 @@ impl Layer for Watched {
         found
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.asked.lock().unwrap().push("get");
-        self.below.get(key, range, same).await
+        self.below.get(key, range, same, attempt).await
     }
 }
 
@@ -147,19 +155,20 @@ impl Layer for Failing {
         &self,
         _: &Session,
         _: &[Receipt],
-        _: &Checksum,
+        _: Option<&Checksum>,
         _: &WriteOptions,
+        _: Attempt,
     ) -> Result<Object, Fault> {
         Err(Fault::new(self.completion, "the completion failed").with_source("of the store"))
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
         if self.aborts_fail {
             return Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true));
         }
         // Slow enough that a caller that does not wait for the abort is done first.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        self.below.abort(session).await
+        self.below.abort(session, attempt).await
     }
 }
 

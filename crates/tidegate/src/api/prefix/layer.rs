@@ -10,9 +10,12 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::places::{Place, Places};
-use crate::backend::{Appended, Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Admin, Append, Appended, Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, PartOrigin,
+    PartSource, Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+};
 use crate::engine::KeyMap as _;
-use crate::memory::payload::Payload;
+use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
@@ -27,25 +30,34 @@ impl Spread {
         Self { places }
     }
 
+    fn below(&self) -> &dyn Backend {
+        self.places.backend()
+    }
+
     /// The current places of the object that was at `place`, by the record in force.
-    async fn place(&self, place: &str) -> Result<Place, Fault> {
+    async fn place(&self, place: &str, attempt: Attempt) -> Result<Place, Fault> {
         Ok(match self.places.key(place) {
-            Some(key) => self.places.by(self.places.fresh().await?, key),
+            Some(key) => self.places.by(self.places.fresh(attempt).await?, key),
             None => Place { current: place.to_owned(), older: None, emptying: None },
         })
     }
 
     /// Refuses a conditional write if the object is at its older place, where the store's own condition does not see
     /// it. Clients that know the record in force do not write there, so an older place that is empty stays empty.
-    async fn refuse_older(&self, place: &Place, options: &WriteOptions) -> Result<(), Fault> {
+    async fn refuse_older(
+        &self,
+        place: &Place,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<(), Fault> {
         let has_condition = options.create_only || options.replaces.is_some();
         let Some(older) = place.older.as_deref().filter(|_| has_condition) else { return Ok(()) };
-        if !self.has(older).await? {
+        if !self.is_there(older, attempt).await? {
             return Ok(());
         }
         let (kind, message) = if options.create_only {
             (FaultKind::Exists, "the key has an object already, where an older layout has it")
-        } else if !self.has(&place.current).await? {
+        } else if !self.is_there(&place.current, attempt).await? {
             let message = "the object is yet to be moved from where an older layout has it: run `tidegate prefix \
                            migrate` first";
             (FaultKind::Unsupported, message)
@@ -55,14 +67,14 @@ impl Spread {
         Err(Fault::new(kind, message).with_answered(true))
     }
 
-    async fn has(&self, place: &str) -> Result<bool, Fault> {
-        let found = self.below().head(place).await;
+    async fn is_there(&self, place: &str, attempt: Attempt) -> Result<bool, Fault> {
+        let found = self.below().head(place, attempt).await;
         if is_missing(&found) { Ok(false) } else { found.map(|_| true) }
     }
 
     /// The current place of a session's object. Fails unless that is where the session began.
-    async fn still(&self, session: &Session) -> Result<Place, Fault> {
-        let place = self.place(&session.key).await?;
+    async fn still(&self, session: &Session, attempt: Attempt) -> Result<Place, Fault> {
+        let place = self.place(&session.key, attempt).await?;
         if place.current == session.key {
             return Ok(place);
         }
@@ -76,8 +88,8 @@ impl Spread {
     /// Checks the record again after an object was published at `at`, by a request that began at `began`. If
     /// publishing took longer than a client may use its copy of the record, the object may have arrived after a
     /// migration had passed that place.
-    async fn landed(&self, at: &str, began: Instant) -> Result<(), Fault> {
-        let place = self.place(at).await?;
+    async fn landed(&self, at: &str, began: Instant, attempt: Attempt) -> Result<(), Fault> {
+        let place = self.place(at, attempt).await?;
         let in_time = || place.older.as_deref() == Some(at) && began.elapsed() < self.places.refresh();
         if place.current == at || in_time() {
             return Ok(());
@@ -112,45 +124,142 @@ macro_rules! either {
 }
 
 #[async_trait]
-impl Layer for Spread {
-    fn below(&self) -> &dyn Backend {
-        self.places.backend()
+impl Backend for Spread {
+    fn info(&self) -> &Info {
+        self.below().info()
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        self.below().check(key, options)
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         let began = Instant::now();
-        let place = self.place(key).await?;
-        self.refuse_older(&place, options).await?;
-        let object = self.below().put(&place.current, payload, options).await?;
-        self.landed(&place.current, began).await?;
+        let place = self.place(key, attempt).await?;
+        self.refuse_older(&place, options, attempt).await?;
+        let object = self.below().put(&place.current, payload, options, attempt).await?;
+        self.landed(&place.current, began, attempt).await?;
         Ok(object)
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let place = self.place(key).await?;
-        self.refuse_older(&place, options).await?;
-        self.below().open(&place.current, options).await
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        let below = self.below();
+        let head = |place: String| async move { below.head(&place, attempt).await };
+        either!(self.place(key, attempt).await?, head)
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        let below = self.below();
+        either!(self.place(key, attempt).await?, |place: String| {
+            let range = range.clone();
+            async move { below.get(&place, range, same, attempt).await }
+        })
+    }
+
+    /// Places as the store below lists them; `Places::list` lists keys.
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.below().list(prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        let Place { current, older, emptying } = self.place(key, attempt).await?;
+        // Delete the current place last: otherwise the older object would reappear.
+        for place in older.into_iter().chain(emptying) {
+            self.below().delete(&place, attempt).await?;
+        }
+        self.below().delete(&current, attempt).await
+    }
+
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        self.below().is_one_place(location, from, key).await
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        self.below().parts().map(|_| self as &dyn Parts)
+    }
+
+    fn appending(&self) -> Option<&dyn Append> {
+        self.below().appending().map(|_| self as &dyn Append)
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        self.below().server_copy()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.below().admin()
+    }
+}
+
+#[async_trait]
+impl Parts for Spread {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        let place = self.place(key, attempt).await?;
+        self.refuse_older(&place, options, attempt).await?;
+        self.below().need_parts()?.open(&place.current, options, origin, attempt).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        self.below().need_parts()?.part(session, number, offset, source, attempt).await
+    }
+
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        self.below().need_parts()?.stored_parts(session, attempt).await
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         let began = Instant::now();
-        let place = self.still(session).await?;
-        self.refuse_older(&place, options).await?;
-        let object = self.below().complete(session, parts, checksum, options).await?;
-        self.landed(&session.key, began).await?;
+        let place = self.still(session, attempt).await?;
+        self.refuse_older(&place, options, attempt).await?;
+        let below = self.below().need_parts()?;
+        let object = below.complete(session, parts, checksum, options, attempt).await?;
+        self.landed(&session.key, began, attempt).await?;
         Ok(object)
     }
 
-    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let place = self.place(key).await?;
-        self.refuse_older(&place, options).await?;
-        self.below().open_appending(&place.current, options).await
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        self.below().need_parts()?.abort(session, attempt).await
+    }
+}
+
+#[async_trait]
+impl Append for Spread {
+    async fn open(&self, key: &str, options: &WriteOptions, attempt: Attempt) -> Result<Session, Fault> {
+        let place = self.place(key, attempt).await?;
+        self.refuse_older(&place, options, attempt).await?;
+        self.below().need_append()?.open(&place.current, options, attempt).await
     }
 
     async fn append(
@@ -159,38 +268,40 @@ impl Layer for Spread {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
+        let below = self.below().need_append()?;
         if whole.is_none() {
-            return self.below().append(session, offset, payload, whole).await;
+            return below.append(session, offset, payload, whole, attempt).await;
         }
         let began = Instant::now();
-        self.still(session).await?;
-        let appended = self.below().append(session, offset, payload, whole).await?;
+        self.still(session, attempt).await?;
+        let appended = below.append(session, offset, payload, whole, attempt).await?;
         if matches!(appended, Appended::Published(_)) {
-            self.landed(&session.key, began).await?;
+            self.landed(&session.key, began, attempt).await?;
         }
         Ok(appended)
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        let below = self.below();
-        either!(self.place(key).await?, |place: String| async move { below.head(&place).await })
+    async fn stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        self.below().need_append()?.stream(session, offset, bytes, attempt).await
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        let below = self.below();
-        either!(self.place(key).await?, |place: String| {
-            let range = range.clone();
-            async move { below.get(&place, range, same).await }
-        })
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+        self.below().need_append()?.position(session, attempt).await
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        let Place { current, older, emptying } = self.place(key).await?;
-        // Delete the current place last: otherwise the older object would reappear.
-        for place in older.into_iter().chain(emptying) {
-            self.below().delete(&place).await?;
-        }
-        self.below().delete(&current).await
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        self.below().need_append()?.abort(session, attempt).await
+    }
+
+    fn has(&self, session: &Session) -> bool {
+        self.below().appending().is_some_and(|append| append.has(session))
     }
 }

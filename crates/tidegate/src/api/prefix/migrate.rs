@@ -174,16 +174,17 @@ impl Step {
     async fn remove(&self, place: &str) -> Result<bool> {
         let store = self.places.store();
         let full = store.context().full_key(place);
-        let attempt = || async {
-            let is_due = self.places.known_within(LOOK).await?.number == self.number;
+        let full = &full;
+        let remove = |attempt| async move {
+            let is_due = self.places.known_within(LOOK, attempt).await?.number == self.number;
             if is_due {
-                store.context().backend().delete(&full).await?;
+                store.context().backend().delete(full, attempt).await?;
             }
             Ok(is_due)
         };
         let requests =
-            self.places.whole().context().requests(&full, store.context().engine().progress.clone());
-        let removed = requests.send(Operation::Delete, None, None, attempt).await;
+            self.places.whole().context().requests(full, store.context().engine().progress.clone());
+        let removed = requests.send(Operation::Delete, None, None, remove).await;
         removed.map_err(|failure| failure.into_error(Operation::Delete, &store.context().url(place)))
     }
 }

@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::list;
 use super::record::{self, DIRECTORY, LARGEST, Record};
 use crate::api::Store;
-use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
+use crate::backend::{Attempt, Backend, Body, Entry, Fault, FaultKind};
 use crate::engine::KeyMap;
 use crate::engine::listing;
 use crate::engine::request::{Failure, Requests};
@@ -72,9 +72,12 @@ impl Places {
         };
         let requests = store.context().requests(DIRECTORY, store.context().engine().progress.clone());
         let (backend, root) = (&**store.context().backend(), store.context().full_key(""));
-        let read_latest = || async {
-            match latest_number(backend, &root).await? {
-                Some(number) => read(backend, &root, number).await.map(|record| Some((number, record))),
+        let root = &root;
+        let read_latest = |attempt| async move {
+            match latest_number(backend, root, attempt).await? {
+                Some(number) => {
+                    read(backend, root, number, attempt).await.map(|record| Some((number, record)))
+                }
                 None => Ok(None),
             }
         };
@@ -123,8 +126,8 @@ impl Places {
     }
 
     /// The record in force; read again if the copy is older than `refresh`.
-    pub(super) async fn fresh(&self) -> Result<Record, Fault> {
-        Ok(self.known_within(self.refresh).await?.record)
+    pub(super) async fn fresh(&self, attempt: Attempt) -> Result<Record, Fault> {
+        Ok(self.known_within(self.refresh, attempt).await?.record)
     }
 
     /// The record in force; read again if the copy is older than `age`. Retries failed requests, for callers whose
@@ -135,12 +138,12 @@ impl Places {
         }
         let requests =
             self.store.context().requests(DIRECTORY, self.store.context().engine().progress.clone());
-        requests.send(Operation::Layout, None, None, || self.known_within(age)).await
+        requests.send(Operation::Layout, None, None, |attempt| self.known_within(age, attempt)).await
     }
 
     /// The record in force; read again if the copy is older than `age` or `refresh`. Concurrent callers share one
     /// read.
-    pub(super) async fn known_within(&self, age: Duration) -> Result<Known, Fault> {
+    pub(super) async fn known_within(&self, age: Duration, attempt: Attempt) -> Result<Known, Fault> {
         if let Some(known) = self.young(age) {
             return Ok(known);
         }
@@ -150,13 +153,13 @@ impl Places {
         }
         let at = Instant::now();
         let known = self.known();
-        let Some(number) = latest_number(self.backend(), &self.root).await? else {
+        let Some(number) = latest_number(self.backend(), &self.root, attempt).await? else {
             let message = format!("the record of its prefixes is gone from {DIRECTORY}");
             return Err(Fault::new(FaultKind::Invalid, message));
         };
         let record = match number == known.number {
             true => known.record,
-            false => read(self.backend(), &self.root, number).await?,
+            false => read(self.backend(), &self.root, number, attempt).await?,
         };
         let read = Known { number, record, at };
         self.take_in(read);
@@ -253,10 +256,10 @@ pub(super) fn no_record(store: &Store) -> Error {
     Error::new(ErrorKind::NotFound, Operation::Layout, store.location(), message)
 }
 
-async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {
+async fn latest_number(backend: &dyn Backend, root: &str, attempt: Attempt) -> Result<Option<u64>, Fault> {
     let directory = format!("{root}{DIRECTORY}");
     // The caller's request covers this whole listing.
-    let mut records = listing::entries_once(backend, &directory);
+    let mut records = listing::entries_once(backend, &directory, attempt);
     let mut latest = None;
     loop {
         match records.try_next().await {
@@ -274,9 +277,9 @@ async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>,
     }
 }
 
-async fn read(backend: &dyn Backend, root: &str, number: u64) -> Result<Record, Fault> {
+async fn read(backend: &dyn Backend, root: &str, number: u64, attempt: Attempt) -> Result<Record, Fault> {
     let key = format!("{root}{DIRECTORY}{}", record::name(number));
-    let Body { object, stream, .. } = backend.get(&key, None, None).await?;
+    let Body { object, stream, .. } = backend.get(&key, None, None, attempt).await?;
     if object.size > LARGEST {
         let message = format!("the record of its prefixes has {} bytes: it is no record", object.size);
         return Err(Fault::new(FaultKind::Invalid, message));

@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::{Process, Unfinished, until_error};
 use crate::api::Store;
-use crate::backend::{FaultKind, OpenSession, Session};
+use crate::backend::{Appended, FaultKind, OpenSession, Session};
 use crate::engine::records::{Gone, Roll, place};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
@@ -106,13 +106,19 @@ impl Store {
     async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
         let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
         let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
-        let may_be_unlisted = listed.is_empty() && self.context().backend().capabilities().append.is_some();
-        let Some(id) = id.filter(|_| may_be_unlisted) else { return Ok(listed) };
+        let Some(id) = id.filter(|_| listed.is_empty()) else { return Ok(listed) };
         let session = Session { key: self.context().full_key(key), id: id.to_owned() };
+        // Stores list their sessions of parts, and none that bytes are appended to.
+        let Some(append) = self.context().backend().appending().filter(|append| append.has(&session)) else {
+            return Ok(listed);
+        };
         let requests = self.context().requests(key, self.context().engine().progress.clone());
-        let look = || self.context().backend().unlisted(&session);
+        let look = |attempt| append.position(&session, attempt);
         let unlisted = requests.send(Operation::List, None, None, look).await;
         let unlisted = match unlisted {
+            Ok(Appended::Open(_)) => Some(OpenSession::new(session)),
+            Ok(Appended::Published(_)) => None,
+            Err(failure) if failure.fault.kind == FaultKind::NoSession => None,
             // This session alone cannot be asked for (one that began over gRPC cannot be asked for over HTTP). It may
             // exist, and its error must not end the sweep of the others.
             Err(failure)
@@ -123,9 +129,7 @@ impl Store {
             {
                 Some(OpenSession::new(session))
             }
-            looked => {
-                looked.map_err(|failure| failure.into_error(Operation::List, &self.context().url(key)))?
-            }
+            Err(failure) => return Err(failure.into_error(Operation::List, &self.context().url(key))),
         };
         Ok(unlisted
             .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })

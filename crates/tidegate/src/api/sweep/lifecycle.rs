@@ -34,8 +34,9 @@ impl Store {
     pub async fn lifecycle(&self) -> Result<Lifecycle> {
         self.context().refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
         let requests = self.context().requests("", self.context().engine().progress.clone());
-        let rules =
-            requests.send(Operation::Lifecycle, None, None, || self.context().backend().lifecycle()).await;
+        let backend = self.context().backend();
+        let rules = |attempt| async move { backend.need_admin()?.lifecycle(attempt).await };
+        let rules = requests.send(Operation::Lifecycle, None, None, rules).await;
         rules.map_err(|failure| failure.into_error(Operation::Lifecycle, &self.location()))
     }
 
@@ -57,7 +58,8 @@ impl Store {
         }
         let ours = AbortRule::new(free_id(&before), prefix, DAYS);
         let requests = self.context().requests("", self.context().engine().progress.clone());
-        let put = || self.context().backend().add_abort_rule(&before, &ours);
+        let (backend, to, rule) = (self.context().backend(), &before, &ours);
+        let put = |attempt| async move { backend.need_admin()?.add_abort_rule(to, rule, attempt).await };
         requests
             .send(Operation::Lifecycle, None, None, put)
             .await

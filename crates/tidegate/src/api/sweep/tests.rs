@@ -11,7 +11,10 @@ use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{Credentials, S3, S3Settings};
-use crate::backend::{Backend, Fault, FaultKind, Held, Layer, OpenSession, WriteOptions};
+use crate::backend::{
+    Admin, Append, Appended, Attempt, Backend, Fault, FaultKind, Held, Layer, OpenSession, PartOrigin, Parts,
+    WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -52,8 +55,9 @@ fn payload(bytes: &[u8]) -> Payload {
 
 /// Opens a session that is not in the records, with one part of `bytes` bytes.
 async fn stray(backend: &dyn Backend, key: &str, bytes: usize) -> Session {
-    let session = backend.open(key, &WriteOptions::default()).await.unwrap();
-    backend.part(&session, 1, 0, payload(&vec![7; bytes])).await.unwrap();
+    let parts = backend.need_parts().unwrap();
+    let session = parts.open(key, &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    parts.part(&session, 1, 0, payload(&vec![7; bytes]).into(), Attempt::FIRST).await.unwrap();
     session
 }
 
@@ -216,7 +220,7 @@ async fn sessions_of_s3_are_listed_weighed_and_ended() {
     let (_server, bucket) = s3().await;
     let store = Tidegate::builder().build().unwrap().store(bucket.clone());
     let session = stray(&*bucket, "a b/ü", 3000).await;
-    bucket.part(&session, 2, 3000, payload(&[1; 96])).await.unwrap();
+    bucket.part(&session, 2, 3000, payload(&[1; 96]).into(), Attempt::FIRST).await.unwrap();
     let found: Vec<Unfinished> = store.unfinished("a b/").try_collect().await.unwrap();
     let [found] = &found[..] else { panic!("{found:?}") };
     let held = found.held.as_ref().unwrap();
@@ -249,14 +253,14 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
         (Payload::from_memory(vec![vec![7; len].into()], checksum), checksum)
     };
     for finished in [false, true] {
-        let session = bucket.open_appending("a/k", &WriteOptions::default()).await.unwrap();
-        bucket.append(&session, 0, bytes(GRAIN).0, None).await.unwrap();
+        let session = Append::open(&*bucket, "a/k", &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+        bucket.append(&session, 0, bytes(GRAIN).0, None, Attempt::FIRST).await.unwrap();
         // The form in which the records have the id.
         let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
         obituary(&machine, bucket.endpoint(), "gs://bucket/a/k", &id);
         if finished {
             let whole = bytes(GRAIN + 1).1;
-            bucket.append(&session, GRAIN as u64, bytes(1).0, Some(&whole)).await.unwrap();
+            bucket.append(&session, GRAIN as u64, bytes(1).0, Some(&whole), Attempt::FIRST).await.unwrap();
         } else {
             let found: Vec<Unfinished> = store.unfinished("a/").try_collect().await.unwrap();
             let [found] = &found[..] else { panic!("{found:?}") };
@@ -266,7 +270,7 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
         let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
         assert_eq!((report.ended, report.failed), (u64::from(!finished), 0));
         assert_eq!(machine.files(), 0, "the record goes with it");
-        let gone = bucket.held(&session).await.unwrap_err();
+        let gone = bucket.held(&session, Attempt::FIRST).await.unwrap_err();
         assert_eq!(gone.kind, crate::backend::FaultKind::NoSession, "{gone}");
     }
     assert_eq!(store.head("a/k").await.unwrap().size, GRAIN as u64 + 1, "what was finished stays");
@@ -293,19 +297,19 @@ impl Layer for Barred {
         &*self.below
     }
 
-    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
         self.check(session)?;
-        self.below.unlisted(session).await
+        self.below.position(session, attempt).await
     }
 
-    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
         self.check(session)?;
-        self.below.held(session).await
+        self.below.held(session, attempt).await
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
         self.check(session)?;
-        self.below.abort(session).await
+        self.below().abort(session, attempt).await
     }
 }
 
@@ -315,7 +319,8 @@ async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() 
         let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
         let mut ids = Vec::new();
         for (pid, key) in [(4711, "a"), (4712, "b")] {
-            let session = bucket.open_appending(key, &WriteOptions::default()).await.unwrap();
+            let session =
+                Append::open(&*bucket, key, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
             let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
             obituary(&machine, bucket.endpoint(), &format!("gs://bucket/{key}"), &id);
             let records = machine.records.path();

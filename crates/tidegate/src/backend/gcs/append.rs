@@ -10,7 +10,7 @@ use super::resource::Resource;
 use super::{Bucket, Gcs};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
-use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
+use crate::backend::{Appended, Attempt, Fault, FaultKind, Held, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
@@ -23,9 +23,14 @@ pub(super) fn is_appended(session: &Session) -> bool {
     session.id.starts_with("http://") || session.id.starts_with("https://")
 }
 
-pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+pub(super) async fn open(
+    bucket: &Bucket,
+    key: &str,
+    options: &WriteOptions,
+    attempt: Attempt,
+) -> Result<Session, Fault> {
     let url = bucket.json.uploads(&Gcs::begin("resumable", key, options));
-    let mut request = Request::new(Method::POST, url, About::Bucket);
+    let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let described = Resource::new(key, options).to_json()?;
     let (headers, body) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
@@ -45,11 +50,12 @@ pub(super) async fn append(
     offset: u64,
     payload: Payload,
     whole: Option<&Checksum>,
+    attempt: Attempt,
 ) -> Result<Appended, Fault> {
     let end = offset + payload.len();
     let total = whole.map_or("*".to_owned(), |whole| whole.covers().to_string());
     let range = if payload.is_empty() { "*".to_owned() } else { format!("{offset}-{}", end - 1) };
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some(format!("bytes {range}/{total}")))?;
     let hash = whole.map(|whole| format!("crc32c={}", whole.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
@@ -67,8 +73,9 @@ pub(super) async fn stream(
     session: &Session,
     offset: u64,
     bytes: Unending,
+    attempt: Attempt,
 ) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some(format!("bytes {offset}-*/*")))?;
     exchange(bucket, session, request.with(Content::Unending(bytes))).await
 }
@@ -96,8 +103,8 @@ fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
 }
 
 /// Asks for the number of bytes that a session has persisted.
-pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
+pub(super) async fn stands(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
 }
@@ -111,6 +118,7 @@ pub(super) fn held(stands: Appended) -> Result<Held, Fault> {
 }
 
 async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Result<Appended, Fault> {
+    let attempt = request.attempt;
     let answer = bucket.shared.exchange(request).await?;
     let headers = answer.response.headers();
     match answer.response.status() {
@@ -129,7 +137,7 @@ async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Resul
             let object = Object { key: session.key.clone(), ..object };
             let size = match size {
                 Some(size) => size,
-                None => super::size_of(bucket, &object).await?,
+                None => super::size_of(bucket, &object, attempt).await?,
             };
             Ok(Appended::Published(Box::new(Object { size, ..object })))
         }
@@ -144,8 +152,8 @@ fn persisted(range: Option<&str>) -> Option<u64> {
 }
 
 /// Cancels a session; the store confirms with 499. A finished session counts as missing.
-pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
-    let request = Request::new(Method::DELETE, address(bucket, session)?, About::Session);
+pub(super) async fn cancel(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+    let request = Request::new(Method::DELETE, address(bucket, session)?, About::Session, attempt);
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
     if status.as_u16() == 499 {
@@ -159,7 +167,7 @@ pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fau
     }
     let fault = bucket.shared.refused(answer).await;
     if fault.kind == FaultKind::Invalid
-        && let Ok(Appended::Published(_)) = stands(bucket, session).await
+        && let Ok(Appended::Published(_)) = stands(bucket, session, attempt).await
     {
         return Err(Fault { kind: FaultKind::NoSession, ..fault });
     }

@@ -16,7 +16,7 @@ use super::resource::{self, Resource};
 use crate::backend::copy::gone;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
-use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
+use crate::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions};
 use crate::types::object::Object;
 
 /// The answer to a rewrite request.
@@ -47,6 +47,7 @@ pub(super) async fn rewrite(
     key: &str,
     cursor: Option<&str>,
     options: &WriteOptions,
+    attempt: Attempt,
 ) -> Result<Copied, Fault> {
     let source = Address::new(bucket.shared.endpoint.url(), source);
     let mut query = Vec::new();
@@ -55,7 +56,7 @@ pub(super) async fn rewrite(
     query.extend(resource::key_name(options).map(|key| ("destinationKmsKeyName", key)));
     query.extend(cursor.map(|cursor| ("rewriteToken", cursor)));
     let url = bucket.json.rewrite(&source, &from.key, key, &query)?;
-    let mut request = Request::new(Method::POST, url, About::Object);
+    let mut request = Request::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await.map_err(gone)?;

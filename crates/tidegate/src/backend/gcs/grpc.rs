@@ -13,7 +13,7 @@ use proto::write_object_response::WriteStatus;
 
 use super::client::Shared;
 use super::fault::About;
-use crate::backend::{Fault, FaultKind, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
@@ -65,11 +65,12 @@ impl Grpc {
         key: &str,
         payload: Payload,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         let mut spec = convert::spec(&self.bucket, key, options);
         spec.object_size = Some(convert::signed(payload.len()));
         let upload = Upload::new(FirstMessage::WriteObjectSpec(spec), 0, payload, End::Publish(None));
-        match sessions::write(&self.caller, About::Bucket, upload).await? {
+        match sessions::write(&self.caller, About::Bucket, upload, attempt).await? {
             WriteStatus::Resource(resource) => convert::object(resource),
             WriteStatus::PersistedSize(_) => {
                 Err(Fault::new(FaultKind::Transient, "the store does not say that it has the object"))

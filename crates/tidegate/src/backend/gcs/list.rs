@@ -27,7 +27,7 @@ const FIELDS: &str =
 /// Objects and prefixes below `prefix`, in key order.
 pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
-    paged(String::new(), Order::ByKey, move |token: String| {
+    paged(String::new(), Order::ByKey, move |token: String, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let mut query = vec![("fields", FIELDS), ("prefix", prefix.as_str())];
@@ -37,7 +37,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             if !token.is_empty() {
                 query.push(("pageToken", &token));
             }
-            let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket);
+            let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket, attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             read(&headers, &body)
         }

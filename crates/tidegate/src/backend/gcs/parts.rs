@@ -9,13 +9,18 @@ use super::{Bucket, resource};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{known, proof, set};
 use crate::backend::s3::{complete as xml_complete, fault as xml_fault, xml};
-use crate::backend::{Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
-pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+pub(super) async fn open(
+    bucket: &Bucket,
+    key: &str,
+    options: &WriteOptions,
+    attempt: Attempt,
+) -> Result<Session, Fault> {
     let url = bucket.xml.object(key, &[("uploads", "")])?;
-    let mut request = Request::new(Method::POST, url, About::Bucket);
+    let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
     request.headers = resource::to_headers(options)?;
     let (headers, body) = bucket.shared.ask(request).await?;
     let root = "InitiateMultipartUploadResult";
@@ -33,10 +38,12 @@ pub(super) async fn part(
     session: &Session,
     number: u32,
     payload: Payload,
+    attempt: Attempt,
 ) -> Result<Receipt, Fault> {
     let number_text = number.to_string();
     let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
-    let mut request = Request::new(Method::PUT, bucket.xml.object(&session.key, &query)?, About::Object);
+    let url = bucket.xml.object(&session.key, &query)?;
+    let mut request = Request::new(Method::PUT, url, About::Object, attempt);
     let hash = known(&payload).map(|checksum| format!("crc32c={}", checksum.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
     let size = payload.len();
@@ -50,12 +57,17 @@ pub(super) async fn part(
         let message = format!("the store's crc32c of the bytes is {theirs}, ours is {}", checksum.base64());
         return Err(Fault::new(FaultKind::Integrity, message));
     }
-    Ok(Receipt { number, size, etag, checksum })
+    Ok(Receipt { number, size, etag, checksum: Some(checksum) })
 }
 
-pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receipt]) -> Result<Object, Fault> {
+pub(super) async fn complete(
+    bucket: &Bucket,
+    session: &Session,
+    parts: &[Receipt],
+    attempt: Attempt,
+) -> Result<Object, Fault> {
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
-    let mut request = Request::new(Method::POST, url, About::Object);
+    let mut request = Request::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/xml"))?;
     let request = request.with(Content::Text(xml_complete::completion(xml_complete::named(parts, false))?));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await?;
@@ -65,7 +77,7 @@ pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receip
     Ok(Object { etag: None, ..object })
 }
 
-pub(super) async fn abort(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
+pub(super) async fn abort(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
-    bucket.shared.remove(Request::new(Method::DELETE, url, About::Object)).await
+    bucket.shared.remove(Request::new(Method::DELETE, url, About::Object, attempt)).await
 }

@@ -7,11 +7,11 @@ use http_body_util::BodyExt;
 use super::client::Shared;
 use super::credentials::Identity;
 use super::fault::{About, no_error, refusal};
-use crate::backend::Fault;
 use crate::backend::http::{
     AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
     sending, source_fault,
 };
+use crate::backend::{Attempt, Fault};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 
@@ -24,6 +24,7 @@ pub(super) struct Request {
     pub(super) content: Content,
     pub(super) about: About,
     pub(super) work: Work,
+    pub(super) attempt: Attempt,
 }
 
 /// The content of a request.
@@ -39,8 +40,9 @@ pub(super) enum Content {
 }
 
 impl Request {
-    pub(super) fn new(method: Method, url: String, about: About) -> Self {
-        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, about, work: Work::Little }
+    pub(super) fn new(method: Method, url: String, about: About, attempt: Attempt) -> Self {
+        let (headers, content, work) = (HeaderMap::new(), Content::Nothing, Work::Little);
+        Self { method, url, headers, content, about, work, attempt }
     }
 
     /// Marks a request on which the store works before it answers.
@@ -66,7 +68,7 @@ pub(super) struct Answer {
 impl Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content, about, work } = request;
+        let Request { method, url, mut headers, content, about, work, attempt } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
         // A session's URL alone allows appending to it ("Resumable uploads"), so no credentials are needed.
         let identity = match about {
@@ -77,7 +79,7 @@ impl Shared {
         // By such a header, emulators tell an anonymous request to the XML API from a request to S3.
         let client = HeaderValue::from_static(AGENT);
         headers.insert("x-goog-api-client", client);
-        let sent = self.connections.current().send(method, url, headers, body, work).await;
+        let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         Ok(Answer { response, about, identity })
     }

@@ -39,6 +39,11 @@ fn head_of(over: GcsTransport) -> &'static str {
     if over == GcsTransport::Grpc { "storage.v2.GetObject" } else { "storage.objects.get" }
 }
 
+/// The bucket as any store is, whose sessions may be of both kinds.
+fn any(store: &Gcs) -> &dyn Backend {
+    store
+}
+
 fn in_memory(data: &[u8]) -> Payload {
     memory_of(data, Algorithm::Crc32c)
 }

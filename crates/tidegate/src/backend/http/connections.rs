@@ -14,7 +14,7 @@ use super::client::Client;
 use super::dialer::Dialer;
 use super::late::Heard;
 use super::{proxies, tls};
-use crate::backend::{Fault, FaultKind, wants_new_connection};
+use crate::backend::{Attempt, Fault, FaultKind};
 use crate::types::printable::address_without_password;
 
 /// The HTTP version of a connection.
@@ -142,8 +142,8 @@ impl Connections {
         Ok(Self { pooled: connector.client(usize::MAX), unpooled: connector.client(0) })
     }
 
-    /// The client for the current request.
-    pub(in crate::backend) fn current(&self) -> &Client {
-        if wants_new_connection() { &self.unpooled } else { &self.pooled }
+    /// The client for an attempt of a request.
+    pub(in crate::backend) fn client(&self, attempt: Attempt) -> &Client {
+        if attempt.wants_new_connection() { &self.unpooled } else { &self.pooled }
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use async_trait::async_trait;
 
-use crate::backend::{Entry, Fault, FaultKind, Listing, OpenSession, Pages};
+use crate::backend::{Attempt, Entry, Fault, FaultKind, Listing, OpenSession, Pages};
 
 #[cfg(test)]
 mod tests;
@@ -99,7 +99,7 @@ pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
 where
     Marker: Clone + PartialEq + Send + Sync + 'static,
     Item: Keyed + Send + 'static,
-    Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
+    Fetch: Fn(Marker, Attempt) -> Answer + Send + Sync + 'static,
     Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
 {
     Listing::Pages(Box::new(Paged { watch: Watch::new(first.clone(), order), at: Page::At(first), fetch }))
@@ -117,12 +117,12 @@ impl<Marker, Item, Fetch, Answer> Pages<Item> for Paged<Marker, Fetch>
 where
     Marker: Clone + PartialEq + Send + Sync + 'static,
     Item: Keyed + Send + 'static,
-    Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
+    Fetch: Fn(Marker, Attempt) -> Answer + Send + Sync + 'static,
     Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
 {
-    async fn next(&mut self) -> Result<Option<Vec<Item>>, Fault> {
+    async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<Item>>, Fault> {
         let Page::At(marker) = &self.at else { return Ok(None) };
-        let (items, next) = (self.fetch)(marker.clone()).await?;
+        let (items, next) = (self.fetch)(marker.clone(), attempt).await?;
         if let Page::At(next) = &next {
             self.watch.page(&items, next)?;
         }

@@ -8,14 +8,13 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::fault::{blocking, fault, invalid};
+use super::fault::{blocking, fault};
 use super::target::{self, Target};
 use super::temp::{self, Temp};
 use super::waiting::Waiter;
 use super::{Local, part_etag};
 use crate::backend::copy::{check_range, gone};
-use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
-use crate::types::checksum::Algorithm;
+use crate::backend::{CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::types::location::local_root;
 use crate::types::object::Object;
 
@@ -109,29 +108,16 @@ impl Local {
         number: u32,
         from: &CopySource,
         range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
+    ) -> Result<Receipt, Fault> {
         check_range(from, &range)?;
         let target = Target::of(&self.root, &session.key)?;
         let (from, id) = (from.clone(), session.id.clone());
         blocking(move || {
             let file = temp::open(&temp::find(&target, &id)?)?;
             Source::open(&from)?.copy(&file, target.directory(), &range)?;
-            // The bytes were not seen, so the tag has the part's offset but no checksum.
-            let etag = part_etag(range.start, &Algorithm::default().empty());
-            Ok(StoredPart::new(number, range.end - range.start, etag))
+            let etag = part_etag(range.start, None);
+            Ok(Receipt { number, size: range.end - range.start, etag, checksum: None })
         })
         .await
     }
-}
-
-/// The size of all parts, if they follow one another.
-pub(super) fn check_parts(parts: &[StoredPart]) -> Result<u64, Fault> {
-    let (mut number, mut end) = (0, 0);
-    for part in parts {
-        if part.number <= number || part.etag != part_etag(end, &Algorithm::default().empty()) {
-            return Err(invalid(format!("part {} does not follow on part {number}", part.number)));
-        }
-        (number, end) = (part.number, end.saturating_add(part.size));
-    }
-    Ok(end)
 }

@@ -70,7 +70,7 @@ fn create_only() -> WriteOptions {
 }
 
 async fn read(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Result<Vec<u8>, Fault> {
-    let body = store.get(key, range, None).await?;
+    let body = store.get(key, range, None, Attempt::FIRST).await?;
     let pieces: Vec<Bytes> = body.stream.try_collect().await?;
     Ok(pieces.concat())
 }

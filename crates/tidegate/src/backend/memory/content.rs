@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 
+use super::Part;
 use crate::backend::{Fault, FaultKind, Receipt};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
@@ -57,8 +58,13 @@ pub(super) fn etag(checksum: &Checksum, parts: Option<usize>) -> String {
     format!("\"{:016x}{:016x}{parts}\"", checksum.value(), checksum.covers())
 }
 
+/// The receipt of a part that was sent.
+pub(super) fn sent(number: u32, checksum: Checksum) -> Receipt {
+    Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum: Some(checksum) }
+}
+
 /// The checksum of all parts together; `None` if a part has another algorithm.
-pub(super) fn joined(parts: &[Receipt], algorithm: Algorithm) -> Option<Checksum> {
+pub(super) fn joined(parts: &[&Part], algorithm: Algorithm) -> Option<Checksum> {
     parts.iter().try_fold(algorithm.empty(), |sum, part| {
         (part.checksum.algorithm() == algorithm).then(|| sum.then(&part.checksum))
     })

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::content::{cut, etag};
-use super::rules::{fits, invalid, mismatch, no_object};
+use super::content::{cut, sent};
+use super::rules::{fits, invalid, no_object};
 use super::{Memory, Part, State, Stored};
 use crate::backend::copy::check_range;
 use crate::backend::same::same_or_replaced;
@@ -30,7 +30,7 @@ impl Memory {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         self.check_source(from)?;
-        fits(from.object.size, self.capabilities.max_copy, "one copy")?;
+        fits(from.object.size, self.info.capabilities.max_copy, "one copy")?;
         let mut state = self.state();
         let source = state.source(from)?;
         let (object, blocks) = (source.object.clone(), source.blocks.to_vec());
@@ -48,52 +48,43 @@ impl Memory {
         number: u32,
         from: &CopySource,
         range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
+    ) -> Result<Receipt, Fault> {
         self.check_source(from)?;
         check_range(from, &range)?;
-        let most = self.capabilities.max_parts;
+        let most = self.info.capabilities.max_parts;
         if !(1..=most).contains(&number) {
             return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
         }
-        fits(range.end - range.start, self.capabilities.max_part, "one part")?;
+        fits(range.end - range.start, self.info.capabilities.max_part, "one part")?;
         let blocks: Vec<Bytes> = {
             let mut state = self.state();
             state.upload(session)?;
             cut(&state.source(from)?.blocks, &range)
         };
-        let mut hasher = Hasher::new(self.capabilities.checksum);
+        let mut hasher = Hasher::new(self.info.capabilities.checksum);
         blocks.iter().for_each(|block| hasher.update(block));
         let checksum = hasher.finish();
-        let receipt = Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum };
-        let stored = stored(&receipt);
-        self.state().upload(session)?.parts.insert(number, Part { receipt, blocks });
-        Ok(stored)
-    }
-
-    /// The receipts of copied parts. Fails if a part was replaced.
-    pub(super) fn receipts(&self, session: &Session, parts: &[StoredPart]) -> Result<Vec<Receipt>, Fault> {
-        let mut state = self.state();
-        let held = &state.upload(session)?.parts;
-        let receipt = |part: &StoredPart| {
-            let there = held.get(&part.number).filter(|there| there.receipt.etag == part.etag);
-            there.map(|there| there.receipt.clone()).ok_or_else(|| {
-                mismatch(format!("InvalidPart: part {} is not the one that was stored", part.number))
-            })
-        };
-        parts.iter().map(receipt).collect()
+        let receipt = Receipt { checksum: None, ..sent(number, checksum) };
+        self.state()
+            .upload(session)?
+            .parts
+            .insert(number, Part { receipt: receipt.clone(), checksum, blocks });
+        Ok(receipt)
     }
 
     fn check_source(&self, from: &CopySource) -> Result<(), Fault> {
-        if from.location == self.location {
+        if from.location == self.info.location {
             return Ok(());
         }
         Err(invalid(format!("{} is another store", from.location)))
     }
 }
 
-/// A part as the store lists it.
-pub(super) fn stored(receipt: &Receipt) -> StoredPart {
-    let Receipt { number, size, etag, checksum } = receipt;
-    let checksum = Some(checksum.base64());
-    StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
+impl Part {
+    /// The part as the store lists it.
+    pub(super) fn stored(&self) -> StoredPart {
+        let Receipt { number, size, etag, .. } = &self.receipt;
+        let checksum = Some(self.checksum.base64());
+        StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
+    }
 }

@@ -7,7 +7,7 @@ use super::request::{Content, Request, checksum_header};
 use super::{fault, xml};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
-use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
+use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
@@ -63,11 +63,12 @@ pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
     fault
 }
 
-/// The parts for a completion, with or without their checksums.
+/// The parts for a completion, with or without their checksums; copied parts have none.
 pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
     let part = |receipt: &Receipt| {
         let sum = |algorithm| {
-            (checksums && receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
+            let checksum = receipt.checksum.filter(|checksum| checksums && checksum.algorithm() == algorithm);
+            checksum.map(|checksum| checksum.base64())
         };
         xml::Part {
             crc64nvme: sum(Algorithm::Crc64Nvme),
@@ -75,17 +76,6 @@ pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::
             etag: receipt.etag.clone(),
             part_number: receipt.number,
         }
-    };
-    parts.iter().map(part).collect()
-}
-
-/// Parts that the store copied, for a completion; without checksums.
-pub(super) fn copied(parts: &[StoredPart]) -> Vec<xml::Part> {
-    let part = |stored: &StoredPart| xml::Part {
-        crc64nvme: None,
-        crc32c: None,
-        etag: stored.etag.clone(),
-        part_number: stored.number,
     };
     parts.iter().map(part).collect()
 }

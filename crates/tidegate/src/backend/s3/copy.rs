@@ -11,11 +11,10 @@ use http::{HeaderMap, Method};
 use super::request::Request;
 use super::{S3, S3Client, address, complete, fault, xml};
 use crate::backend::confirm::confirmed;
-use crate::backend::copy::{check_range, gone, gone_or_other, size_of};
+use crate::backend::copy::{check_range, gone, gone_or_other};
 use crate::backend::http::set;
 use crate::backend::same::same_or_replaced;
-use crate::backend::{Backend as _, CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
-use crate::types::checksum::Checksum;
+use crate::backend::{Attempt, Backend as _, CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::types::object::Object;
 
 /// The bucket of the source.
@@ -38,13 +37,13 @@ impl S3 {
     }
 
     /// Checks that the source is still the described object, if its ETag could not be a condition of the copy.
-    async fn check_source(&self, from: &CopySource) -> Result<(), Fault> {
+    async fn check_source(&self, from: &CopySource, attempt: Attempt) -> Result<(), Fault> {
         if from.object.strong_tag().is_some() {
             return Ok(());
         }
         let client = S3Client { shared: self.bucket.shared.clone() };
         let bucket = client.bucket(bucket_of(self.bucket.shared.settings.scheme, from)?)?;
-        same_or_replaced(bucket.head(&from.key).await.map_err(gone)?, Some(&from.object)).map(drop)
+        same_or_replaced(bucket.head(&from.key, attempt).await.map_err(gone)?, Some(&from.object)).map(drop)
     }
 
     /// Sends a copy request. As with a completion, the body says whether it succeeded, not the status.
@@ -60,30 +59,24 @@ impl S3 {
         from: &CopySource,
         key: &str,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         if options.create_only {
             // S3 has had a condition for this since 2025, but compatible stores ignore it.
             let message = "a copy in one request is made whether or not the key has an object";
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
-        let mut request = self.copies(self.begin(Method::PUT, key, &[], options)?, from)?;
+        let mut request = self.copies(self.begin(Method::PUT, key, &[], options, attempt)?, from)?;
         set(&mut request.headers, "x-amz-metadata-directive", Some("REPLACE"))?;
         // Without this header the tags are copied. Stores that do not know the header have no tags.
         let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
-        self.check_source(from).await?;
+        self.check_source(from, attempt).await?;
         let object = result.into_object(key, &headers);
-        let checksum = from.checksum(self.capabilities.checksum);
-        let object = confirmed(self, object, from.object.size, checksum.as_ref(), options).await;
+        let checksum = from.checksum(self.info.capabilities.checksum);
+        let object = confirmed(self, object, from.object.size, checksum.as_ref(), options, attempt).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
-    }
-
-    /// Opens a session without a checksum algorithm; any checksum is the store's own. MinIO refuses to copy parts
-    /// into a session with an algorithm, because it expects each part to bring its checksum.
-    pub(super) async fn open_copied(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let request = self.begin(Method::POST, key, &[("uploads", "")], options)?;
-        self.opened(key, request).await
     }
 
     pub(super) async fn copy_range(
@@ -92,34 +85,27 @@ impl S3 {
         number: u32,
         from: &CopySource,
         range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
         check_range(from, &range)?;
         let number_text = number.to_string();
         let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
-        let mut request = self.copies(self.request(Method::PUT, &session.key, &query)?, from)?;
+        let mut request = self.copies(self.request(Method::PUT, &session.key, &query, attempt)?, from)?;
         let bytes = format!("bytes={}-{}", range.start, range.end - 1);
         set(&mut request.headers, "x-amz-copy-source-range", Some(bytes))?;
         let (_, result) = self.copied(request, "CopyPartResult").await?;
-        self.check_source(from).await?;
+        self.check_source(from, attempt).await?;
         // `copied` accepts only results with an ETag.
-        Ok(StoredPart::new(number, range.end - range.start, result.etag.unwrap_or_default()))
+        let etag = result.etag.unwrap_or_default();
+        Ok(Receipt { number, size: range.end - range.start, etag, checksum: None })
     }
 
-    pub(super) async fn complete_copied(
+    pub(super) async fn read_tags(
         &self,
-        session: &Session,
-        parts: &[StoredPart],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
-        let (size, parts) = (size_of(parts), complete::copied(parts));
-        let request = complete::request(request, parts, size, None, options)?;
-        self.completed(session, request, size, checksum, options).await
-    }
-
-    pub(super) async fn read_tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
-        let request = self.request(Method::GET, key, &[("tagging", "")])?;
+        key: &str,
+        attempt: Attempt,
+    ) -> Result<BTreeMap<String, String>, Fault> {
+        let request = self.request(Method::GET, key, &[("tagging", "")], attempt)?;
         match self.bucket.shared.ask(request).await {
             Ok((headers, body)) => {
                 let region = &self.bucket.shared.region;

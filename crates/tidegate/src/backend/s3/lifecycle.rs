@@ -10,14 +10,14 @@ use super::request::{Content, Request};
 use super::{Bucket, fault, rules};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
-use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle, LifecycleRule};
+use crate::backend::{AbortRule, Attempt, Fault, FaultKind, Lifecycle, LifecycleRule};
 
 /// This setting is not in the document: a PUT without this header loses it.
 const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
 
 /// Reads the bucket's rules.
-pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
-    let request = Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]));
+pub(super) async fn get(bucket: &Bucket, attempt: Attempt) -> Result<Lifecycle, Fault> {
+    let request = Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     let (headers, body) = match bucket.shared.ask(request).await {
         Ok(answer) => answer,
         // `NoSuchLifecycleConfiguration`.
@@ -47,9 +47,14 @@ fn has_rule(there: &LifecycleRule, rule: &AbortRule) -> bool {
 }
 
 /// Writes the rules of `to` with one more.
-pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+pub(super) async fn put(
+    bucket: &Bucket,
+    to: &Lifecycle,
+    rule: &AbortRule,
+    attempt: Attempt,
+) -> Result<(), Fault> {
     let document = rules::with_rule(&to.document, rule)?;
-    let mut request = Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]));
+    let mut request = Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     // S3 requires a checksum of this request's body, and every compatible store accepts this one.
     let digest = STANDARD.encode(Md5::digest(document.as_bytes()));
     set(&mut request.headers, "content-md5", Some(digest))?;
@@ -63,10 +68,12 @@ pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Re
     ) {
         Ok((headers, _)) if proof::is_stores(&headers) => Ok(()),
         // This answer alone proves nothing: read the rules back.
-        Ok((headers, body)) => match get(bucket).await?.rules.iter().any(|there| has_rule(there, rule)) {
-            true => Ok(()),
-            false => Err(not_a_store("word that the rules were changed", &headers, &body)),
-        },
+        Ok((headers, body)) => {
+            match get(bucket, attempt).await?.rules.iter().any(|there| has_rule(there, rule)) {
+                true => Ok(()),
+                false => Err(not_a_store("word that the rules were changed", &headers, &body)),
+            }
+        }
         Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported) => {
             let message = if bucket.shared.is_minio() {
                 "MinIO takes no rule that only aborts incomplete uploads, and no rule was changed; it removes \

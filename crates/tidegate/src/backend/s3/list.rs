@@ -33,7 +33,7 @@ const NAMES: [&str; 11] = [
 /// Objects and prefixes below `prefix`, in key order; directory buckets have no order.
 pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
-    paged(None, bucket.order, move |token: Option<String>| {
+    paged(None, bucket.order, move |token: Option<String>, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let mut query = vec![("list-type", "2"), ("encoding-type", "url"), ("prefix", prefix.as_str())];
@@ -45,7 +45,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             }
             // A signature needs the query sorted by name.
             query.sort_unstable();
-            let request = Request::new(Method::GET, bucket.address.bucket(&query));
+            let request = Request::new(Method::GET, bucket.address.bucket(&query), attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
             Ok((entries, next.map_or(Page::End, |next| Page::At(Some(next)))))

@@ -16,7 +16,7 @@ use crate::backend::http::{
     Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
     source_fault, text,
 };
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Attempt, Fault, FaultKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -28,6 +28,7 @@ pub(super) struct Request {
     pub(super) headers: HeaderMap,
     pub(super) content: Content,
     pub(super) work: Work,
+    pub(super) attempt: Attempt,
 }
 
 /// The content of a request.
@@ -39,8 +40,9 @@ pub(super) enum Content {
 }
 
 impl Request {
-    pub(super) fn new(method: Method, url: String) -> Self {
-        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, work: Work::Little }
+    pub(super) fn new(method: Method, url: String, attempt: Attempt) -> Self {
+        let (headers, content, work) = (HeaderMap::new(), Content::Nothing, Work::Little);
+        Self { method, url, headers, content, work, attempt }
     }
 
     /// Marks a request on which the store works before it answers.
@@ -73,7 +75,7 @@ struct Prepared {
 impl Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content, work } = request;
+        let Request { method, url, mut headers, content, work, attempt } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
         if let Some(identity) = &identity {
@@ -86,7 +88,7 @@ impl Shared {
             // Ask for the bytes as they are stored. Unsigned, because a proxy may change this header.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        let sent = self.connections.current().send(method, url, headers, body, work).await;
+        let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
         Ok(Answer { response, identity })

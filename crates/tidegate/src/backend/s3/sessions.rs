@@ -7,7 +7,7 @@ use super::address::Address;
 use super::page::{Document, Step, filled, flag, key};
 use crate::backend::http::{Entries, Order, Page, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::{Fault, Held, Listing, OpenSession, Session, StoredPart};
+use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
 
 /// Says which uploads MinIO's listing leaves out.
 pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
@@ -20,7 +20,11 @@ pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
     fn address(&self) -> &Address;
 
     /// Fetches the document at `url`, with the answer's headers.
-    fn document(&self, url: String) -> impl Future<Output = Result<(HeaderMap, Bytes), Fault>> + Send;
+    fn document(
+        &self,
+        url: String,
+        attempt: Attempt,
+    ) -> impl Future<Output = Result<(HeaderMap, Bytes), Fault>> + Send;
 
     /// The region that requests are signed for.
     fn region(&self) -> &str {
@@ -48,7 +52,7 @@ struct Marker {
 /// MinIO a second listing, of the whole bucket, is filtered by prefix.
 pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<OpenSession> {
     let prefix = prefix.to_owned();
-    paged(Marker::default(), Order::ByKey, move |marker: Marker| {
+    paged(Marker::default(), Order::ByKey, move |marker: Marker, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let asked = if marker.of_all { "" } else { &prefix };
@@ -57,7 +61,7 @@ pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<Op
                 query.extend([("key-marker", marker.key.as_str()), ("upload-id-marker", marker.id.as_str())]);
             }
             query.sort_unstable();
-            let (headers, body) = bucket.document(bucket.address().bucket(&query)).await?;
+            let (headers, body) = bucket.document(bucket.address().bucket(&query), attempt).await?;
             let page = Uploads::read(&headers, &body, bucket.region())?;
             let next = match page.next {
                 Some((key, id)) => Page::At(Marker { of_all: marker.of_all, key, id }),
@@ -166,9 +170,13 @@ impl Initiator {
 }
 
 /// Adds up the number and the bytes of a session's parts.
-pub(in crate::backend) async fn held(bucket: &impl Listed, session: &Session) -> Result<Held, Fault> {
+pub(in crate::backend) async fn held(
+    bucket: &impl Listed,
+    session: &Session,
+    attempt: Attempt,
+) -> Result<Held, Fault> {
     let (mut parts, mut bytes) = (0, 0_u64);
-    let initiator = each_page(bucket, session, |page| {
+    let initiator = each_page(bucket, session, attempt, |page| {
         parts += page.len() as u64;
         bytes = page.iter().fold(bytes, |bytes, part| bytes.saturating_add(part.size));
     })
@@ -180,9 +188,10 @@ pub(in crate::backend) async fn held(bucket: &impl Listed, session: &Session) ->
 pub(in crate::backend) async fn parts(
     bucket: &impl Listed,
     session: &Session,
+    attempt: Attempt,
 ) -> Result<Vec<StoredPart>, Fault> {
     let mut parts = Vec::new();
-    each_page(bucket, session, |page| parts.extend(page)).await?;
+    each_page(bucket, session, attempt, |page| parts.extend(page)).await?;
     Ok(parts)
 }
 
@@ -190,6 +199,7 @@ pub(in crate::backend) async fn parts(
 async fn each_page(
     bucket: &impl Listed,
     session: &Session,
+    attempt: Attempt,
     mut take: impl FnMut(Vec<StoredPart>),
 ) -> Result<Option<String>, Fault> {
     let mut marker = 0;
@@ -199,7 +209,8 @@ async fn each_page(
         if marker > 0 {
             query.insert(0, ("part-number-marker", &marker_text));
         }
-        let (headers, body) = bucket.document(bucket.address().object(&session.key, &query)?).await?;
+        let (headers, body) =
+            bucket.document(bucket.address().object(&session.key, &query)?, attempt).await?;
         let page = Parts::read(&headers, &body, bucket.region(), marker)?;
         let last = page.parts.last().map_or(marker, |part| part.number);
         take(page.parts);

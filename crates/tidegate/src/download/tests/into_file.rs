@@ -225,7 +225,7 @@ async fn an_object_that_is_replaced_meanwhile_is_told_and_downloaded_anew_the_ne
                     vec![data.clone().into()],
                     Checksum::of(Algorithm::Crc64Nvme, &data),
                 );
-                let put = async { self.0.put("k", payload, &WriteOptions::default()).await };
+                let put = async { self.0.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await };
                 put.now_or_never().unwrap().unwrap();
             }
             Fate::Well

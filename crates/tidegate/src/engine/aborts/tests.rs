@@ -7,8 +7,7 @@ use futures::future::pending;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Fault, Layer, Receipt, Session};
-use crate::memory::payload::Payload;
+use crate::backend::{Attempt, Backend, Capabilities, Fault, Layer, PartSource, Parts, Receipt, Session};
 use crate::{Tidegate, Writer};
 
 const PART: usize = 16 << 10;
@@ -28,17 +27,24 @@ impl Layer for Stuck {
         &self.memory
     }
 
-    async fn part(&self, session: &Session, n: u32, offset: u64, bytes: Payload) -> Result<Receipt, Fault> {
+    async fn part(
+        &self,
+        session: &Session,
+        n: u32,
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
         self.parts.fetch_add(1, Ordering::Relaxed);
         if n >= self.stuck {
             pending::<()>().await;
         }
-        self.memory.part(session, n, offset, bytes).await
+        self.memory.part(session, n, offset, source, attempt).await
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
         self.aborts.fetch_add(1, Ordering::Relaxed);
-        self.memory.abort(session).await
+        self.memory.abort(session, attempt).await
     }
 }
 

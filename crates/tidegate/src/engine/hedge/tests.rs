@@ -9,7 +9,8 @@ use futures::TryStreamExt;
 use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{
-    Backend, Capabilities, Layer, Receipt, Session, StoredPart, WriteOptions, wants_new_connection,
+    Attempt, Backend, Capabilities, Connection, Layer, PartSource, Parts, Receipt, Session, StoredPart,
+    WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -71,9 +72,11 @@ impl Layer for Copies {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
-        self.connections.fetch_add(u64::from(wants_new_connection()), Relaxed);
+        self.connections.fetch_add(u64::from(attempt.connection == Connection::New), Relaxed);
+        let PartSource::Bytes(payload) = source else { panic!("nothing is copied here") };
         let copy = {
             let mut kept = self.kept();
             let sent = kept.sent.entry(number).or_default();
@@ -95,7 +98,7 @@ impl Layer for Copies {
             if let Some(kind) = fault {
                 return Err(Fault::new(kind, "as it was told").with_answered(true));
             }
-            let receipt = memory.part(&session, number, offset, payload).await?;
+            let receipt = memory.part(&session, number, offset, payload.into(), attempt).await?;
             let etag = format!("\"{number}-{copy}\"");
             state.lock().unwrap().parts.insert(number, (receipt.clone(), etag.clone()));
             Ok(Receipt { etag, ..receipt })
@@ -103,11 +106,11 @@ impl Layer for Copies {
         arrives.await.unwrap()
     }
 
-    async fn parts(&self, _: &Session) -> Result<Vec<StoredPart>, Fault> {
+    async fn stored_parts(&self, _: &Session, _: Attempt) -> Result<Vec<StoredPart>, Fault> {
         let mut kept = self.kept();
         kept.listings += 1;
         let parts = kept.parts.iter().map(|(number, (receipt, etag))| {
-            let checksum = Some(receipt.checksum.base64());
+            let checksum = receipt.checksum.map(|sum| sum.base64());
             StoredPart { checksum, ..StoredPart::new(*number, receipt.size, etag.as_str()) }
         });
         Ok(parts.collect())
@@ -117,8 +120,9 @@ impl Layer for Copies {
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         sleep(self.completion).await;
         let named: Option<Vec<Receipt>> = {
@@ -130,7 +134,7 @@ impl Layer for Copies {
         let Some(named) = named else {
             return Err(Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true));
         };
-        self.memory.complete(session, &named, checksum, options).await
+        self.memory.complete(session, &named, checksum, options, attempt).await
     }
 }
 
@@ -233,12 +237,12 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
     sleep(Duration::from_secs(10)).await;
     // Another process writes into the session.
     if let Some((receipt, etag)) = copies.kept().parts.get_mut(&2) {
-        receipt.checksum = Checksum::of(receipt.checksum.algorithm(), b"other");
+        receipt.checksum = receipt.checksum.map(|sum| Checksum::of(sum.algorithm(), b"other"));
         *etag = "\"other\"".to_owned();
     }
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::SessionLost, "{error}");
-    assert_eq!(copies.memory.head("k").await.unwrap_err().kind, FaultKind::NotFound);
+    assert_eq!(copies.memory.head("k", Attempt::FIRST).await.unwrap_err().kind, FaultKind::NotFound);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::sleep;
 
 use super::*;
-use crate::backend::wants_new_connection;
+use crate::backend::Connection;
 use crate::engine::limiter::Concurrency;
 use crate::engine::retry::RetryPolicy;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -87,8 +87,8 @@ async fn an_answer_that_is_open_goes_before_requests_that_wait() {
     };
     let inflow = Inflow::new(0);
     inflow.is_opened();
-    let again = || None::<std::future::Ready<_>>;
-    let mut receives = Box::pin(requests.receive(&inflow, false, || async { Ok(()) }, again));
+    let again = |_| None::<std::future::Ready<_>>;
+    let mut receives = Box::pin(requests.receive(&inflow, false, |_| async { Ok(()) }, again));
     assert!((&mut receives).now_or_never().is_none());
     held.pop();
     assert!((&mut waits).now_or_never().is_none(), "it stands behind");
@@ -105,7 +105,7 @@ async fn sixty_four_parts_outlive_ten_seconds_without_a_store() {
     for _ in 0..64 {
         let (requests, asked) = (requests.clone(), asked.clone());
         parts.spawn(async move {
-            let once = || {
+            let once = |_| {
                 let asked = asked.clone();
                 async move {
                     asked.fetch_add(1, Relaxed);
@@ -129,7 +129,7 @@ async fn sixty_four_parts_outlive_ten_seconds_without_a_store() {
 async fn where_retries_are_used_up_the_error_says_so() {
     let policy = RetryPolicy { reserve: 2, trickle: 0, ..RetryPolicy::default() };
     let requests = requests(policy);
-    let sent = requests.send(Operation::Head, None, None, || async { Err::<(), _>(refused()) }).await;
+    let sent = requests.send(Operation::Head, None, None, |_| async { Err::<(), _>(refused()) }).await;
     let failure = sent.unwrap_err();
     assert_eq!(failure.attempts, 3);
     let said = failure.into_error(Operation::Head, "test://k").to_string();
@@ -140,14 +140,14 @@ async fn where_retries_are_used_up_the_error_says_so() {
 async fn a_stalled_connection_costs_what_the_endpoint_has_shown() {
     let requests = requests(RetryPolicy::default());
     let payload = payload_of(1 << 20);
-    let well = || sleep(Duration::from_millis(300)).map(Ok);
+    let well = |_| sleep(Duration::from_millis(300)).map(Ok);
     for _ in 0..3 {
         requests.send(Operation::Part, Some(&payload), None, well).await.unwrap();
     }
     let (began, calls) = (Instant::now(), AtomicU32::new(0));
-    let stalls_once = || {
+    let stalls_once = |attempt: Attempt| {
         let first = calls.fetch_add(1, Relaxed) == 0;
-        async move { if first { std::future::pending().await } else { Ok(wants_new_connection()) } }
+        async move { if first { std::future::pending().await } else { Ok(attempt.connection == Connection::New) } }
     };
     let new = requests.send(Operation::Part, Some(&payload), None, stalls_once).await.unwrap();
     assert!(new, "the retry goes out on a new connection");
@@ -160,7 +160,7 @@ async fn a_store_that_becomes_a_hundred_times_slower_is_not_called_dead() {
     let payload = payload_of(16 << 20);
     for pause in [400, 40_000, 40_000, 40_000] {
         // The store takes all bytes at once, but answers late.
-        let slow = || sleep(Duration::from_millis(pause)).map(Ok);
+        let slow = |_| sleep(Duration::from_millis(pause)).map(Ok);
         requests.send(Operation::Part, Some(&payload), None, slow).await.unwrap();
     }
 }
@@ -170,7 +170,7 @@ async fn credentials_that_expired_are_fetched_once() {
     let requests = requests(RetryPolicy { reserve: 1, trickle: 0, ..RetryPolicy::default() });
     for good_from in [2, 3] {
         let (began, calls) = (Instant::now(), AtomicU32::new(0));
-        let once = || {
+        let once = |_| {
             let call = calls.fetch_add(1, Relaxed) + 1;
             async move {
                 if call >= good_from {
@@ -192,9 +192,9 @@ async fn only_a_broken_connection_asks_for_a_new_one() {
     let answered = Fault::new(FaultKind::Transient, "InternalError").with_answered(true);
     for (fault, expected) in [(answered, false), (refused(), true)] {
         let fault = std::sync::Mutex::new(Some(fault));
-        let once = || {
+        let once = |attempt: Attempt| {
             let fault = fault.lock().unwrap().take();
-            async move { fault.map_or(Ok(wants_new_connection()), Err) }
+            async move { fault.map_or(Ok(attempt.connection == Connection::New), Err) }
         };
         let new = requests.send(Operation::Head, None, None, once).await.unwrap();
         assert_eq!(new, expected);

@@ -69,7 +69,7 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     assert_eq!(journal.sync().await.unwrap(), 200_000);
     assert_eq!((journal.len(), journal.durable()), (200_000, 200_000));
     let receipt = part(1, 0, 100_000).receipt();
-    journal.part(Part::new(0, &receipt)).await.unwrap();
+    journal.part(Part::new(0, &receipt).unwrap()).await.unwrap();
     journal.committed(100_000).await.unwrap();
     let state = journal.state().await.unwrap();
     drop(journal);

@@ -1,5 +1,6 @@
 //! Chunked uploads against the embedded server: which bytes are sent, and which are sent again.
 
+use crate::backend::Attempt;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -231,12 +232,13 @@ async fn a_part_size_is_rounded_up_to_what_the_store_takes(over: GcsTransport) {
 async fn bytes_that_arrive_otherwise_are_not_published(over: GcsTransport) {
     let place = place_with(over, |policy| RetryPolicy { attempts: 2, ..policy }).await;
     let options = crate::backend::WriteOptions::default();
-    let backend = place.store.context().backend();
-    let session = backend.open_appending("k", &options).await.unwrap();
+    let append = place.store.context().backend().need_append().unwrap();
+    let session = append.open("k", &options, Attempt::FIRST).await.unwrap();
     let sum =
         |bytes: &[u8]| crate::types::checksum::Checksum::of(crate::types::checksum::Algorithm::Crc32c, bytes);
     let payload = crate::memory::payload::Payload::from_memory(vec![data(10)], sum(&data(10)));
-    let fault = backend.append(&session, 0, payload, Some(&sum(&data(11)[1..]))).await.unwrap_err();
+    let fault =
+        append.append(&session, 0, payload, Some(&sum(&data(11)[1..])), Attempt::FIRST).await.unwrap_err();
     assert_eq!(fault.kind, crate::backend::FaultKind::Integrity, "{fault}");
     assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Fault, FaultKind, Layer, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Backend, Fault, FaultKind, Layer, PartSource, Parts, Receipt, ServerCopy, Session, WriteOptions,
+};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::{ErrorKind, Result, RetryPolicy, Store, Tidegate};
 
@@ -211,6 +213,7 @@ impl Layer for Troubled {
         key: &str,
         cursor: Option<&str>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Copied, Fault> {
         match self.trouble {
             Trouble::Stands => Ok(Copied::Going { cursor: "here".into(), bytes: 0 }),
@@ -221,47 +224,56 @@ impl Layer for Troubled {
                     let cursor = (met + 1).to_string();
                     return Ok(Copied::Going { cursor, bytes: u64::from(met) + 1 });
                 }
-                self.memory.copy(from, key, None, options).await
+                self.memory.copy(from, key, None, options, attempt).await
             }
-            _ => self.lost(self.memory.copy(from, key, cursor, options).await, 1),
+            _ => self.lost(self.memory.copy(from, key, cursor, options, attempt).await, 1),
         }
     }
 
-    async fn copy_part(
+    async fn part(
         &self,
         session: &Session,
         number: u32,
-        from: &CopySource,
-        range: Range<u64>,
-    ) -> Result<StoredPart, Fault> {
+        offset: u64,
+        source: PartSource<'_>,
+        attempt: Attempt,
+    ) -> Result<Receipt, Fault> {
+        let PartSource::CopyOf(from, _) = &source else {
+            return self.memory.part(session, number, offset, source, attempt).await;
+        };
         match self.trouble {
             Trouble::Hangs => std::future::pending().await,
             Trouble::Replaces if number > 1 => {
                 let nothing = Payload::from_memory(Vec::new(), Algorithm::default().empty());
-                self.memory.put(&from.key, nothing, &WriteOptions::default()).await?;
+                self.memory.put(&from.key, nothing, &WriteOptions::default(), attempt).await?;
             }
             _ => {}
         }
-        let copied = self.memory.copy_part(session, number, from, range).await;
+        let copied = self.memory.part(session, number, offset, source, attempt).await;
         if self.trouble == Trouble::Retags {
             let mut part = copied?;
             part.etag.insert_str(0, "other-");
             return Ok(part);
         }
         if self.trouble == Trouble::Resizes && number == 2 {
-            return copied.map(|part| StoredPart { size: part.size - 1, ..part });
+            return copied.map(|part| Receipt { size: part.size - 1, ..part });
         }
         self.lost(copied, 2)
     }
 
-    async fn complete_copy(
+    async fn complete(
         &self,
         session: &Session,
-        parts: &[StoredPart],
+        parts: &[Receipt],
         checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
-        self.lost(self.memory.complete_copy(session, parts, checksum, options).await, 4)
+        let completed = self.memory.complete(session, parts, checksum, options, attempt).await;
+        if parts.iter().all(|part| part.checksum.is_some()) {
+            return completed;
+        }
+        self.lost(completed, 4)
     }
 }
 

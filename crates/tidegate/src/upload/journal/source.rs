@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
-use crate::backend::{Receipt, StoredPart};
+use crate::backend::StoredPart;
 use crate::engine::journaling::{Disk, Feed, Leaving};
 use crate::journal::{Journal, JournalError, Part};
 use crate::memory::budget::Budget;
@@ -75,7 +75,9 @@ impl Source {
     /// process was killed first. Empty where the store does not say.
     pub(super) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
         let Ok(session) = self.upload.session().await else { return BTreeMap::new() };
-        let list = || self.upload.backend.parts(&session);
+        let session = &session;
+        let list =
+            |attempt| async move { self.upload.backend.need_parts()?.stored_parts(session, attempt).await };
         match self.upload.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed.into_iter().map(|part| (part.number, part)).collect(),
             Err(failure) => {
@@ -106,8 +108,8 @@ impl Source {
         // A journal that can't be read fails again when the part is sent, with its own error.
         let checksum = spawn_blocking(read).await.ok()?;
         let is_same = checksum.compare(&sum) == Some(true) && !listed.etag.is_empty();
-        let receipt = Receipt { number: listed.number, size: listed.size, etag: listed.etag, checksum };
-        is_same.then(|| Part::new(from, &receipt))
+        let StoredPart { number, size, etag, .. } = listed;
+        is_same.then_some(Part { number, offset: from, size, etag, checksum })
     }
 
     async fn attempt(
@@ -124,7 +126,10 @@ impl Source {
         let began = Instant::now();
         let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;
         self.disk.moves();
-        Ok((Part::new(range.start, &receipt), began.elapsed()))
+        let part = Part::new(range.start, &receipt).ok_or_else(|| {
+            self.upload.error(ErrorKind::Integrity, Operation::Part, "the part's receipt has no checksum")
+        })?;
+        Ok((part, began.elapsed()))
     }
 
     /// Opens a session and returns its id.

@@ -7,7 +7,7 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::memory::Memory;
-use crate::backend::{Capabilities, Layer};
+use crate::backend::{Attempt, Capabilities, Layer};
 use crate::journal::{Durability, JournalError};
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
@@ -82,7 +82,8 @@ impl Place {
         let sessions: Vec<_> = store.sessions("").collect().await;
         let mut with_parts = 0;
         for session in sessions {
-            let parts = self.backend.below().parts(&session.unwrap().session).await.unwrap();
+            let below = self.backend.below().need_parts().unwrap();
+            let parts = below.stored_parts(&session.unwrap().session, Attempt::FIRST).await.unwrap();
             with_parts += usize::from(!parts.is_empty());
         }
         with_parts

@@ -7,7 +7,9 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Object;
-use crate::backend::{Backend, Fault, Layer, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Backend, Fault, Layer, PartOrigin, PartSource, Parts, Receipt, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 
@@ -28,12 +30,24 @@ impl Layer for Slow {
         &self.0
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        slowly(self.0.put(key, payload, options)).await
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        slowly(self.0.put(key, payload, options, attempt)).await
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        slowly(self.0.open(key, options)).await
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
+        slowly(self.0.open(key, options, origin, attempt)).await
     }
 
     async fn part(
@@ -41,23 +55,25 @@ impl Layer for Slow {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
-        slowly(self.0.part(session, number, offset, payload)).await
+        slowly(self.0.part(session, number, offset, source, attempt)).await
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
-        slowly(self.0.complete(session, parts, checksum, options)).await
+        slowly(self.0.complete(session, parts, checksum, options, attempt)).await
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        slowly(self.0.abort(session)).await
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+        slowly(self.0.abort(session, attempt)).await
     }
 }
 

@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::backend::{
-    Backend, Body, Entry, Fault, FaultKind, Listing, OpenSession, Receipt, Session, WriteOptions,
+    Attempt, Backend, Body, Capabilities, Entry, Fault, FaultKind, Info, Listing, PartOrigin, PartSource,
+    Parts, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -19,10 +20,17 @@ const LATENCY: Duration = Duration::from_millis(20);
 const CONNECTION: f64 = 40e6;
 
 /// A store that keeps only the sizes of parts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Far {
-    capabilities: Capabilities,
+    info: Info,
     parts: Mutex<Vec<u64>>,
+}
+
+impl Default for Far {
+    fn default() -> Self {
+        let info = Info::new("far://store", "far://", Capabilities::default());
+        Self { info, parts: Mutex::default() }
+    }
 }
 
 fn no<T>() -> Result<T, Fault> {
@@ -31,71 +39,80 @@ fn no<T>() -> Result<T, Fault> {
 
 #[async_trait]
 impl Backend for Far {
-    fn location(&self) -> &str {
-        "far://store"
+    fn info(&self) -> &Info {
+        &self.info
     }
 
-    fn endpoint(&self) -> &str {
-        "far://"
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    async fn put(&self, _: &str, _: Payload, _: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(&self, _: &str, _: Payload, _: &WriteOptions, _: Attempt) -> Result<Object, Fault> {
         no()
     }
 
-    async fn open(&self, key: &str, _: &WriteOptions) -> Result<Session, Fault> {
+    async fn head(&self, _: &str, _: Attempt) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn get(
+        &self,
+        _: &str,
+        _: Option<std::ops::Range<u64>>,
+        _: Option<&Object>,
+        _: Attempt,
+    ) -> Result<Body, Fault> {
+        no()
+    }
+
+    async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+        no()
+    }
+
+    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+        futures::stream::empty().boxed().into()
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Far {
+    async fn open(&self, key: &str, _: &WriteOptions, _: PartOrigin, _: Attempt) -> Result<Session, Fault> {
         sleep(LATENCY).await;
         Ok(Session { key: key.to_owned(), id: "1".to_owned() })
     }
 
-    async fn part(&self, _: &Session, number: u32, _: u64, payload: Payload) -> Result<Receipt, Fault> {
+    async fn part(
+        &self,
+        _: &Session,
+        number: u32,
+        _: u64,
+        source: PartSource<'_>,
+        _: Attempt,
+    ) -> Result<Receipt, Fault> {
+        let PartSource::Bytes(payload) = source else { return no() };
         self.parts.lock().unwrap().push(payload.len());
         sleep(LATENCY + Duration::from_secs_f64(payload.len() as f64 / CONNECTION)).await;
-        Ok(Receipt {
-            number,
-            size: payload.len(),
-            etag: number.to_string(),
-            checksum: payload.checksum().unwrap(),
-        })
+        Ok(Receipt { number, size: payload.len(), etag: number.to_string(), checksum: payload.checksum() })
+    }
+
+    async fn stored_parts(&self, _: &Session, _: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        no()
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        _: &Checksum,
+        _: Option<&Checksum>,
         _: &WriteOptions,
+        _: Attempt,
     ) -> Result<Object, Fault> {
         let size = parts.iter().map(|part| part.size).sum();
         Ok(Object { key: session.key.clone(), size, ..Object::default() })
     }
 
-    async fn abort(&self, _: &Session) -> Result<(), Fault> {
+    async fn abort(&self, _: &Session, _: Attempt) -> Result<(), Fault> {
         no()
-    }
-
-    fn sessions(&self, _: &str) -> Listing<OpenSession> {
-        futures::stream::empty().boxed().into()
-    }
-
-    async fn head(&self, _: &str) -> Result<Object, Fault> {
-        no()
-    }
-
-    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
-        no()
-    }
-
-    async fn delete(&self, _: &str) -> Result<(), Fault> {
-        no()
-    }
-
-    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
-        futures::stream::empty().boxed().into()
     }
 }
 

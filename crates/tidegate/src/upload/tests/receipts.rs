@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::*;
-use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Backend, Fault, FaultKind, Layer, PartSource, Parts, Receipt, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
@@ -32,9 +34,10 @@ impl Layer for Wrong {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
-        let receipt = self.store.part(session, number, offset, payload).await?;
+        let receipt = self.store.part(session, number, offset, source, attempt).await?;
         Ok(Receipt { number: receipt.number + self.number, size: receipt.size + self.size, ..receipt })
     }
 }
@@ -81,20 +84,21 @@ impl Layer for Stopped {
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         if self.completions.fetch_add(1, Relaxed) == 0 {
             return Err(Fault::new(FaultKind::Transient, "the connection was closed"));
         }
-        let object = self.store.complete(session, parts, checksum, options).await?;
+        let object = self.store.complete(session, parts, checksum, options, attempt).await?;
         match &self.before {
             Some(bytes) => {
-                let checksum = Checksum::of(checksum.algorithm(), bytes);
+                let checksum = Checksum::of(checksum.unwrap().algorithm(), bytes);
                 let before = Payload::from_memory(vec![bytes.clone()], checksum);
-                self.store.put("k", before, &WriteOptions::default()).await?;
+                self.store.put("k", before, &WriteOptions::default(), attempt).await?;
             }
-            None => self.store.delete("k").await?,
+            None => self.store.delete("k", attempt).await?,
         }
         Ok(object)
     }

@@ -12,7 +12,7 @@ use super::*;
 use crate::RetryPolicy;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
-use crate::backend::Body;
+use crate::backend::{Attempt, Body};
 
 /// A store with the layout `to`, whose objects were written with the layout `from`.
 pub(super) async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {
@@ -203,14 +203,20 @@ impl Layer for Meanwhile {
         &self.below
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         self.meanwhile(key).await;
-        self.below.head(key).await
+        self.below.head(key, attempt).await
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.meanwhile(key).await;
-        self.below.get(key, range, same).await
+        self.below.get(key, range, same, attempt).await
     }
 }
 
@@ -286,9 +292,10 @@ impl Layer for Slow {
         key: &str,
         payload: crate::memory::payload::Payload,
         options: &crate::backend::WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         tokio::time::sleep(self.time).await;
-        self.below.put(key, payload, options).await
+        self.below.put(key, payload, options, attempt).await
     }
 }
 

@@ -10,7 +10,7 @@ use super::changes::changed;
 use super::late::copied;
 use super::*;
 use crate::Progress;
-use crate::backend::{Body, Copied, CopySource, WriteOptions};
+use crate::backend::{Admin, Attempt, Body, Copied, CopySource, ServerCopy, WriteOptions};
 use crate::memory::payload::Payload;
 
 /// Records the requests for one key, under any prefix.
@@ -48,24 +48,40 @@ impl Layer for Noted {
         &self.below
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         self.note("put", key)?;
-        self.below.put(key, payload, options).await
+        self.below.put(key, payload, options, attempt).await
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         self.note("head", key)?;
-        self.below.head(key).await
+        self.below.head(key, attempt).await
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.note("get", key)?;
-        self.below.get(key, range, same).await
+        self.below.get(key, range, same, attempt).await
     }
 
-    async fn tags(&self, key: &str) -> Result<std::collections::BTreeMap<String, String>, Fault> {
+    async fn tags(
+        &self,
+        key: &str,
+        attempt: Attempt,
+    ) -> Result<std::collections::BTreeMap<String, String>, Fault> {
         self.note("tags", key)?;
-        self.below.tags(key).await
+        self.below.tags(key, attempt).await
     }
 
     async fn copy(
@@ -74,9 +90,10 @@ impl Layer for Noted {
         key: &str,
         cursor: Option<&str>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Copied, Fault> {
         self.note("copy", key)?;
-        self.below.copy(from, key, cursor, options).await
+        self.below.copy(from, key, cursor, options, attempt).await
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::backend::Body;
+use crate::backend::{Attempt, Body};
 
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
@@ -57,19 +57,25 @@ impl Layer for Gate {
         &self.below
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         self.pass().await;
-        self.below.head(key).await
+        self.below.head(key, attempt).await
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
         self.pass().await;
-        self.below.get(key, range, same).await
+        self.below.get(key, range, same, attempt).await
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
         self.pass().await;
-        self.below.delete(key).await
+        self.below.delete(key, attempt).await
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> crate::backend::Listing<crate::backend::Entry> {

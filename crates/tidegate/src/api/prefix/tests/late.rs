@@ -13,7 +13,7 @@ use super::*;
 use crate::api::prefix::migrate::Step;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
-use crate::backend::Listing;
+use crate::backend::{Attempt, Listing};
 use crate::{Progress, RetryPolicy};
 
 /// Copies all objects that a migration must move, but does not update the record.
@@ -178,7 +178,7 @@ impl Layer for LateDelete {
         &self.below
     }
 
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
         let first = self.first.lock().unwrap().take();
         match first {
             Some(Removal::Fails(act)) => {
@@ -189,7 +189,7 @@ impl Layer for LateDelete {
             Some(Removal::IsRefused) => return Err(Fault::new(FaultKind::Throttled, "slow down")),
             None => {}
         }
-        self.below.delete(key).await
+        self.below.delete(key, attempt).await
     }
 }
 

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::backend::{
-    AbortRule, Body, Capabilities, Entry, Fault, Lifecycle, LifecycleRule, Listing, Receipt,
+    AbortRule, Admin, Attempt, Body, Capabilities, Entry, Fault, Held, Info, Lifecycle, LifecycleRule,
+    Listing,
 };
 use crate::types::object::Object;
 
@@ -51,7 +52,7 @@ enum Manner {
 #[derive(Debug)]
 struct Odd {
     manner: Manner,
-    capabilities: Capabilities,
+    info: Info,
     rules: Mutex<Vec<LifecycleRule>>,
     late: Mutex<Vec<LifecycleRule>>,
 }
@@ -59,8 +60,9 @@ struct Odd {
 fn odd(manner: Manner) -> Store {
     let other =
         LifecycleRule { id: Some("other".into()), canonical: "other".into(), ..LifecycleRule::default() };
-    let (capabilities, rules) = (Capabilities::default(), Mutex::new(vec![other]));
-    let odd = Odd { manner, capabilities, rules, late: Mutex::default() };
+    let info = Info::new("odd://store", "odd://", Capabilities::default());
+    let rules = Mutex::new(vec![other]);
+    let odd = Odd { manner, info, rules, late: Mutex::default() };
     Tidegate::builder().build().unwrap().store(Arc::new(odd))
 }
 
@@ -92,49 +94,52 @@ fn no<T>() -> Result<T, Fault> {
 
 #[async_trait]
 impl Backend for Odd {
-    fn location(&self) -> &str {
-        "odd://store"
+    fn info(&self) -> &Info {
+        &self.info
     }
 
-    fn endpoint(&self) -> &str {
-        "odd://"
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    async fn put(&self, _: &str, _: Payload, _: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(&self, _: &str, _: Payload, _: &WriteOptions, _: Attempt) -> Result<Object, Fault> {
         no()
     }
 
-    async fn open(&self, _: &str, _: &WriteOptions) -> Result<Session, Fault> {
+    async fn head(&self, _: &str, _: Attempt) -> Result<Object, Fault> {
         no()
     }
 
-    async fn part(&self, _: &Session, _: u32, _: u64, _: Payload) -> Result<Receipt, Fault> {
-        no()
-    }
-
-    async fn complete(
+    async fn get(
         &self,
-        _: &Session,
-        _: &[Receipt],
-        _: &Checksum,
-        _: &WriteOptions,
-    ) -> Result<Object, Fault> {
+        _: &str,
+        _: Option<std::ops::Range<u64>>,
+        _: Option<&Object>,
+        _: Attempt,
+    ) -> Result<Body, Fault> {
         no()
     }
 
-    async fn abort(&self, _: &Session) -> Result<(), Fault> {
+    async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
         no()
     }
 
+    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+        stream::empty().boxed().into()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for Odd {
     fn sessions(&self, _: &str) -> Listing<OpenSession> {
         stream::empty().boxed().into()
     }
 
-    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+    async fn held(&self, _: &Session, _: Attempt) -> Result<Held, Fault> {
+        no()
+    }
+
+    async fn lifecycle(&self, _: Attempt) -> Result<Lifecycle, Fault> {
         let mut late = self.late.lock().unwrap();
         let mut rules = self.rules.lock().unwrap();
         let shown = rules.clone();
@@ -142,7 +147,7 @@ impl Backend for Odd {
         Ok(Lifecycle { rules: shown, ..Lifecycle::default() })
     }
 
-    async fn add_abort_rule(&self, _: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+    async fn add_abort_rule(&self, _: &Lifecycle, rule: &AbortRule, _: Attempt) -> Result<(), Fault> {
         let mut added =
             LifecycleRule { id: Some(rule.id.clone()), enabled: true, ..LifecycleRule::default() };
         added.abort_after_days = Some(rule.days);
@@ -157,21 +162,5 @@ impl Backend for Odd {
             Manner::ShowsLate => self.late.lock().unwrap().push(added),
         }
         Ok(())
-    }
-
-    async fn head(&self, _: &str) -> Result<Object, Fault> {
-        no()
-    }
-
-    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
-        no()
-    }
-
-    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
-        stream::empty().boxed().into()
-    }
-
-    async fn delete(&self, _: &str) -> Result<(), Fault> {
-        no()
     }
 }

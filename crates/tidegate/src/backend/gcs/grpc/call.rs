@@ -23,7 +23,7 @@ use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
 use crate::backend::http::{AGENT, Failure, Work, kind_of_status, source_fault, text, unanswered};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Attempt, Fault, FaultKind};
 
 /// Size limit of one message, gRPC's default. Google sends 2 MiB of an object in one message.
 const LONGEST_MESSAGE: usize = 4 << 20;
@@ -118,11 +118,18 @@ impl Caller {
     }
 
     /// Makes a call with one message that has one message in answer.
-    pub(super) async fn ask<A>(&self, method: &str, about: About, message: &impl Message) -> Result<A, Fault>
+    pub(super) async fn ask<A>(
+        &self,
+        method: &str,
+        about: About,
+        message: &impl Message,
+        attempt: Attempt,
+    ) -> Result<A, Fault>
     where
         A: Message + Default + 'static,
     {
-        let mut answers = self.call(method, about, frame::whole(message), Failure::default()).await?;
+        let mut answers =
+            self.call(method, about, frame::whole(message), Failure::default(), attempt).await?;
         answers.only().await
     }
 
@@ -133,13 +140,14 @@ impl Caller {
         about: About,
         sent: impl Into<Sent>,
         failure: Failure,
+        attempt: Attempt,
     ) -> Result<Answers<A>, Fault>
     where
         A: Message + Default + 'static,
     {
         let Sent { body, tie, is_held } = sent.into();
         let identity = self.shared.keyring.identity().await?;
-        let mut line = self.channels.line(is_held)?;
+        let mut line = self.channels.line(is_held, attempt)?;
         let mut headers = HeaderMap::from_iter([
             (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
             (header::TE, HeaderValue::from_static("trailers")),

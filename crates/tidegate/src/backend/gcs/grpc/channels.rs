@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::backend::http::{Client, Connector, STREAMS, Version};
-use crate::backend::{Fault, wants_new_connection};
+use crate::backend::{Attempt, Fault};
 
 #[derive(Debug)]
 pub(in crate::backend::gcs) struct Channels {
@@ -56,9 +56,9 @@ impl Channels {
         Ok(Self { connector, kept: Mutex::default(), unpooled })
     }
 
-    /// A line for the current call; with `alone`, on a connection of its own.
-    pub(super) fn line(self: &Arc<Self>, alone: bool) -> Result<Line, Fault> {
-        if alone || wants_new_connection() {
+    /// A line for an attempt of a call; with `alone`, on a connection of its own.
+    pub(super) fn line(self: &Arc<Self>, alone: bool, attempt: Attempt) -> Result<Line, Fault> {
+        if alone || attempt.wants_new_connection() {
             return Ok(Line { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ mod tests {
     fn no_connection_carries_more_than_a_few_calls() {
         let channels = Arc::new(Channels::new("http://h:1", Duration::from_secs(1), None).unwrap());
         let line = || {
-            let mut line = channels.line(false).unwrap();
+            let mut line = channels.line(false, Attempt::FIRST).unwrap();
             line.is_waiting = false;
             line
         };
@@ -100,7 +100,7 @@ mod tests {
         lines[0].is_waiting = true;
         lines.remove(0);
         assert_eq!(used(), [0]);
-        let _alone = channels.line(true).unwrap();
+        let _alone = channels.line(true, Attempt::FIRST).unwrap();
         assert_eq!(used(), [0]);
     }
 }

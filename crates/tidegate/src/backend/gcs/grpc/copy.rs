@@ -6,7 +6,7 @@ use crate::backend::copy::gone;
 use crate::backend::gcs::copy::copied;
 use crate::backend::gcs::fault::About;
 use crate::backend::gcs::resource::{condition, key_name};
-use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
+use crate::backend::{Attempt, Copied, CopySource, Fault, FaultKind, WriteOptions};
 
 impl Grpc {
     /// Sends one rewrite request for a copy of `from`, which is in the bucket `source`.
@@ -17,6 +17,7 @@ impl Grpc {
         key: &str,
         cursor: Option<&str>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Copied, Fault> {
         // The request has these fields elsewhere; the description must not repeat them.
         let described = spec(&self.bucket, key, options).resource.map(|resource| proto::Object {
@@ -38,7 +39,7 @@ impl Grpc {
             if_generation_match: condition(options).and_then(|generation| generation.parse().ok()),
             ..proto::RewriteObjectRequest::default()
         };
-        let asked = self.caller.ask("RewriteObject", About::Object, &request).await;
+        let asked = self.caller.ask("RewriteObject", About::Object, &request, attempt).await;
         let answer: proto::RewriteResponse = asked.map_err(gone)?;
         let whole = answer.resource.filter(|_| answer.done).map(object).transpose()?;
         let bytes = size(answer.total_bytes_rewritten)?;

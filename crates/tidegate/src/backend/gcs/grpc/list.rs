@@ -96,7 +96,7 @@ impl Listed {
 impl Grpc {
     pub(in crate::backend::gcs) fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         let (grpc, prefix) = (self.clone(), prefix.to_owned());
-        paged(String::new(), Order::ByKey, move |token: String| {
+        paged(String::new(), Order::ByKey, move |token: String, attempt| {
             let (grpc, prefix) = (grpc.clone(), prefix.clone());
             async move {
                 let request = proto::ListObjectsRequest {
@@ -109,7 +109,7 @@ impl Grpc {
                     }),
                     ..proto::ListObjectsRequest::default()
                 };
-                let page: Page = grpc.caller.ask("ListObjects", About::Bucket, &request).await?;
+                let page: Page = grpc.caller.ask("ListObjects", About::Bucket, &request, attempt).await?;
                 let (objects, prefixes) = page.read()?;
                 Ok((list::entries(objects, prefixes), list::next(page.next_page_token)))
             }

@@ -11,7 +11,7 @@ use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::http::{Failure, download};
 use crate::backend::same::{replaced, same_or_replaced};
-use crate::backend::{Body, Fault, FaultKind};
+use crate::backend::{Attempt, Body, Fault, FaultKind};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
@@ -20,22 +20,22 @@ fn odd(message: &'static str) -> Fault {
 }
 
 impl Grpc {
-    pub(in crate::backend::gcs) async fn head(&self, key: &str) -> Result<Object, Fault> {
+    pub(in crate::backend::gcs) async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         let request = proto::GetObjectRequest {
             bucket: self.bucket.to_string(),
             object: key.to_owned(),
             ..proto::GetObjectRequest::default()
         };
-        object(self.caller.ask("GetObject", About::Object, &request).await?)
+        object(self.caller.ask("GetObject", About::Object, &request, attempt).await?)
     }
 
-    pub(in crate::backend::gcs) async fn delete(&self, key: &str) -> Result<(), Fault> {
+    pub(in crate::backend::gcs) async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
         let request = proto::DeleteObjectRequest {
             bucket: self.bucket.to_string(),
             object: key.to_owned(),
             ..proto::DeleteObjectRequest::default()
         };
-        match self.caller.ask::<()>("DeleteObject", About::Object, &request).await {
+        match self.caller.ask::<()>("DeleteObject", About::Object, &request, attempt).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
             answer => answer,
         }
@@ -46,10 +46,11 @@ impl Grpc {
         key: &str,
         asked: Option<Range<u64>>,
         same: Option<&Object>,
+        attempt: Attempt,
     ) -> Result<Body, Fault> {
         if let Some(range) = asked.clone().filter(Range::is_empty) {
             // A `read_limit` of 0 means no limit.
-            let object = same_or_replaced(self.head(key).await?, same)?;
+            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let range = asked.unwrap_or(0..u64::MAX);
@@ -65,7 +66,7 @@ impl Grpc {
         let request = super::frame::whole(&request);
         let mut answers: Answers<proto::ReadObjectResponse> = self
             .caller
-            .call("ReadObject", About::Object, request, Failure::default())
+            .call("ReadObject", About::Object, request, Failure::default(), attempt)
             .await
             .map_err(replaced(same))?;
         let first = answers

@@ -15,7 +15,7 @@ use super::upload::{End, Upload};
 use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::http::Failure;
-use crate::backend::{Appended, Fault, FaultKind, Session, WriteOptions, wants_new_connection};
+use crate::backend::{Appended, Attempt, Fault, FaultKind, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 
@@ -70,17 +70,18 @@ impl Drop for Place<'_> {
 }
 
 impl Grpc {
-    pub(in crate::backend::gcs) async fn open_appending(
+    pub(in crate::backend::gcs) async fn open(
         &self,
         key: &str,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Session, Fault> {
         let request = proto::StartResumableWriteRequest {
             write_object_spec: Some(spec(&self.bucket, key, options)),
             ..proto::StartResumableWriteRequest::default()
         };
         let started: proto::StartResumableWriteResponse =
-            self.caller.ask("StartResumableWrite", About::Bucket, &request).await?;
+            self.caller.ask("StartResumableWrite", About::Bucket, &request, attempt).await?;
         if started.upload_id.is_empty() {
             let message = "the store's answer does not say what the session is called";
             return Err(Fault::new(FaultKind::Transient, message));
@@ -94,13 +95,15 @@ impl Grpc {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         if payload.is_empty() && whole.is_none() {
-            return self.stands(session).await;
+            return self.stands(session, attempt).await;
         }
         let first = FirstMessage::UploadId(upload_id(session));
         let end = whole.map_or(End::Open, |whole| End::Publish(Some(*whole)));
-        let answer = write(&self.caller, About::Session, Upload::new(first, offset, payload, end)).await?;
+        let upload = Upload::new(first, offset, payload, end);
+        let answer = write(&self.caller, About::Session, upload, attempt).await?;
         use proto::write_object_response::WriteStatus;
         match answer {
             WriteStatus::PersistedSize(persisted) => Ok(Appended::Open(size(persisted)?)),
@@ -109,11 +112,12 @@ impl Grpc {
     }
 
     /// Sends all bytes from `offset` on in one call that stays open. The end of the call does not publish the object.
-    pub(in crate::backend::gcs) async fn append_stream(
+    pub(in crate::backend::gcs) async fn stream(
         &self,
         session: &Session,
         offset: u64,
         bytes: Unending,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         // Room for one: a question asked while another waits is answered soon after it.
         let (sender, questions) = mpsc::channel(1);
@@ -127,6 +131,7 @@ impl Grpc {
                 About::Session,
                 held,
                 Failure::default(),
+                attempt,
             )
             .await?;
         use proto::bidi_write_object_response::WriteStatus;
@@ -137,27 +142,31 @@ impl Grpc {
                 None => {}
             }
         }
-        self.stands(session).await
+        self.stands(session, attempt).await
     }
 
     /// The persisted bytes of a session, asked on its open stream if there is one.
-    pub(in crate::backend::gcs) async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
-        if !wants_new_connection()
+    pub(in crate::backend::gcs) async fn position(
+        &self,
+        session: &Session,
+        attempt: Attempt,
+    ) -> Result<Appended, Fault> {
+        if !attempt.wants_new_connection()
             && let Some(persisted) = self.open.ask(&session.id).await
         {
             return Ok(Appended::Open(persisted));
         }
-        self.stands(session).await
+        self.stands(session, attempt).await
     }
 
-    async fn stands(&self, session: &Session) -> Result<Appended, Fault> {
+    async fn stands(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
         use proto::query_write_status_response::WriteStatus;
         let request = proto::QueryWriteStatusRequest {
             upload_id: upload_id(session),
             ..proto::QueryWriteStatusRequest::default()
         };
         let answer: proto::QueryWriteStatusResponse =
-            self.caller.ask("QueryWriteStatus", About::Session, &request).await?;
+            self.caller.ask("QueryWriteStatus", About::Session, &request, attempt).await?;
         match answer.write_status {
             Some(WriteStatus::PersistedSize(persisted)) => Ok(Appended::Open(size(persisted)?)),
             Some(WriteStatus::Resource(resource)) => published(session, resource),
@@ -166,14 +175,18 @@ impl Grpc {
     }
 
     /// Cancels a session. A finished session counts as missing.
-    pub(in crate::backend::gcs) async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    pub(in crate::backend::gcs) async fn abort(
+        &self,
+        session: &Session,
+        attempt: Attempt,
+    ) -> Result<(), Fault> {
         let request = proto::CancelResumableWriteRequest { upload_id: upload_id(session) };
         let answer: Result<proto::CancelResumableWriteResponse, Fault> =
-            self.caller.ask("CancelResumableWrite", About::Session, &request).await;
+            self.caller.ask("CancelResumableWrite", About::Session, &request, attempt).await;
         match answer {
             Err(fault)
                 if matches!(fault.kind, FaultKind::Invalid | FaultKind::Exists)
-                    && matches!(self.stands(session).await, Ok(Appended::Published(_))) =>
+                    && matches!(self.stands(session, attempt).await, Ok(Appended::Published(_))) =>
             {
                 Err(Fault { kind: FaultKind::NoSession, ..fault })
             }
@@ -187,9 +200,10 @@ pub(super) async fn write(
     caller: &Caller,
     about: About,
     (upload, failure): (Upload, Failure),
+    attempt: Attempt,
 ) -> Result<proto::write_object_response::WriteStatus, Fault> {
     let mut answers =
-        caller.call::<proto::WriteObjectResponse>("WriteObject", about, upload, failure).await?;
+        caller.call::<proto::WriteObjectResponse>("WriteObject", about, upload, failure, attempt).await?;
     let silent = || Fault::new(FaultKind::Transient, "the store does not say what it has of the bytes");
     answers.only().await?.write_status.ok_or_else(silent)
 }

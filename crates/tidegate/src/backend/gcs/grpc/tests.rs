@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::samples::{bytes_of, kind, memory_of, raw_server};
-use crate::backend::{Appended, Backend, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Session};
 use crate::memory::payload::Unending;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -109,7 +109,7 @@ fn sum(bytes: &[u8]) -> u32 {
 #[tokio::test]
 async fn a_call_says_who_asks_and_of_which_bucket() {
     let (store, calls) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(3))], Some("0"))).await;
-    assert_eq!(store.head("a/b").await.unwrap().version.as_deref(), Some("7"));
+    assert_eq!(store.head("a/b", Attempt::FIRST).await.unwrap().version.as_deref(), Some("7"));
     let calls = calls.lock().unwrap();
     let (path, headers, body) = &calls[0];
     assert_eq!(path, "/google.storage.v2.Storage/GetObject");
@@ -132,7 +132,10 @@ async fn an_object_is_sent_with_the_checksum_of_each_message_and_of_the_whole() 
     })
     .await;
     let data = bytes_of(5 << 20);
-    store.put("k", memory_of(&data, Algorithm::Crc32c), &WriteOptions::default()).await.unwrap();
+    store
+        .put("k", memory_of(&data, Algorithm::Crc32c), &WriteOptions::default(), Attempt::FIRST)
+        .await
+        .unwrap();
     let calls = calls.lock().unwrap();
     let (mut body, mut messages) = (calls[0].2.clone(), Vec::new());
     while !body.is_empty() {
@@ -163,7 +166,7 @@ async fn what_is_read_is_what_its_checksums_say_and_all_of_it() {
     let data = bytes_of(3000);
     let read_with = async |messages: Vec<Bytes>, end| {
         let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), end)).await;
-        store.get("k", None, None).await?.stream.try_collect::<Vec<_>>().await
+        store.get("k", None, None, Attempt::FIRST).await?.stream.try_collect::<Vec<_>>().await
     };
     assert!(read_with(read(&data, sum, 0), Some("0")).await.unwrap().concat() == data);
     let bent = |bytes: &[u8]| sum(bytes) ^ u32::from(bytes[0] != data[0]);
@@ -180,43 +183,45 @@ async fn what_is_read_is_what_its_checksums_say_and_all_of_it() {
 async fn an_answer_that_says_nothing_may_have_been_carried_out() {
     let (store, _) = raw(|_| (StatusCode::OK, Vec::new(), Some("0"))).await;
     let payload = || memory_of(b"1", Algorithm::Crc32c);
-    let fault = store.put("k", payload(), &WriteOptions::default()).await.unwrap_err();
+    let fault = store.put("k", payload(), &WriteOptions::default(), Attempt::FIRST).await.unwrap_err();
     assert!(fault.is_ambiguous(), "{fault:?}");
     // A message that is followed by an error status is an error.
     let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(1))], Some("7"))).await;
-    assert_eq!(kind(store.head("k")).await.0, FaultKind::Denied);
+    assert_eq!(kind(store.head("k", Attempt::FIRST)).await.0, FaultKind::Denied);
     let (store, _) = raw(|_| {
         let empty = proto::QueryWriteStatusResponse { write_status: None };
         (StatusCode::OK, vec![frame::whole(&empty)], Some("0"))
     })
     .await;
     let session = Session { key: "k".into(), id: "grpc:x".into() };
-    assert!(matches!(store.appended(&session).await, Err(fault) if fault.is_ambiguous()));
+    assert!(matches!(store.position(&session, Attempt::FIRST).await, Err(fault) if fault.is_ambiguous()));
     let negative = proto::query_write_status_response::WriteStatus::PersistedSize(-1);
     let (store, _) = raw(move |_| {
         let answer = proto::QueryWriteStatusResponse { write_status: Some(negative.clone()) };
         (StatusCode::OK, vec![frame::whole(&answer)], Some("0"))
     })
     .await;
-    let stands: Result<Appended, Fault> = store.appended(&session).await;
+    let stands: Result<Appended, Fault> = store.position(&session, Attempt::FIRST).await;
     assert_eq!(stands.unwrap_err().kind, FaultKind::Transient);
 }
 
 #[tokio::test]
 async fn what_does_not_speak_grpc_is_told() {
     let (store, _) = raw(|_| (StatusCode::BAD_GATEWAY, Vec::new(), None)).await;
-    let fault =
-        store.put("k", memory_of(b"1", Algorithm::Crc32c), &WriteOptions::default()).await.unwrap_err();
+    let fault = store
+        .put("k", memory_of(b"1", Algorithm::Crc32c), &WriteOptions::default(), Attempt::FIRST)
+        .await
+        .unwrap_err();
     assert!(
         fault.kind == FaultKind::Transient && !fault.answered && fault.message.contains("HTTP 502"),
         "{fault}"
     );
     let (store, _) = raw(|_| (StatusCode::NOT_FOUND, Vec::new(), None)).await;
-    let (kind_of, said) = kind(store.head("k")).await;
+    let (kind_of, said) = kind(store.head("k", Attempt::FIRST)).await;
     assert!(kind_of == FaultKind::Unsupported && said.contains("does not speak gRPC"), "{said}");
     // A server that speaks only HTTP/1.1 does not understand the request at all.
     let (url, _) = raw_server(|_| "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()).await;
-    let fault = at(&url, GcsCredentials::anonymous()).await.head("k").await.unwrap_err();
+    let fault = at(&url, GcsCredentials::anonymous()).await.head("k", Attempt::FIRST).await.unwrap_err();
     assert!(fault.message.contains("HTTP/2"), "{fault:?}");
 }
 
@@ -293,9 +298,9 @@ async fn what_nobody_waits_for_any_more_is_not_published() {
                 Payload::from_memory(data.chunks(10_000).map(Bytes::copy_from_slice).collect(), whole);
             let sent = async {
                 if is_append {
-                    store.append(&session, 0, payload, Some(&whole)).await.map(|_| ())
+                    store.append(&session, 0, payload, Some(&whole), Attempt::FIRST).await.map(|_| ())
                 } else {
-                    store.put("k", payload, &WriteOptions::default()).await.map(|_| ())
+                    store.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await.map(|_| ())
                 }
             };
             timeout(Duration::from_millis(200), sent).await.unwrap_err();
@@ -328,7 +333,7 @@ async fn a_stream_that_is_given_up_while_the_store_takes_nothing_has_no_bytes_in
         }
         std::future::pending::<()>().await;
     };
-    let streamed = async { tokio::join!(store.append_stream(&session, 0, bytes), give) };
+    let streamed = async { tokio::join!(store.stream(&session, 0, bytes, Attempt::FIRST), give) };
     timeout(Duration::from_millis(200), streamed).await.unwrap_err();
     drop(lent);
     assert_eq!(timeout(Duration::from_secs(10), home.recv()).await, Ok(None));
@@ -345,7 +350,7 @@ async fn a_connection_that_is_forgotten_is_not_used_again() {
     });
     let store = at(&url, GcsCredentials::anonymous()).await;
     for _ in 0..2 {
-        timeout(Duration::from_millis(200), store.head("k")).await.unwrap_err();
+        timeout(Duration::from_millis(200), store.head("k", Attempt::FIRST)).await.unwrap_err();
     }
     timeout(Duration::from_secs(10), sockets).await.unwrap().unwrap();
 }
@@ -355,11 +360,11 @@ async fn an_answer_without_its_end_is_none() {
     let data = bytes_of(3000);
     let messages = read(&data, sum, 0);
     let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), None)).await;
-    let body = store.get("k", None, None).await.unwrap();
+    let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
     let (of_read, said) = kind(body.stream.try_collect::<Vec<_>>()).await;
     assert_eq!(of_read, FaultKind::Transient, "{said}");
     let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(3))], None)).await;
-    let fault = store.head("k").await.unwrap_err();
+    let fault = store.head("k", Attempt::FIRST).await.unwrap_err();
     assert!(fault.kind == FaultKind::Transient && !fault.answered, "{fault:?}");
 }
 
@@ -374,7 +379,7 @@ async fn what_cant_be_read_is_not_the_stores_word() {
         (compressed, FaultKind::Transient),
     ] {
         let (store, _) = raw(move |_| (StatusCode::OK, vec![answer.clone()], Some("0"))).await;
-        let fault = store.head("k").await.unwrap_err();
+        let fault = store.head("k", Attempt::FIRST).await.unwrap_err();
         assert!(fault.kind == expected && !fault.answered, "{fault:?}");
     }
 }

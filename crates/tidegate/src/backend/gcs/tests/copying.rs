@@ -25,7 +25,7 @@ async fn what_is_copied_is_kept_whole(over: GcsTransport) {
     for (size, create_only) in [(0, false), (0, true), (3 * MIB, false), (3 * MIB, true)] {
         let (from, to) = ("from/a + ä%2F&?.txt", format!("to/{size} {create_only}"));
         let bytes = bytes_of(size);
-        place.store.put(from, in_memory(&bytes), &options).await.unwrap();
+        place.store.put(from, in_memory(&bytes), &options, Attempt::FIRST).await.unwrap();
         let copy = store.copy(from, &store, &to).part_size(MIB as u64);
         let object = if create_only { copy.create_only() } else { copy }.run().await.unwrap();
         assert_eq!((object.size, &object.key), (size as u64, &to));
@@ -47,7 +47,7 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
     let tide = Tidegate::builder().retry(retry).build().unwrap();
     let store = tide.store(Arc::new(place.store.clone()));
     let bytes = bytes_of(5 * MIB + 1);
-    place.store.put("from", in_memory(&bytes), &WriteOptions::default()).await.unwrap();
+    place.store.put("from", in_memory(&bytes), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     let operation = "storage.objects.rewrite";
     let rules = vec![
         Rule::lose_answer(operation).times(1),
@@ -73,12 +73,12 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
 async fn what_is_copied_is_the_object_that_was_described(over: GcsTransport) {
     let place = place(over).await;
     let (store, options) = (&place.store, WriteOptions::default());
-    store.put("from", in_memory(&bytes_of(1000)), &options).await.unwrap();
-    let object = store.head("from").await.unwrap();
+    store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
+    let object = store.head("from", Attempt::FIRST).await.unwrap();
     let from = CopySource { location: store.location().to_owned(), key: "from".into(), object };
-    store.put("from", in_memory(&bytes_of(1000)), &options).await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options)).await.0, FaultKind::Replaced);
-    store.delete("from").await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options)).await.0, FaultKind::Replaced);
-    assert_eq!(kind(store.head("to")).await.0, FaultKind::NotFound);
+    store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
+    store.delete("from", Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
+    assert_eq!(kind(store.head("to", Attempt::FIRST)).await.0, FaultKind::NotFound);
 }

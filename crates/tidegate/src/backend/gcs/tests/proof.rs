@@ -71,17 +71,29 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
     let options = WriteOptions::default();
     let parts = Session { key: "k".into(), id: "u".into() };
     let appended = Session { key: "k".into(), id: format!("{}/upload/session", gcs.endpoint()) };
-    assert_eq!(kind(gcs.open("k", &options)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(gcs.open_appending("k", &options)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(gcs.part(&parts, 1, 0, in_memory(b"x"))).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(gcs.complete(&parts, &[], &crc32c(b""), &options)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(gcs.append(&appended, 0, in_memory(b"x"), None)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(gcs.appended(&appended)).await.0, FaultKind::NotAStore);
+    assert_eq!(
+        kind(Parts::open(&gcs, "k", &options, PartOrigin::Sent, Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(kind(Append::open(&gcs, "k", &options, Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(
+        kind(gcs.part(&parts, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(
+        kind(gcs.complete(&parts, &[], Some(&crc32c(b"")), &options, Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(
+        kind(gcs.append(&appended, 0, in_memory(b"x"), None, Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(kind(gcs.position(&appended, Attempt::FIRST)).await.0, FaultKind::NotAStore);
     for session in [&parts, &appended] {
-        assert_eq!(kind(gcs.abort(session)).await.0, FaultKind::NotAStore);
+        assert_eq!(kind(any(&gcs).abort(session, Attempt::FIRST)).await.0, FaultKind::NotAStore);
     }
     let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object: Object::default() };
-    assert_eq!(kind(gcs.copy(&from, "k", None, &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.copy(&from, "k", None, &options, Attempt::FIRST)).await.0, FaultKind::NotAStore);
 }
 
 #[tokio::test]
@@ -89,14 +101,22 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
     for (body, expected) in ERRORS {
         let (gcs, _) = raw(move |_| said("200 OK", "etag: \"e\"\r\n", body)).await;
         let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
-        assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options)).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.head("k")).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options, Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.head("k", Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(gcs.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.delete("k")).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.open_appending("k", &options)).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.part(&session, 1, 0, in_memory(b"x"))).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.complete(&session, &[], &crc32c(b""), &options)).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.abort(&session)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.delete("k", Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(Append::open(&gcs, "k", &options, Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(
+            kind(gcs.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
+        assert_eq!(
+            kind(gcs.complete(&session, &[], Some(&crc32c(b"")), &options, Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
+        assert_eq!(kind(any(&gcs).abort(&session, Attempt::FIRST)).await.0, expected, "{body}");
     }
     let count = AtomicUsize::new(0);
     let (gcs, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
@@ -123,7 +143,7 @@ async fn json_is_read_in_each_of_its_legal_forms() {
     ] {
         let described = json(&format!(r#"{{"name":"k","generation":1,"size":5,{fields}}}"#));
         let (gcs, _) = raw(move |_| described.clone()).await;
-        assert_eq!(gcs.head("k").await.unwrap().size, 5, "{fields}");
+        assert_eq!(gcs.head("k", Attempt::FIRST).await.unwrap().size, 5, "{fields}");
     }
     let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
     let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object };
@@ -137,12 +157,12 @@ async fn json_is_read_in_each_of_its_legal_forms() {
     ] {
         let shown = fields.clone();
         let (gcs, _) = raw(move |_| json(&format!("{{{fields}}}"))).await;
-        let copied = gcs.copy(&from, "k", None, &WriteOptions::default()).await.unwrap();
+        let copied = gcs.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
         assert!(matches!(&copied, Copied::Whole(object) if object.size == 5), "{shown}: {copied:?}");
     }
     let going = r#"{"done":null,"totalBytesRewritten":3,"rewriteToken":"t","resource":null}"#;
     let (gcs, _) = raw(move |_| json(going)).await;
-    let copied = gcs.copy(&from, "k", None, &WriteOptions::default()).await.unwrap();
+    let copied = gcs.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     assert_eq!(copied, Copied::Going { cursor: "t".into(), bytes: 3 });
 }
 
@@ -167,7 +187,7 @@ async fn a_size_that_is_left_out_is_asked_for_and_never_zero() {
         let shown = format!("{described} {first}");
         let (gcs, _) =
             raw(move |head| if head.contains("alt=media") { first.clone() } else { described.clone() }).await;
-        let told = gcs.head("k").await;
+        let told = gcs.head("k", Attempt::FIRST).await;
         assert_eq!(told.as_ref().ok().map(|object| object.size), size, "{shown}: {told:?}");
         assert!(told.is_err() || told.unwrap().key == "k");
     }
@@ -191,7 +211,7 @@ async fn bytes_that_are_packed_on_the_way_are_asked_for_as_they_are_stored() {
             said("200 OK", &format!("x-goog-generation: 1\r\n{headers}"), "hello")
         })
         .await;
-        let body = gcs.get("k", None, None).await;
+        let body = gcs.get("k", None, None, Attempt::FIRST).await;
         assert_eq!(body.is_ok(), read, "{gzip}");
         assert!(read || body.err().unwrap().kind == FaultKind::Unsupported);
     }

@@ -130,10 +130,19 @@ async fn answers(text: &'static str) -> Gcs {
 #[tokio::test]
 async fn odd_answers_are_faults() {
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
-    assert_eq!(kind(store.head("k")).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(store.put("k", in_memory(b"1"), &WriteOptions::default())).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(store.open("k", &WriteOptions::default())).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(store.open_appending("k", &WriteOptions::default())).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(store.head("k", Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(
+        kind(store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(
+        kind(Parts::open(&store, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(
+        kind(Append::open(&store, "k", &WriteOptions::default(), Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"nextPageToken\":\"a\"}").await;
     let (stuck, said) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
     assert!(stuck == FaultKind::NotAStore && said.contains("makes no progress"), "{said}");
@@ -142,7 +151,7 @@ async fn odd_answers_are_faults() {
 #[tokio::test]
 async fn nobody_is_followed_elsewhere_with_a_token() {
     let store = answers("HTTP/1.1 307 X\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
-    let (elsewhere, said) = kind(store.head("k")).await;
+    let (elsewhere, said) = kind(store.head("k", Attempt::FIRST)).await;
     assert_eq!(elsewhere, FaultKind::Invalid, "{said}");
     assert!(said.contains("http://127.0.0.1:1/"), "{said}");
 }
@@ -153,11 +162,13 @@ async fn a_session_that_was_cancelled_is_none_any_more() {
     let store = answers("HTTP/1.1 499 X\r\ncontent-length: 0\r\n\r\n").await;
     let id = format!("{}/upload/session", store.endpoint());
     let session = Session { key: "k".into(), id };
-    assert_eq!(kind(store.appended(&session)).await.0, FaultKind::NoSession);
-    assert_eq!(kind(store.append(&session, 0, in_memory(b"1"), None)).await.0, FaultKind::NoSession);
-    assert_eq!(kind(store.held(&session)).await.0, FaultKind::NoSession);
-    assert_eq!(store.unlisted(&session).await.unwrap(), None);
-    store.abort(&session).await.unwrap();
+    assert_eq!(kind(store.position(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
+    assert_eq!(
+        kind(store.append(&session, 0, in_memory(b"1"), None, Attempt::FIRST)).await.0,
+        FaultKind::NoSession
+    );
+    assert_eq!(kind(store.held(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
+    any(&store).abort(&session, Attempt::FIRST).await.unwrap();
 }
 
 #[tokio::test]
@@ -168,9 +179,9 @@ async fn an_address_that_is_a_secret_is_not_told() {
     let session =
         Session { key: "k".into(), id: format!("{}/upload/session?upload_id=secret", store.endpoint()) };
     for fault in [
-        store.appended(&session).await.unwrap_err(),
-        store.append(&session, 0, in_memory(b"1"), None).await.unwrap_err(),
-        store.abort(&session).await.unwrap_err(),
+        store.position(&session, Attempt::FIRST).await.unwrap_err(),
+        store.append(&session, 0, in_memory(b"1"), None, Attempt::FIRST).await.unwrap_err(),
+        any(&store).abort(&session, Attempt::FIRST).await.unwrap_err(),
     ] {
         assert_eq!(fault.kind, FaultKind::Invalid, "{fault}");
         assert!(fault.message.contains("http://127.0.0.1:1/o"), "{fault}");

@@ -23,12 +23,16 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
         (503, "backendError", FaultKind::Throttled),
     ] {
         place.server.set_knobs(Knobs { faults: vec![Rule::error("*", status, code)], ..Knobs::default() });
-        assert_eq!(kind(place.store.head("k")).await.0, expected, "{status}");
-        assert_eq!(kind(place.store.get("k", None, None)).await.0, expected, "{status}");
-        assert_eq!(kind(place.store.delete("k")).await.0, expected, "{status}");
-        assert_eq!(kind(place.store.put("k", in_memory(b"1"), &options)).await.0, expected, "{status}");
+        assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, expected, "{status}");
+        assert_eq!(kind(place.store.get("k", None, None, Attempt::FIRST)).await.0, expected, "{status}");
+        assert_eq!(kind(place.store.delete("k", Attempt::FIRST)).await.0, expected, "{status}");
+        assert_eq!(
+            kind(place.store.put("k", in_memory(b"1"), &options, Attempt::FIRST)).await.0,
+            expected,
+            "{status}"
+        );
         assert_eq!(kind(place.store.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{status}");
-        let fault = place.store.head("k").await.unwrap_err();
+        let fault = place.store.head("k", Attempt::FIRST).await.unwrap_err();
         let said = match over {
             GcsTransport::Http => format!("({code}, HTTP {status})"),
             GcsTransport::Grpc => format!("({code}, gRPC "),
@@ -44,17 +48,18 @@ async fn nobody_there_and_cut_connections(over: GcsTransport) {
         place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
     cut(put_of(over));
-    let (broken, said) = kind(place.store.put("k", in_memory(b"1"), &WriteOptions::default())).await;
+    let (broken, said) =
+        kind(place.store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST)).await;
     assert_eq!(broken, FaultKind::Transient, "{said}");
     cut(head_of(over));
-    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::Transient);
+    assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, FaultKind::Transient);
     let settings = GcsSettings::default()
         .with_endpoint_url("http://127.0.0.1:1")
         .with_credentials(GcsCredentials::anonymous())
         .with_connect_timeout(Duration::from_secs(1))
         .with_transport(over);
     let nowhere = Gcs::connect("bucket", &settings).await.unwrap();
-    let (unreachable, said) = kind(nowhere.head("k")).await;
+    let (unreachable, said) = kind(nowhere.head("k", Attempt::FIRST)).await;
     assert_eq!(unreachable, FaultKind::Unreachable, "{said}");
     assert!(said.contains("127.0.0.1:1"), "{said}");
 }
@@ -65,15 +70,15 @@ async fn a_token_goes_with_each_request_and_is_shown_nowhere(over: GcsTransport)
     assert!(!format!("{credentials:?}").contains("secret"));
     let settings = settings_for(&place.server, over).with_credentials(credentials);
     let store = Gcs::connect("bucket", &settings).await.unwrap();
-    store.put("k", in_memory(b"1"), &WriteOptions::default()).await.unwrap();
+    store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     place.server.set_knobs(Knobs { faults: vec![Rule::error("*", 401, "authError")], ..Knobs::default() });
-    let fault = store.head("k").await.unwrap_err();
+    let fault = store.head("k", Attempt::FIRST).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert!(fault.message.starts_with("the store does not take the access token"), "{fault}");
     assert!(!format!("{fault:?} {store:?}").contains("secret"), "{fault:?} {store:?}");
     let bad = settings_for(&place.server, over).with_credentials(GcsCredentials::token("a\nb"));
     let store = Gcs::connect("bucket", &bad).await.unwrap();
-    assert_eq!(kind(store.head("k")).await.0, FaultKind::Credentials);
+    assert_eq!(kind(store.head("k", Attempt::FIRST)).await.0, FaultKind::Credentials);
 }
 
 async fn a_store_says_when_to_come_again(over: GcsTransport) {
@@ -81,7 +86,7 @@ async fn a_store_says_when_to_come_again(over: GcsTransport) {
     let (status, code) = (503, "backendError".to_owned());
     let faults = vec![Rule::new("*", Action::Error { status, code, retry_after: Some(7) })];
     place.server.set_knobs(Knobs { faults, ..Knobs::default() });
-    let fault = place.store.head("k").await.unwrap_err();
+    let fault = place.store.head("k", Attempt::FIRST).await.unwrap_err();
     assert_eq!((fault.kind, fault.retry_after), (FaultKind::Throttled, Some(Duration::from_secs(7))));
 }
 
@@ -89,7 +94,8 @@ async fn what_stands_for_something_on_the_way_may_have_been_done(over: GcsTransp
     let place = place(over).await;
     let faults = vec![Rule::new("*", Action::DenySuccess { status: 503, code: String::new() })];
     place.server.set_knobs(Knobs { faults, ..Knobs::default() });
-    let fault = place.store.put("k", in_memory(b"1"), &WriteOptions::default()).await.unwrap_err();
+    let fault =
+        place.store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST).await.unwrap_err();
     assert!(!fault.answered && fault.is_ambiguous(), "{fault:?}");
     place.server.set_knobs(Knobs::default());
     assert_eq!(read_back(&place.store, "k", None).await, b"1");

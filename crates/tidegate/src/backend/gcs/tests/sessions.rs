@@ -26,41 +26,49 @@ async fn chunks_become_an_object(over: GcsTransport) {
     let on_disk = OnDisk::new(&data).await;
     for (key, last) in [("rest", data.len()), ("nothing", data.len()), ("grains", 12 * GRAIN as usize)] {
         let options = WriteOptions { token: Some("w".into()), create_only: true, ..WriteOptions::default() };
-        let session = place.store.open_appending(key, &options).await.unwrap();
-        assert_eq!(appended(place.store.appended(&session).await.unwrap()), 0);
+        let session = Append::open(&place.store, key, &options, Attempt::FIRST).await.unwrap();
+        assert_eq!(appended(place.store.position(&session, Attempt::FIRST).await.unwrap()), 0);
         let first = in_memory(&data[..4 * GRAIN as usize]);
-        let at = appended(place.store.append(&session, 0, first, None).await.unwrap());
+        let at = appended(place.store.append(&session, 0, first, None, Attempt::FIRST).await.unwrap());
         assert_eq!(at, 4 * GRAIN);
         // More bytes than fit into one message.
         let (from, to) = (at as usize, 12 * GRAIN as usize);
         let second = on_disk.payload_of(from..to, Algorithm::Crc32c);
-        assert_eq!(appended(place.store.append(&session, at, second, None).await.unwrap()), 12 * GRAIN);
-        assert_eq!(place.store.held(&session).await.unwrap().bytes, 12 * GRAIN);
-        assert!(place.store.unlisted(&session).await.unwrap().is_some());
+        assert_eq!(
+            appended(place.store.append(&session, at, second, None, Attempt::FIRST).await.unwrap()),
+            12 * GRAIN
+        );
+        assert_eq!(place.store.held(&session, Attempt::FIRST).await.unwrap().bytes, 12 * GRAIN);
+        assert!(place.store.has(&session));
         let rest = on_disk.payload_of(to..last, Algorithm::Crc32c);
         let whole = if last == data.len() { whole } else { crc32c(&data[..last]) };
-        let done = place.store.append(&session, to as u64, rest, Some(&whole)).await.unwrap();
+        let done = place.store.append(&session, to as u64, rest, Some(&whole), Attempt::FIRST).await.unwrap();
         let Appended::Published(object) = done else { panic!("open: {done:?}") };
         assert_eq!((object.size, object.token.as_deref()), (last as u64, Some("w")));
         assert_eq!(object.matches(&whole), Some(true));
         assert!(read_back(&place.store, key, None).await == data[..last]);
-        assert_eq!(place.store.appended(&session).await.unwrap(), Appended::Published(object));
+        assert_eq!(
+            place.store.position(&session, Attempt::FIRST).await.unwrap(),
+            Appended::Published(object)
+        );
     }
 }
 
 async fn a_session_that_is_finished_or_cancelled_is_none(over: GcsTransport) {
     let place = place(over).await;
     let options = WriteOptions::default();
-    let session = place.store.open_appending("k", &options).await.unwrap();
-    place.store.append(&session, 0, in_memory(b"1"), Some(&crc32c(b"1"))).await.unwrap();
-    assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
-    assert_eq!(place.store.unlisted(&session).await.unwrap(), None);
-    let session = place.store.open_appending("k", &options).await.unwrap();
-    place.store.abort(&session).await.unwrap();
+    let session = Append::open(&place.store, "k", &options, Attempt::FIRST).await.unwrap();
+    place.store.append(&session, 0, in_memory(b"1"), Some(&crc32c(b"1")), Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(any(&place.store).abort(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
+    let session = Append::open(&place.store, "k", &options, Attempt::FIRST).await.unwrap();
+    any(&place.store).abort(&session, Attempt::FIRST).await.unwrap();
     let data = in_memory(b"1");
-    assert_eq!(kind(place.store.append(&session, 0, data, None)).await.0, FaultKind::NoSession);
-    assert_eq!(kind(place.store.appended(&session)).await.0, FaultKind::NoSession);
-    assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
+    assert_eq!(
+        kind(place.store.append(&session, 0, data, None, Attempt::FIRST)).await.0,
+        FaultKind::NoSession
+    );
+    assert_eq!(kind(place.store.position(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
+    assert_eq!(kind(any(&place.store).abort(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
 }
 
 async fn until(is_so: impl AsyncFn() -> bool) {
@@ -75,11 +83,11 @@ async fn until(is_so: impl AsyncFn() -> bool) {
 async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
     let place = place(over).await;
     let data = bytes_of(40 * GRAIN as usize + 77);
-    let session = place.store.open_appending("k", &WriteOptions::default()).await.unwrap();
+    let session = Append::open(&place.store, "k", &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     let (giver, bytes) = Unending::new();
     let (store, at) = (place.store.clone(), session.clone());
-    let streaming = tokio::spawn(async move { store.append_stream(&at, 0, bytes).await });
-    let stands = async || appended(place.store.appended(&session).await.unwrap());
+    let streaming = tokio::spawn(async move { store.stream(&at, 0, bytes, Attempt::FIRST).await });
+    let stands = async || appended(place.store.position(&session, Attempt::FIRST).await.unwrap());
     let (first, rest) = data.split_at(33 * GRAIN as usize + 5);
     for piece in first.chunks(70_000) {
         giver.give(Bytes::copy_from_slice(piece)).await.unwrap();
@@ -103,21 +111,21 @@ async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
     let at = stands().await;
     assert!(at >= 32 * GRAIN && at.is_multiple_of(GRAIN), "{at}");
     let rest = in_memory(&data[at as usize..]);
-    let done = place.store.append(&session, at, rest, Some(&crc32c(&data))).await.unwrap();
+    let done = place.store.append(&session, at, rest, Some(&crc32c(&data)), Attempt::FIRST).await.unwrap();
     assert!(matches!(done, Appended::Published(_)), "{done:?}");
     assert!(read_back(&place.store, "k", None).await == data);
 }
 
 async fn a_stream_that_its_source_leaves_publishes_nothing(over: GcsTransport) {
     let place = place(over).await;
-    let session = place.store.open_appending("k", &WriteOptions::default()).await.unwrap();
+    let session = Append::open(&place.store, "k", &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     let (giver, bytes) = Unending::new();
     giver.give(Bytes::from_static(b"some")).await.unwrap();
     drop(giver);
-    let broken = place.store.append_stream(&session, 0, bytes).await.unwrap_err();
+    let broken = place.store.stream(&session, 0, bytes, Attempt::FIRST).await.unwrap_err();
     assert!(broken.kind.is_retriable(), "{broken}");
-    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
-    assert_eq!(appended(place.store.appended(&session).await.unwrap()), 0);
+    assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, FaultKind::NotFound);
+    assert_eq!(appended(place.store.position(&session, Attempt::FIRST).await.unwrap()), 0);
 }
 
 #[tokio::test]
@@ -128,36 +136,37 @@ async fn a_session_goes_on_over_what_it_was_begun_over() {
     let data = bytes_of(2 * GRAIN as usize);
     let (first, rest) = data.split_at(GRAIN as usize);
 
-    let session = place.store.open_appending("http", &options).await.unwrap();
-    place.store.append(&session, 0, in_memory(first), None).await.unwrap();
-    assert_eq!(appended(grpc.appended(&session).await.unwrap()), GRAIN);
-    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data))).await.unwrap();
+    let session = Append::open(&place.store, "http", &options, Attempt::FIRST).await.unwrap();
+    place.store.append(&session, 0, in_memory(first), None, Attempt::FIRST).await.unwrap();
+    assert_eq!(appended(grpc.position(&session, Attempt::FIRST).await.unwrap()), GRAIN);
+    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data)), Attempt::FIRST).await.unwrap();
     assert!(read_back(&grpc, "http", None).await == data);
 
-    let session = grpc.open_appending("grpc", &options).await.unwrap();
-    grpc.append(&session, 0, in_memory(first), None).await.unwrap();
+    let session = Append::open(&grpc, "grpc", &options, Attempt::FIRST).await.unwrap();
+    grpc.append(&session, 0, in_memory(first), None, Attempt::FIRST).await.unwrap();
     let asked = place.server.requests().len();
     let refused = |(kind, said): (FaultKind, String)| {
         assert!(kind == FaultKind::Unsupported && said.contains("begun over gRPC"), "{kind:?} {said}");
     };
     let http: &Gcs = &place.store;
-    refused(kind(http.appended(&session)).await);
-    refused(kind(http.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data)))).await);
-    refused(kind(http.append_stream(&session, GRAIN, Unending::new().1)).await);
-    refused(kind(http.abort(&session)).await);
-    refused(kind(http.held(&session)).await);
-    refused(kind(http.unlisted(&session)).await);
+    refused(kind(http.position(&session, Attempt::FIRST)).await);
+    refused(kind(http.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data)), Attempt::FIRST)).await);
+    refused(kind(http.stream(&session, GRAIN, Unending::new().1, Attempt::FIRST)).await);
+    refused(kind(any(http).abort(&session, Attempt::FIRST)).await);
+    refused(kind(http.held(&session, Attempt::FIRST)).await);
     assert_eq!(place.server.requests().len(), asked, "nothing is sent");
-    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data))).await.unwrap();
+    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data)), Attempt::FIRST).await.unwrap();
     assert!(read_back(http, "grpc", None).await == data);
 }
 
 #[tokio::test]
 async fn parts_go_over_http_whatever_the_transport() {
     let place = place(GcsTransport::Grpc).await;
-    let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
-    assert!(!grpc::is_grpc(&session) && place.store.unlisted(&session).await.unwrap().is_none());
+    let session = Parts::open(&place.store, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST)
+        .await
+        .unwrap();
+    assert!(!grpc::is_grpc(&session) && !place.store.has(&session));
     let named = Session { id: "grpc-like".into(), ..session.clone() };
     assert!(!grpc::is_grpc(&named), "what the store calls it may begin with anything");
-    place.store.abort(&session).await.unwrap();
+    any(&place.store).abort(&session, Attempt::FIRST).await.unwrap();
 }

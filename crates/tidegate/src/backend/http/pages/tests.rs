@@ -7,7 +7,7 @@ async fn listed(
     order: Order,
     page: impl Fn(u64) -> (Vec<String>, Option<u64>) + Send + Sync + 'static,
 ) -> Result<Vec<String>, Fault> {
-    let pages = paged(0, order, move |marker| {
+    let pages = paged(0, order, move |marker, _| {
         let (keys, next) = page(marker);
         let entries = keys.into_iter().map(|key| Entry::Object(Object { key, ..Object::default() }));
         let page = (entries.collect(), next.map_or(Page::End, Page::At));

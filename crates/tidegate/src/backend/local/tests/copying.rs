@@ -34,19 +34,19 @@ async fn a_copy_has_the_same_bytes_whichever_way_it_is_made() {
 async fn a_file_that_is_another_by_now_is_not_copied() {
     let disk = disk();
     disk.file("from", b"first");
-    let object = disk.store.head("from").await.unwrap();
+    let object = disk.store.head("from", Attempt::FIRST).await.unwrap();
     let from = CopySource { location: disk.store.location().to_owned(), key: "from".into(), object };
     let options = WriteOptions::default();
-    let session = disk.store.open("to", &options).await.unwrap();
+    let session = disk.store.open("to", &options, PartOrigin::Sent, Attempt::FIRST).await.unwrap();
     disk.file("from", b"second");
     for _ in 0..2 {
-        let copied = disk.store.copy(&from, "to", None, &options).await;
+        let copied = disk.store.copy(&from, "to", None, &options, Attempt::FIRST).await;
         assert_eq!(copied.unwrap_err().kind, FaultKind::Replaced);
-        let copied = disk.store.copy_part(&session, 1, &from, 0..5).await;
+        let copied = disk.store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..5), Attempt::FIRST).await;
         assert_eq!(copied.unwrap_err().kind, FaultKind::Replaced);
-        disk.store.delete("from").await.unwrap();
+        disk.store.delete("from", Attempt::FIRST).await.unwrap();
     }
-    disk.store.abort(&session).await.unwrap();
+    disk.store.abort(&session, Attempt::FIRST).await.unwrap();
     assert!(disk.everything().is_empty(), "{:?}", disk.everything());
 }
 
@@ -54,16 +54,19 @@ async fn a_file_that_is_another_by_now_is_not_copied() {
 async fn parts_that_leave_a_gap_are_not_published() {
     let disk = disk();
     disk.file("from", &[7; 100]);
-    let object = disk.store.head("from").await.unwrap();
+    let object = disk.store.head("from", Attempt::FIRST).await.unwrap();
     let from = CopySource { location: disk.store.location().to_owned(), key: "from".into(), object };
     let options = WriteOptions::default();
-    let session = disk.store.open("to", &options).await.unwrap();
-    let first = disk.store.copy_part(&session, 1, &from, 0..40).await.unwrap();
-    let second = disk.store.copy_part(&session, 2, &from, 40..100).await.unwrap();
+    let session = disk.store.open("to", &options, PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    let first =
+        disk.store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..40), Attempt::FIRST).await.unwrap();
+    let second =
+        disk.store.part(&session, 2, 40, PartSource::CopyOf(&from, 40..100), Attempt::FIRST).await.unwrap();
     for parts in [vec![second.clone()], vec![second.clone(), first.clone()], vec![first.clone()]] {
-        let published = disk.store.complete_copy(&session, &parts, None, &options).await;
+        let published = disk.store.complete(&session, &parts, None, &options, Attempt::FIRST).await;
         assert_eq!(published.unwrap_err().kind, FaultKind::Invalid, "{parts:?}");
     }
-    let published = disk.store.complete_copy(&session, &[first, second], None, &options).await.unwrap();
+    let published =
+        disk.store.complete(&session, &[first, second], None, &options, Attempt::FIRST).await.unwrap();
     assert_eq!((published.size, disk.everything().len()), (100, 2));
 }

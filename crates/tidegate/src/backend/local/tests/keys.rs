@@ -18,24 +18,33 @@ async fn keys_that_are_no_paths_below_are_refused() {
         ("a\0x", "it holds a NUL"),
     ];
     for (key, reason) in cases {
-        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        let fault = disk.store.put(key, payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
         assert_eq!(fault.kind, FaultKind::Invalid);
         assert_eq!(fault.message, format!("no file below a directory has such a key: {reason}"));
-        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
-        assert_eq!(kind(disk.store.delete(key).await), FaultKind::Invalid);
-        assert_eq!(kind(disk.store.open(key, &options()).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.head(key, Attempt::FIRST).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.delete(key, Attempt::FIRST).await), FaultKind::Invalid);
+        assert_eq!(
+            kind(disk.store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await),
+            FaultKind::Invalid
+        );
     }
     for key in [".tidegate-x.part", "a/.tidegate-0123456789abcdef-k.part"] {
-        assert_eq!(kind(disk.store.put(key, payload(b""), &options()).await), FaultKind::Invalid);
+        assert_eq!(
+            kind(disk.store.put(key, payload(b""), &options(), Attempt::FIRST).await),
+            FaultKind::Invalid
+        );
     }
-    disk.store.put("..a/b..", payload(b""), &options()).await.expect("dots within a name");
+    disk.store.put("..a/b..", payload(b""), &options(), Attempt::FIRST).await.expect("dots within a name");
     let long = "n".repeat(256);
-    let fault = disk.store.put(&long, payload(b""), &options()).await.expect_err("a fault");
+    let fault = disk.store.put(&long, payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(
         (fault.kind, fault.message.as_str()),
         (FaultKind::Invalid, "the name is too long, or not one that files have")
     );
-    disk.store.put(&long[1..], payload(b"x"), &create_only()).await.expect("the longest name");
+    disk.store
+        .put(&long[1..], payload(b"x"), &create_only(), Attempt::FIRST)
+        .await
+        .expect("the longest name");
     assert_eq!(disk.everything().len(), 3);
 }
 
@@ -44,13 +53,19 @@ async fn a_directory_is_no_object() {
     let disk = disk();
     disk.file("a/b/k", b"");
     for options in [options(), create_only()] {
-        let fault = disk.store.put("a/b", payload(b""), &options).await.expect_err("a fault");
+        let fault = disk.store.put("a/b", payload(b""), &options, Attempt::FIRST).await.expect_err("a fault");
         assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is a directory"));
-        assert_eq!(kind(disk.store.open("a/b", &options).await), FaultKind::Invalid);
+        assert_eq!(
+            kind(disk.store.open("a/b", &options, PartOrigin::Sent, Attempt::FIRST).await),
+            FaultKind::Invalid
+        );
     }
-    assert_eq!(kind(disk.store.head("a/b").await), FaultKind::NotFound);
-    assert_eq!(kind(disk.store.get("a/b", None, None).await.map(|_| ())), FaultKind::NotFound);
-    assert_eq!(kind(disk.store.delete("a/b").await), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.head("a/b", Attempt::FIRST).await), FaultKind::NotFound);
+    assert_eq!(
+        kind(disk.store.get("a/b", None, None, Attempt::FIRST).await.map(|_| ())),
+        FaultKind::NotFound
+    );
+    assert_eq!(kind(disk.store.delete("a/b", Attempt::FIRST).await), FaultKind::Invalid);
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
 }
 
@@ -59,11 +74,11 @@ async fn a_file_is_no_directory() {
     let disk = disk();
     disk.file("f", b"");
     for key in ["f/k", "f/a/k"] {
-        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        let fault = disk.store.put(key, payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
         let way = disk.root().join("f");
         assert_eq!(fault.kind, FaultKind::Invalid);
         assert_eq!(fault.message, format!("a file is in the way of a directory: {}", way.display()));
-        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.head(key, Attempt::FIRST).await), FaultKind::Invalid);
     }
     assert_eq!(disk.everything(), ["f"]);
 }
@@ -78,10 +93,13 @@ async fn what_is_no_regular_file_is_neither_read_nor_replaced() {
     rustix::fs::mknodat(rustix::fs::CWD, directory.join("pipe"), rustix::fs::FileType::Fifo, mode, 0)
         .expect("a pipe");
     for key in ["d/socket", "d/pipe"] {
-        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        let fault = disk.store.put(key, payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
         assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is not a regular file"));
-        assert_eq!(kind(disk.store.get(key, None, None).await.map(|_| ())), FaultKind::Invalid);
-        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
+        assert_eq!(
+            kind(disk.store.get(key, None, None, Attempt::FIRST).await.map(|_| ())),
+            FaultKind::Invalid
+        );
+        assert_eq!(kind(disk.store.head(key, Attempt::FIRST).await), FaultKind::Invalid);
     }
     let listed = keys(&disk.store, "", true).await;
     assert_eq!(listed, ["d/k", "d/pipe: no regular file", "d/socket: no regular file"]);
@@ -97,7 +115,7 @@ async fn a_directory_that_may_not_be_written_is_denied() {
         println!("skipped: this user may write everywhere");
         return;
     }
-    let fault = disk.store.put("d/x", payload(b""), &options()).await.expect_err("a fault");
+    let fault = disk.store.put("d/x", payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(fault.kind, FaultKind::Denied);
     assert_eq!(fault.message, format!("permission denied in {}", directory.display()));
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("permissions");
@@ -164,11 +182,11 @@ async fn a_store_of_the_root_directory_copies_what_is_below_it() {
     disk.file("from", b"bytes");
     let store = Local::new("/");
     let key = |name: &str| disk.root().join(name).to_str().expect("a key").trim_start_matches('/').to_owned();
-    let object = store.head(&key("from")).await.expect("there");
+    let object = store.head(&key("from"), Attempt::FIRST).await.expect("there");
     let from = CopySource { location: store.location().to_owned(), key: key("from"), object };
-    store.copy(&from, &key("to"), None, &options()).await.expect("copied");
+    store.copy(&from, &key("to"), None, &options(), Attempt::FIRST).await.expect("copied");
     assert_eq!(read(&disk.store, "to", None).await.expect("get"), b"bytes");
     assert!(disk.store.is_one_place(store.location(), &key("to"), "to").await);
-    store.delete(&key("to")).await.expect("removed");
+    store.delete(&key("to"), Attempt::FIRST).await.expect("removed");
     assert_eq!(disk.everything(), ["from"]);
 }

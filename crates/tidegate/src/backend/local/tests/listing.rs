@@ -22,7 +22,7 @@ async fn key_order_is_not_directory_order() {
         assert_eq!(keys(&disk.store, nothing, true).await, [""; 0], "{nothing}");
     }
     let entries: Vec<Entry> = disk.store.list("a/b", true).try_collect().await.expect("a listing");
-    assert_eq!(entries, [Entry::Object(disk.store.head("a/b").await.expect("head"))]);
+    assert_eq!(entries, [Entry::Object(disk.store.head("a/b", Attempt::FIRST).await.expect("head"))]);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn links_are_listed_and_never_entered() {
     }
     symlink("..", root.join("d/up")).expect("a link");
     symlink("circle", root.join("circle")).expect("a link");
-    let fault = disk.store.head("circle").await.expect_err("a fault");
+    let fault = disk.store.head("circle", Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(
         (fault.kind, fault.message.as_str()),
         (FaultKind::Invalid, "symbolic links go round in a circle")
@@ -65,17 +65,17 @@ async fn links_are_listed_and_never_entered() {
     ];
     assert_eq!(listed, expected);
     assert_eq!(read(&disk.store, "link", None).await.expect("get"), b"bytes");
-    assert_eq!(disk.store.head("link").await.expect("head").size, 5);
+    assert_eq!(disk.store.head("link", Attempt::FIRST).await.expect("head").size, 5);
     // The user named a link: an empty listing would claim that the directory is empty.
     let through: Result<Vec<Entry>, Fault> = disk.store.list("out/", true).try_collect().await;
     assert!(through.expect_err("a fault").message.contains("root/out is a symbolic link"));
 
     // Everything that is listed can be removed, and nothing else.
-    let fault = disk.store.delete("out/precious").await.expect_err("a fault");
+    let fault = disk.store.delete("out/precious", Attempt::FIRST).await.expect_err("a fault");
     assert!(fault.message.contains("is a symbolic link"), "{fault}");
     let entries: Vec<Entry> = disk.store.list("", true).try_collect().await.expect("a listing");
     for entry in entries {
-        disk.store.delete(entry.key()).await.expect("removed");
+        disk.store.delete(entry.key(), Attempt::FIRST).await.expect("removed");
     }
     assert_eq!(disk.everything(), ["d/"]);
     assert_eq!(fs::read(out.join("precious")).expect("a file"), b"keep");
@@ -113,7 +113,7 @@ async fn sessions_behind_links_are_neither_listed_nor_ended() {
     let listed: Vec<OpenSession> = disk.store.sessions("").try_collect().await.expect("a listing");
     assert!(listed.is_empty(), "{listed:?}");
     let session = Session { key: "link/y".to_owned(), id: "0123456789abcdef-y".to_owned() };
-    disk.store.abort(&session).await.expect_err("a fault");
+    disk.store.abort(&session, Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(fs::read(out.join(unfinished)).expect("a file"), b"bytes");
 }
 
@@ -196,7 +196,7 @@ proptest! {
                 let Ok(target) = Target::of(&disk.root(), &key) else { continue };
                 let made = fs::create_dir_all(target.directory()).and_then(|()| fs::write(target.path(), b""));
                 if made.is_ok() {
-                    model.put(&key, payload(b""), &options()).await.expect("put");
+                    model.put(&key, payload(b""), &options(), Attempt::FIRST).await.expect("put");
                 }
             }
             for recursive in [true, false] {

@@ -14,17 +14,17 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 async fn in_parts(store: &Local, key: &str, bytes: &[u8]) {
-    let session = store.open(key, &options()).await.expect("a session");
-    let part = store.part(&session, 1, 0, payload(bytes)).await.expect("a part");
-    assert_eq!(store.held(&session).await.expect("held").bytes, bytes.len() as u64);
+    let session = store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("a session");
+    let part = store.part(&session, 1, 0, payload(bytes).into(), Attempt::FIRST).await.expect("a part");
+    assert_eq!(store.held(&session, Attempt::FIRST).await.expect("held").bytes, bytes.len() as u64);
     let checksum = Checksum::of(ALGORITHM, bytes);
-    store.complete(&session, &[part], &checksum, &options()).await.expect("completed");
+    store.complete(&session, &[part], Some(&checksum), &options(), Attempt::FIRST).await.expect("completed");
 }
 
 async fn copied(store: &Local, from: &str, to: &str) -> Result<Object, Fault> {
-    let object = store.head(from).await?;
+    let object = store.head(from, Attempt::FIRST).await?;
     let from = CopySource { location: store.location().to_owned(), key: from.to_owned(), object };
-    match store.copy(&from, to, None, &options()).await? {
+    match store.copy(&from, to, None, &options(), Attempt::FIRST).await? {
         Copied::Whole(object) => Ok(*object),
         other => panic!("{other:?}"),
     }
@@ -41,7 +41,9 @@ async fn each_way_to_write_keeps_the_mode_of_the_file() {
             fs::write(&path, "old").expect("a file");
             set_mode(&path, had);
             match way {
-                "put" => drop(disk.store.put("k", payload(b"new"), &options()).await.expect("put")),
+                "put" => {
+                    drop(disk.store.put("k", payload(b"new"), &options(), Attempt::FIRST).await.expect("put"))
+                }
                 "parts" => in_parts(&disk.store, "k", b"new").await,
                 _ => drop(copied(&disk.store, "source", "k").await.expect("copied")),
             }
@@ -54,17 +56,18 @@ async fn each_way_to_write_keeps_the_mode_of_the_file() {
     }
     // A new file gets the mode that the umask gives.
     disk.file("other", b"");
-    disk.store.put("fresh", payload(b""), &options()).await.expect("put");
+    disk.store.put("fresh", payload(b""), &options(), Attempt::FIRST).await.expect("put");
     assert_eq!(mode(&disk.root().join("fresh")), mode(&disk.root().join("other")));
 }
 
 #[tokio::test]
 async fn an_unfinished_file_is_private() {
     let disk = disk();
-    let session = disk.store.open("k", &options()).await.expect("a session");
+    let session =
+        disk.store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("a session");
     let name = disk.everything().remove(0);
     assert_eq!(mode(&disk.root().join(name)), 0o600);
-    disk.store.abort(&session).await.expect("aborted");
+    disk.store.abort(&session, Attempt::FIRST).await.expect("aborted");
 }
 
 #[tokio::test]
@@ -78,7 +81,9 @@ async fn each_way_to_write_follows_a_link_and_leaves_it() {
     for way in ["put", "parts", "copy"] {
         for (link, file) in [("link", "real/file"), ("dangling", "real/made")] {
             match way {
-                "put" => drop(disk.store.put(link, payload(b"new"), &options()).await.expect("put")),
+                "put" => drop(
+                    disk.store.put(link, payload(b"new"), &options(), Attempt::FIRST).await.expect("put"),
+                ),
                 "parts" => in_parts(&disk.store, link, b"new").await,
                 _ => drop(copied(&disk.store, "source", link).await.expect("copied")),
             }
@@ -89,11 +94,15 @@ async fn each_way_to_write_follows_a_link_and_leaves_it() {
         fs::remove_file(root.join("real/made")).expect("removed");
     }
     // A dangling link counts as existing.
-    assert_eq!(kind(disk.store.put("dangling", payload(b""), &create_only()).await), FaultKind::Exists);
+    assert_eq!(
+        kind(disk.store.put("dangling", payload(b""), &create_only(), Attempt::FIRST).await),
+        FaultKind::Exists
+    );
     // An aborted session leaves nothing, not even behind a link.
-    let session = disk.store.open("link", &options()).await.expect("a session");
+    let session =
+        disk.store.open("link", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("a session");
     assert!(disk.everything().iter().any(|name| name.starts_with("real/.tidegate-")));
-    disk.store.abort(&session).await.expect("aborted");
+    disk.store.abort(&session, Attempt::FIRST).await.expect("aborted");
     assert_eq!(disk.everything(), ["dangling", "link", "real/", "real/file", "source"]);
 }
 
@@ -116,14 +125,14 @@ async fn a_copy_onto_itself_changes_nothing() {
 #[tokio::test]
 async fn no_directory_is_made_directly_below_the_root_directory() {
     let store = Local::new("/no-such-root-of-tidegate/a");
-    let fault = store.put("b/k", payload(b""), &options()).await.expect_err("a fault");
+    let fault = store.put("b/k", payload(b""), &options(), Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(fault.kind, FaultKind::Invalid);
     assert!(fault.message.contains("there is no directory /no-such-root-of-tidegate,"), "{fault}");
-    assert_eq!(kind(store.open("k", &options()).await), FaultKind::Invalid);
+    assert_eq!(kind(store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await), FaultKind::Invalid);
     let arrival = Arrival::begin(Path::new("/no-such-root-of-tidegate/f"), &"0".repeat(16));
     assert_eq!(kind(arrival.map(|_| ())), FaultKind::Invalid);
     let disk = disk();
-    disk.store.put("new/dir/k", payload(b""), &options()).await.expect("put");
+    disk.store.put("new/dir/k", payload(b""), &options(), Attempt::FIRST).await.expect("put");
 }
 
 #[tokio::test]
@@ -145,27 +154,36 @@ async fn nothing_is_written_or_removed_through_a_planted_link_to_a_directory() {
     for (store, below) in [(Local::new(&link), ""), (Local::new(&sticky), "out/")] {
         let (key, new) = (format!("{below}key"), format!("{below}new/k"));
         for key in [&key, &new] {
-            assert_eq!(kind(store.put(key, payload(b"planted"), &options()).await), FaultKind::Denied);
-            assert_eq!(kind(store.put(key, payload(b"planted"), &create_only()).await), FaultKind::Denied);
-            assert_eq!(kind(store.open(key, &options()).await), FaultKind::Denied);
+            assert_eq!(
+                kind(store.put(key, payload(b"planted"), &options(), Attempt::FIRST).await),
+                FaultKind::Denied
+            );
+            assert_eq!(
+                kind(store.put(key, payload(b"planted"), &create_only(), Attempt::FIRST).await),
+                FaultKind::Denied
+            );
+            assert_eq!(
+                kind(store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await),
+                FaultKind::Denied
+            );
         }
         assert_eq!(kind(copied(&store, &format!("{below}source"), &key).await), FaultKind::Denied);
         let arrival = Arrival::begin(&store.root.join(&new), &"0".repeat(16));
         assert_eq!(kind(arrival.map(|_| ())), FaultKind::Denied);
-        store.delete(&key).await.expect_err("a fault");
+        store.delete(&key, Attempt::FIRST).await.expect_err("a fault");
         assert_eq!(read(&store, &key, None).await.expect("reading goes through links"), b"old");
     }
-    assert_eq!(kind(Local::new(&link).delete("key").await), FaultKind::Denied);
+    assert_eq!(kind(Local::new(&link).delete("key", Attempt::FIRST).await), FaultKind::Denied);
     assert_eq!(
         disk.everything(),
         ["home/", "home/key", "home/source", "sticky/", "sticky/file", "sticky/out"]
     );
     // The link itself can be removed, and a link that the caller owns is followed.
-    Local::new(&sticky).delete("out").await.expect("removed");
+    Local::new(&sticky).delete("out", Attempt::FIRST).await.expect("removed");
     symlink("../home", &link).expect("a link");
     let store = Local::new(&link);
-    store.put("key", payload(b"new"), &options()).await.expect("put");
+    store.put("key", payload(b"new"), &options(), Attempt::FIRST).await.expect("put");
     assert_eq!(disk.everything().len(), 6);
-    store.delete("key").await.expect("removed");
+    store.delete("key", Attempt::FIRST).await.expect("removed");
     assert!(!disk.root().join("home/key").exists());
 }

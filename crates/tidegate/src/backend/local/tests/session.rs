@@ -15,88 +15,111 @@ async fn sessions(store: &Local, prefix: &str) -> Vec<Session> {
 #[tokio::test]
 async fn parts_come_in_any_order_and_show_nothing_before_completion() {
     let disk = disk();
-    let session = disk.store.open("a/k", &options()).await.expect("open");
-    let third = disk.store.part(&session, 3, 5, payload(b"CCC")).await.expect("part");
+    let session = disk.store.open("a/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let third = disk.store.part(&session, 3, 5, payload(b"CCC").into(), Attempt::FIRST).await.expect("part");
     assert_eq!(fs::metadata(disk.root().join("a")).map(|found| found.is_dir()).ok(), Some(true));
-    let wrong = disk.store.part(&session, 1, 0, payload(b"XXXX")).await.expect("part");
-    let first = disk.store.part(&session, 1, 0, payload(b"AAAA")).await.expect("part");
-    let second = disk.store.part(&session, 2, 4, payload(b"B")).await.expect("part");
+    let wrong = disk.store.part(&session, 1, 0, payload(b"XXXX").into(), Attempt::FIRST).await.expect("part");
+    let first = disk.store.part(&session, 1, 0, payload(b"AAAA").into(), Attempt::FIRST).await.expect("part");
+    let second = disk.store.part(&session, 2, 4, payload(b"B").into(), Attempt::FIRST).await.expect("part");
     assert_ne!(wrong, first);
-    assert_eq!((first.number, first.size, first.checksum), (1, 4, whole(b"AAAA")));
+    assert_eq!((first.number, first.size, first.checksum), (1, 4, Some(whole(b"AAAA"))));
     assert_eq!(keys(&disk.store, "", true).await, [""; 0]);
     assert_eq!(keys(&disk.store, "a/", false).await, [""; 0]);
-    assert_eq!(kind(disk.store.head("a/k").await), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.head("a/k", Attempt::FIRST).await), FaultKind::NotFound);
 
     let parts = [first, second, third];
-    let object =
-        disk.store.complete(&session, &parts, &whole(b"AAAABCCC"), &options()).await.expect("complete");
+    let object = disk
+        .store
+        .complete(&session, &parts, Some(&whole(b"AAAABCCC")), &options(), Attempt::FIRST)
+        .await
+        .expect("complete");
     assert_eq!(object.size, 8);
-    assert_eq!(disk.store.head("a/k").await.expect("head"), object);
+    assert_eq!(disk.store.head("a/k", Attempt::FIRST).await.expect("head"), object);
     assert_eq!(read(&disk.store, "a/k", None).await.expect("get"), b"AAAABCCC");
     assert_eq!(disk.everything(), ["a/", "a/k"]);
 
-    let again = disk.store.complete(&session, &parts, &whole(b"AAAABCCC"), &options()).await;
+    let again =
+        disk.store.complete(&session, &parts, Some(&whole(b"AAAABCCC")), &options(), Attempt::FIRST).await;
     assert_eq!(kind(again), FaultKind::NoSession);
-    assert_eq!(kind(disk.store.abort(&session).await), FaultKind::NoSession);
-    assert_eq!(kind(disk.store.part(&session, 1, 0, payload(b"AAAA")).await), FaultKind::NoSession);
+    assert_eq!(kind(disk.store.abort(&session, Attempt::FIRST).await), FaultKind::NoSession);
+    assert_eq!(
+        kind(disk.store.part(&session, 1, 0, payload(b"AAAA").into(), Attempt::FIRST).await),
+        FaultKind::NoSession
+    );
     assert_eq!(disk.everything(), ["a/", "a/k"]);
 }
 
 #[tokio::test]
 async fn completion_is_refused_unless_the_parts_are_the_file() {
     let disk = disk();
-    let session = disk.store.open("k", &options()).await.expect("open");
-    let first = disk.store.part(&session, 1, 0, payload(b"AA")).await.expect("part");
-    let gap = disk.store.part(&session, 2, 3, payload(b"BB")).await.expect("part");
+    let session = disk.store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let first = disk.store.part(&session, 1, 0, payload(b"AA").into(), Attempt::FIRST).await.expect("part");
+    let gap = disk.store.part(&session, 2, 3, payload(b"BB").into(), Attempt::FIRST).await.expect("part");
     let complete = async |parts: &[&Receipt], bytes: &[u8]| {
         let parts: Vec<Receipt> = parts.iter().copied().cloned().collect();
-        kind(disk.store.complete(&session, &parts, &whole(bytes), &options()).await)
+        kind(disk.store.complete(&session, &parts, Some(&whole(bytes)), &options(), Attempt::FIRST).await)
     };
     assert_eq!(complete(&[], b"").await, FaultKind::Invalid);
     assert_eq!(complete(&[&first, &gap], b"AABB").await, FaultKind::Invalid);
     assert_eq!(complete(&[&first], b"AA").await, FaultKind::Invalid); // the file has more
-    let second = disk.store.part(&session, 2, 2, payload(b"BBB")).await.expect("part");
+    let second = disk.store.part(&session, 2, 2, payload(b"BBB").into(), Attempt::FIRST).await.expect("part");
     assert_eq!(complete(&[&second, &first], b"BBBAA").await, FaultKind::Invalid);
     assert_eq!(complete(&[&first, &second], b"AABBX").await, FaultKind::Integrity);
     let forged = Receipt { size: 3, ..first.clone() };
     assert_eq!(complete(&[&forged, &second], b"AABBB").await, FaultKind::Invalid);
-    let other = Receipt { checksum: Checksum::of(Algorithm::Crc32c, b"AA"), ..first.clone() };
+    let other = Receipt { checksum: Some(Checksum::of(Algorithm::Crc32c, b"AA")), ..first.clone() };
     assert_eq!(complete(&[&other, &second], b"AABBB").await, FaultKind::Invalid);
-    assert_eq!(kind(disk.store.head("k").await), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.head("k", Attempt::FIRST).await), FaultKind::NotFound);
 
     let parts = [first, second];
-    disk.store.complete(&session, &parts, &whole(b"AABBB"), &options()).await.expect("still there");
+    disk.store
+        .complete(&session, &parts, Some(&whole(b"AABBB")), &options(), Attempt::FIRST)
+        .await
+        .expect("still there");
     assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"AABBB");
 }
 
 #[tokio::test]
 async fn part_numbers_and_ends_are_limited() {
     let disk = disk();
-    let session = disk.store.open("k", &options()).await.expect("open");
+    let session = disk.store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
     for number in [0, 1_000_001] {
-        assert_eq!(kind(disk.store.part(&session, number, 0, payload(b"A")).await), FaultKind::Invalid);
+        assert_eq!(
+            kind(disk.store.part(&session, number, 0, payload(b"A").into(), Attempt::FIRST).await),
+            FaultKind::Invalid
+        );
     }
     for offset in [i64::MAX as u64, u64::MAX] {
-        assert_eq!(kind(disk.store.part(&session, 1, offset, payload(b"A")).await), FaultKind::TooLarge);
+        assert_eq!(
+            kind(disk.store.part(&session, 1, offset, payload(b"A").into(), Attempt::FIRST).await),
+            FaultKind::TooLarge
+        );
     }
     for id in ["", "../x", "none"] {
         let none = Session { key: "k".into(), id: id.into() };
-        assert_eq!(kind(disk.store.abort(&none).await), FaultKind::NoSession);
+        assert_eq!(kind(disk.store.abort(&none, Attempt::FIRST).await), FaultKind::NoSession);
     }
 }
 
 #[tokio::test]
 async fn create_only_is_decided_at_completion() {
     let disk = disk();
-    let session = disk.store.open("k", &create_only()).await.expect("open");
-    let part = disk.store.part(&session, 1, 0, payload(b"A")).await.expect("part");
+    let session = disk.store.open("k", &create_only(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let part = disk.store.part(&session, 1, 0, payload(b"A").into(), Attempt::FIRST).await.expect("part");
     disk.file("k", b"first");
     let parts = [part];
-    let refused = disk.store.complete(&session, &parts, &whole(b"A"), &create_only()).await;
+    let refused =
+        disk.store.complete(&session, &parts, Some(&whole(b"A")), &create_only(), Attempt::FIRST).await;
     assert_eq!(kind(refused), FaultKind::Exists);
     assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"first");
-    assert_eq!(kind(disk.store.open("k", &create_only()).await), FaultKind::Exists);
-    disk.store.complete(&session, &parts, &whole(b"A"), &options()).await.expect("replaced");
+    assert_eq!(
+        kind(disk.store.open("k", &create_only(), PartOrigin::Sent, Attempt::FIRST).await),
+        FaultKind::Exists
+    );
+    disk.store
+        .complete(&session, &parts, Some(&whole(b"A")), &options(), Attempt::FIRST)
+        .await
+        .expect("replaced");
     assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"A");
 }
 
@@ -104,19 +127,19 @@ async fn create_only_is_decided_at_completion() {
 async fn an_abort_takes_the_directories_made_for_it_and_no_other() {
     let disk = disk();
     fs::create_dir_all(disk.root().join("old")).expect("a directory");
-    let one = disk.store.open("old/a/b/k", &options()).await.expect("open");
-    let two = disk.store.open("old/a/c/k", &options()).await.expect("open");
-    disk.store.abort(&one).await.expect("abort");
+    let one = disk.store.open("old/a/b/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let two = disk.store.open("old/a/c/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    disk.store.abort(&one, Attempt::FIRST).await.expect("abort");
     assert!(disk.root().join("old/a/c").is_dir());
     assert!(!disk.root().join("old/a/b").exists());
-    disk.store.abort(&two).await.expect("abort");
+    disk.store.abort(&two, Attempt::FIRST).await.expect("abort");
     assert_eq!(disk.everything(), ["old/"]);
 
     // A directory with an object in it stays, and so does one that had an object.
-    let session = disk.store.open("new/k", &options()).await.expect("open");
-    disk.store.put("new/x", payload(b""), &options()).await.expect("put");
-    disk.store.delete("new/x").await.expect("delete");
-    disk.store.abort(&session).await.expect("abort");
+    let session = disk.store.open("new/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    disk.store.put("new/x", payload(b""), &options(), Attempt::FIRST).await.expect("put");
+    disk.store.delete("new/x", Attempt::FIRST).await.expect("delete");
+    disk.store.abort(&session, Attempt::FIRST).await.expect("abort");
     assert_eq!(disk.everything(), ["new/", "old/"]);
 }
 
@@ -126,8 +149,9 @@ async fn neighbours_that_come_and_go_do_not_disturb() {
     let comers = (0..64).map(|comer| {
         let store = disk.store.clone();
         tokio::spawn(async move {
-            let session = store.open(&format!("a/b/c/{comer}"), &options()).await?;
-            store.abort(&session).await
+            let session =
+                store.open(&format!("a/b/c/{comer}"), &options(), PartOrigin::Sent, Attempt::FIRST).await?;
+            store.abort(&session, Attempt::FIRST).await
         })
     });
     for comer in futures::future::join_all(comers).await {
@@ -140,10 +164,10 @@ async fn neighbours_that_come_and_go_do_not_disturb() {
 async fn sessions_outlive_the_store_that_opened_them() {
     let disk = disk();
     for key in ["a/1", "a/b/2", "c"] {
-        disk.store.open(key, &options()).await.expect("open");
+        disk.store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
     }
     let long = format!("a/{}", "n".repeat(255));
-    disk.store.open(&long, &options()).await.expect("open");
+    disk.store.open(&long, &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
     disk.file("a/object", b"");
 
     let later = Local::new(disk.root());
@@ -154,11 +178,14 @@ async fn sessions_outlive_the_store_that_opened_them() {
     assert!(found.iter().any(|session| session.key == "a/1"));
 
     let resumed = found.iter().find(|session| session.key == "c").expect("c");
-    let part = later.part(resumed, 1, 0, payload(b"later")).await.expect("part");
-    later.complete(resumed, &[part], &whole(b"later"), &options()).await.expect("complete");
+    let part = later.part(resumed, 1, 0, payload(b"later").into(), Attempt::FIRST).await.expect("part");
+    later
+        .complete(resumed, &[part], Some(&whole(b"later")), &options(), Attempt::FIRST)
+        .await
+        .expect("complete");
     assert_eq!(read(&later, "c", None).await.expect("get"), b"later");
     for session in sessions(&later, "").await {
-        later.abort(&session).await.expect("abort");
+        later.abort(&session, Attempt::FIRST).await.expect("abort");
     }
     // The later store created no directory, so it removes no directory.
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/object", "c"]);
@@ -167,8 +194,11 @@ async fn sessions_outlive_the_store_that_opened_them() {
 #[tokio::test]
 async fn an_empty_part_makes_an_empty_object() {
     let disk = disk();
-    let session = disk.store.open("k", &options()).await.expect("open");
-    let part = disk.store.part(&session, 1, 0, payload(b"")).await.expect("part");
-    disk.store.complete(&session, &[part], &whole(b""), &options()).await.expect("complete");
+    let session = disk.store.open("k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    let part = disk.store.part(&session, 1, 0, payload(b"").into(), Attempt::FIRST).await.expect("part");
+    disk.store
+        .complete(&session, &[part], Some(&whole(b"")), &options(), Attempt::FIRST)
+        .await
+        .expect("complete");
     assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"");
 }

@@ -9,9 +9,10 @@ async fn an_object_comes_back_as_it_was_put() {
     let disk = disk();
     assert_eq!(disk.store.location(), disk.root().to_str().expect("UTF-8"));
     assert_eq!(disk.store.endpoint(), "file://");
-    let object = disk.store.put("a/b/k", payload(b"some bytes"), &options()).await.expect("put");
+    let object =
+        disk.store.put("a/b/k", payload(b"some bytes"), &options(), Attempt::FIRST).await.expect("put");
     assert_eq!((object.key.as_str(), object.size), ("a/b/k", 10));
-    assert_eq!(disk.store.head("a/b/k").await.expect("head"), object);
+    assert_eq!(disk.store.head("a/b/k", Attempt::FIRST).await.expect("head"), object);
     assert!(object.etag.is_some() && object.modified.is_some());
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
 
@@ -21,16 +22,19 @@ async fn an_object_comes_back_as_it_was_put() {
     assert_eq!(read(&disk.store, "a/b/k", Some(10..10)).await.expect("get"), b"");
     assert_eq!(kind(read(&disk.store, "a/b/k", Some(10..11)).await), FaultKind::Invalid);
 
-    let other = disk.store.put("a/b/k", payload(b""), &options()).await.expect("put again");
+    let other = disk.store.put("a/b/k", payload(b""), &options(), Attempt::FIRST).await.expect("put again");
     assert_ne!(other.etag, object.etag);
     assert_eq!(read(&disk.store, "a/b/k", None).await.expect("get"), b"");
 
-    disk.store.delete("a/b/k").await.expect("delete");
-    disk.store.delete("a/b/k").await.expect("delete again");
-    disk.store.delete("a/b/k/under").await.expect("delete what can't be");
+    disk.store.delete("a/b/k", Attempt::FIRST).await.expect("delete");
+    disk.store.delete("a/b/k", Attempt::FIRST).await.expect("delete again");
+    disk.store.delete("a/b/k/under", Attempt::FIRST).await.expect("delete what can't be");
     assert_eq!(disk.everything(), ["a/", "a/b/"]);
-    assert_eq!(kind(disk.store.head("a/b/k").await), FaultKind::NotFound);
-    assert_eq!(kind(disk.store.get("a/b/k", None, None).await.map(|_| ())), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.head("a/b/k", Attempt::FIRST).await), FaultKind::NotFound);
+    assert_eq!(
+        kind(disk.store.get("a/b/k", None, None, Attempt::FIRST).await.map(|_| ())),
+        FaultKind::NotFound
+    );
 }
 
 #[test]
@@ -44,8 +48,8 @@ fn a_root_is_named_as_it_was_given() {
 #[tokio::test]
 async fn a_root_that_is_not_there_is_no_bucket() {
     let disk = disk();
-    assert_eq!(kind(disk.store.head("k").await), FaultKind::NoBucket);
-    assert_eq!(kind(disk.store.get("k", None, None).await.map(|_| ())), FaultKind::NoBucket);
+    assert_eq!(kind(disk.store.head("k", Attempt::FIRST).await), FaultKind::NoBucket);
+    assert_eq!(kind(disk.store.get("k", None, None, Attempt::FIRST).await.map(|_| ())), FaultKind::NoBucket);
     let listed: Result<Vec<Entry>, Fault> = disk.store.list("", true).try_collect().await;
     assert_eq!(kind(listed), FaultKind::NoBucket);
 }
@@ -56,11 +60,11 @@ async fn large_objects_go_in_groups_and_come_back_in_pieces() {
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|i| (i ^ (i >> 8)) as u8).collect();
     let checksum = Checksum::of(ALGORITHM, &bytes);
     let one = Payload::from_memory(vec![Bytes::from(bytes.clone())], checksum);
-    disk.store.put("one", one, &options()).await.expect("put");
+    disk.store.put("one", one, &options(), Attempt::FIRST).await.expect("put");
     let tiny = Payload::from_memory(bytes.chunks(100).map(Bytes::copy_from_slice).collect(), checksum);
-    disk.store.put("tiny", tiny, &options()).await.expect("put");
+    disk.store.put("tiny", tiny, &options(), Attempt::FIRST).await.expect("put");
     for key in ["one", "tiny"] {
-        let body = disk.store.get(key, Some(1..4_999_999), None).await.expect("get");
+        let body = disk.store.get(key, Some(1..4_999_999), None, Attempt::FIRST).await.expect("get");
         assert_eq!((body.object.size, body.range.clone()), (5_000_000, 1..4_999_999));
         let pieces: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
         assert!(pieces.iter().all(|piece| piece.len() <= 256 << 10));
@@ -81,14 +85,14 @@ async fn a_file_goes_through_fewer_buffers_than_a_group() {
     }
     let file = Arc::new(SourceFile::open(&source).expect("a file"));
     let sent = Payload::from_file(file, 0, 3_000_000, Ring::new(slabs), ALGORITHM);
-    let object = disk.store.put("k", sent.clone(), &options()).await.expect("put");
+    let object = disk.store.put("k", sent.clone(), &options(), Attempt::FIRST).await.expect("put");
     assert_eq!(object.size, 3_000_000);
     assert_eq!(sent.checksum(), Some(Checksum::of(ALGORITHM, &bytes)));
     assert!(read(&disk.store, "k", None).await.expect("get") == bytes);
 
     // A failure of the source is reported as such, and leaves nothing.
     fs::OpenOptions::new().write(true).open(&source).expect("a file").set_len(2_500_000).expect("cut");
-    let cut = disk.store.put("cut", sent, &options()).await.expect_err("a fault");
+    let cut = disk.store.put("cut", sent, &options(), Attempt::FIRST).await.expect_err("a fault");
     assert_eq!(cut.kind, FaultKind::Source);
     assert!(cut.message.contains("truncated"), "{cut}");
     assert_eq!(disk.everything(), ["k"]);
@@ -98,9 +102,9 @@ async fn a_file_goes_through_fewer_buffers_than_a_group() {
 async fn bytes_that_are_not_those_of_the_checksum_are_refused() {
     let disk = disk();
     let bent = Payload::from_memory(vec![Bytes::from_static(b"abd")], Checksum::of(ALGORITHM, b"abc"));
-    assert_eq!(kind(disk.store.put("a/k", bent, &options()).await), FaultKind::Integrity);
+    assert_eq!(kind(disk.store.put("a/k", bent, &options(), Attempt::FIRST).await), FaultKind::Integrity);
     let short = Payload::from_memory(vec![Bytes::from_static(b"ab")], Checksum::of(ALGORITHM, b"abc"));
-    assert_eq!(kind(disk.store.put("a/k", short, &options()).await), FaultKind::Source);
+    assert_eq!(kind(disk.store.put("a/k", short, &options(), Attempt::FIRST).await), FaultKind::Source);
     assert_eq!(disk.everything(), [""; 0]);
     assert!(!disk.root().exists(), "the root was made for an object that never came");
 }
@@ -108,14 +112,17 @@ async fn bytes_that_are_not_those_of_the_checksum_are_refused() {
 #[tokio::test]
 async fn create_only_never_replaces() {
     let disk = disk();
-    disk.store.put("k", payload(b"first"), &create_only()).await.expect("put");
-    assert_eq!(kind(disk.store.put("k", payload(b"second"), &create_only()).await), FaultKind::Exists);
+    disk.store.put("k", payload(b"first"), &create_only(), Attempt::FIRST).await.expect("put");
+    assert_eq!(
+        kind(disk.store.put("k", payload(b"second"), &create_only(), Attempt::FIRST).await),
+        FaultKind::Exists
+    );
     assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"first");
     assert_eq!(disk.everything(), ["k"]);
 
     let racers = (0..16_u8).map(|racer| {
         let store = disk.store.clone();
-        async move { store.put("raced", payload(&[racer; 100]), &create_only()).await }
+        async move { store.put("raced", payload(&[racer; 100]), &create_only(), Attempt::FIRST).await }
     });
     let results = futures::future::join_all(racers).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
@@ -142,7 +149,7 @@ async fn a_dropped_put_leaves_nothing() {
     let large = Payload::from_memory(vec![Bytes::from(bytes.clone())], Checksum::of(ALGORITHM, &bytes));
     let options = create_only();
     for polls in 1..20 {
-        let mut put = disk.store.put("a/b/k", large.clone(), &options);
+        let mut put = disk.store.put("a/b/k", large.clone(), &options, Attempt::FIRST);
         for _ in 0..polls {
             if futures::poll!(&mut put).is_ready() {
                 panic!("too fast to be dropped");
@@ -167,7 +174,7 @@ async fn a_dropped_put_leaves_no_name_behind_even_for_a_moment() {
     let large = Payload::from_memory(vec![Bytes::from(bytes.clone())], Checksum::of(ALGORITHM, &bytes));
     let options = options();
     for wait in [0, 50, 100, 200, 500, 1000, 2000, 3000, 5000] {
-        let mut put = disk.store.put("a/b/k", large.clone(), &options);
+        let mut put = disk.store.put("a/b/k", large.clone(), &options, Attempt::FIRST);
         let until = std::time::Instant::now() + std::time::Duration::from_micros(wait);
         while std::time::Instant::now() < until {
             assert!(futures::poll!(&mut put).is_pending(), "too fast to be dropped");
@@ -197,7 +204,7 @@ fn nothing_gets_its_name_once_nobody_waits() {
 async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     let disk = disk();
     disk.file("k", &vec![1; 600 << 10]);
-    let mut body = disk.store.get("k", None, None).await.expect("get");
+    let mut body = disk.store.get("k", None, None, Attempt::FIRST).await.expect("get");
     assert_eq!(body.stream.next().await.expect("a piece").expect("bytes").len(), 256 << 10);
     let file = fs::OpenOptions::new().write(true).open(disk.root().join("k")).expect("the file");
     file.set_len(300 << 10).expect("cut");
@@ -212,10 +219,10 @@ async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
 #[tokio::test]
 async fn a_file_replaced_while_it_is_read_is_read_to_its_end() {
     let disk = disk();
-    disk.store.put("k", payload(&[1; 600 << 10]), &options()).await.expect("put");
-    let mut body = disk.store.get("k", None, None).await.expect("get");
+    disk.store.put("k", payload(&[1; 600 << 10]), &options(), Attempt::FIRST).await.expect("put");
+    let mut body = disk.store.get("k", None, None, Attempt::FIRST).await.expect("get");
     body.stream.next().await.expect("a piece").expect("bytes");
-    disk.store.put("k", payload(b"short"), &options()).await.expect("put");
+    disk.store.put("k", payload(b"short"), &options(), Attempt::FIRST).await.expect("put");
     let rest: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
     assert!(rest.concat() == vec![1; 344 << 10]);
 }
@@ -230,7 +237,7 @@ async fn only_the_same_file_is_read() {
 async fn a_file_that_is_written_to_while_it_is_read_is_no_object() {
     let disk = disk();
     disk.file("k", &[1; 600_000]);
-    let mut body = disk.store.get("k", None, None).await.expect("get").stream;
+    let mut body = disk.store.get("k", None, None, Attempt::FIRST).await.expect("get").stream;
     assert_eq!(body.try_next().await.expect("a piece").expect("bytes")[0], 1);
     let file = fs::OpenOptions::new().write(true).open(disk.root().join("k")).expect("the file");
     file.write_all_at(&[2; 600_000], 0).expect("bytes");

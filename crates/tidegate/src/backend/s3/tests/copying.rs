@@ -45,7 +45,10 @@ async fn what_is_copied_is_kept_whole_in_one_request_and_in_parts() {
         assert_eq!(told.attributes.expires.as_deref(), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
         assert_ne!(told.matches(&Checksum::of(Algorithm::Crc64Nvme, &bytes)), Some(false));
         assert!(told.token.is_some() && told.token != source.token);
-        assert_eq!(place.store.tags(&to).await.unwrap(), [("k 1".to_owned(), "v&=".to_owned())].into());
+        assert_eq!(
+            place.store.tags(&to, Attempt::FIRST).await.unwrap(),
+            [("k 1".to_owned(), "v&=".to_owned())].into()
+        );
         assert!(read_back(&place.store, &to, None).await == bytes);
         if create_only {
             let again = store.copy(from, &store, &to).part_size(5 << 20).create_only().run().await;
@@ -67,20 +70,32 @@ async fn what_is_copied_is_the_object_that_was_described() {
     let place = place().await;
     let store = &place.store;
     let options = WriteOptions::default();
-    store.put("from", in_memory(&bytes_of(1000)), &options).await.unwrap();
-    let object = store.head("from").await.unwrap();
+    store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
+    let object = store.head("from", Attempt::FIRST).await.unwrap();
     let from = CopySource { location: store.location().to_owned(), key: "from".into(), object };
-    store.put("from", in_memory(&bytes_of(1001)), &options).await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options)).await.0, FaultKind::Replaced);
-    let session = store.open("to", &options).await.unwrap();
-    assert_eq!(kind(store.copy_part(&session, 1, &from, 0..1000)).await.0, FaultKind::Replaced);
-    store.delete("from").await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options)).await.0, FaultKind::Replaced);
-    assert_eq!(kind(store.copy_part(&session, 1, &from, 0..1000)).await.0, FaultKind::Replaced);
-    assert_eq!(kind(store.copy_part(&session, 1, &from, 10..10)).await.0, FaultKind::Invalid);
-    store.abort(&session).await.unwrap();
-    assert_eq!(kind(store.copy_part(&session, 1, &from, 0..1000)).await.0, FaultKind::NoSession);
-    assert_eq!(kind(store.head("to")).await.0, FaultKind::NotFound);
+    store.put("from", in_memory(&bytes_of(1001)), &options, Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
+    let session = store.open("to", &options, PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    assert_eq!(
+        kind(store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..1000), Attempt::FIRST)).await.0,
+        FaultKind::Replaced
+    );
+    store.delete("from", Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
+    assert_eq!(
+        kind(store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..1000), Attempt::FIRST)).await.0,
+        FaultKind::Replaced
+    );
+    assert_eq!(
+        kind(store.part(&session, 1, 10, PartSource::CopyOf(&from, 10..10), Attempt::FIRST)).await.0,
+        FaultKind::Invalid
+    );
+    store.abort(&session, Attempt::FIRST).await.unwrap();
+    assert_eq!(
+        kind(store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..1000), Attempt::FIRST)).await.0,
+        FaultKind::NoSession
+    );
+    assert_eq!(kind(store.head("to", Attempt::FIRST)).await.0, FaultKind::NotFound);
 }
 
 #[tokio::test]

@@ -90,13 +90,19 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
     assert!(removed.kind() == ErrorKind::NotAStore && removed.attempts() == 1, "{removed}");
     let session = Session { key: "k".into(), id: "u".into() };
     let options = WriteOptions::default();
-    assert_eq!(kind(s3.open("k", &options)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(s3.abort(&session)).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(s3.lifecycle()).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(s3.tags("k")).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.open("k", &options, PartOrigin::Sent, Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(
+        kind(s3.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
+    assert_eq!(kind(s3.abort(&session, Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.lifecycle(Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.tags("k", Attempt::FIRST)).await.0, FaultKind::NotAStore);
     let sum = Checksum::of(Algorithm::Crc64Nvme, b"");
-    assert_eq!(kind(s3.complete(&session, &[], &sum, &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(
+        kind(s3.complete(&session, &[], Some(&sum), &options, Attempt::FIRST)).await.0,
+        FaultKind::NotAStore
+    );
 }
 
 #[tokio::test]
@@ -109,18 +115,34 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
         // An ETag beside an error document proves nothing.
         let (s3, _) = raw(move |_| said("200 OK", "etag: \"e\"\r\n", body)).await;
         let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
-        assert_eq!(kind(s3.put("k", in_memory(b"x"), &options)).await.0, expected, "{body}");
-        assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, expected, "{body}");
-        assert_eq!(kind(s3.open("k", &options)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.put("k", in_memory(b"x"), &options, Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(
+            kind(s3.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
+        assert_eq!(
+            kind(s3.open("k", &options, PartOrigin::Sent, Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
         let sum = Checksum::of(Algorithm::Crc64Nvme, b"");
-        assert_eq!(kind(s3.complete(&session, &[], &sum, &options)).await.0, expected, "{body}");
+        assert_eq!(
+            kind(s3.complete(&session, &[], Some(&sum), &options, Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
         assert_eq!(kind(s3.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
-        assert_eq!(kind(s3.delete("k")).await.0, expected, "{body}");
-        assert_eq!(kind(s3.abort(&session)).await.0, expected, "{body}");
-        assert_eq!(kind(s3.tags("k")).await.0, expected, "{body}");
-        assert_eq!(kind(s3.lifecycle()).await.0, expected, "{body}");
+        assert_eq!(kind(s3.delete("k", Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.abort(&session, Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.tags("k", Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.lifecycle(Attempt::FIRST)).await.0, expected, "{body}");
         let rule = AbortRule::new("r", "", 1);
-        assert_eq!(kind(s3.add_abort_rule(&Lifecycle::default(), &rule)).await.0, expected, "{body}");
+        assert_eq!(
+            kind(s3.add_abort_rule(&Lifecycle::default(), &rule, Attempt::FIRST)).await.0,
+            expected,
+            "{body}"
+        );
     }
     // A temporary error is retried.
     for error in [ERRORS[1].0, ERRORS[7].0] {
@@ -258,7 +280,7 @@ async fn a_size_that_is_left_out_is_asked_for_and_never_zero() {
             false => first.clone(),
         })
         .await;
-        let described = s3.head("k").await;
+        let described = s3.head("k", Attempt::FIRST).await;
         assert_eq!(described.as_ref().ok().map(|object| object.size), size, "{shown}: {described:?}");
     }
 }
@@ -311,7 +333,7 @@ async fn an_object_is_known_by_a_weak_or_bare_tag_without_a_condition() {
         })
         .await;
         let same = Object { key: "k".into(), size: 5, etag: Some(described.into()), ..Object::default() };
-        match s3.get("k", None, Some(&same)).await {
+        match s3.get("k", None, Some(&same), Attempt::FIRST).await {
             Ok(_) => assert!(is_same, "{described} {sent}"),
             Err(fault) => {
                 assert!(!is_same && fault.kind == FaultKind::Replaced, "{described} {sent}: {fault}")
@@ -332,7 +354,7 @@ async fn a_copy_of_an_object_with_a_weak_tag_is_compared_afterwards() {
         .await;
         let object = Object { key: "a".into(), size: 5, etag: Some("W/\"e\"".into()), ..Object::default() };
         let from = CopySource { location: "s3://bucket".into(), key: "a".into(), object };
-        let copied = s3.copy(&from, "k", None, &WriteOptions::default()).await;
+        let copied = s3.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await;
         assert_eq!(copied.err().map(|fault| fault.kind), kind_then);
     }
 }
@@ -375,6 +397,6 @@ async fn rules_that_a_bare_answer_does_not_prove_are_read_back() {
         (login_page(), login_page(), false),
     ] {
         let (s3, _) = raw(move |head| if head.starts_with("put") { put.clone() } else { get.clone() }).await;
-        assert_eq!(s3.add_abort_rule(&Lifecycle::default(), &rule).await.is_ok(), is_done);
+        assert_eq!(s3.add_abort_rule(&Lifecycle::default(), &rule, Attempt::FIRST).await.is_ok(), is_done);
     }
 }

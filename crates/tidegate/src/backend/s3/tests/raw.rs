@@ -73,10 +73,10 @@ async fn other_bytes_than_were_asked_for_are_refused() {
     })
     .await;
     for range in [Some(4..6), Some(0..3), None] {
-        let (refused, said) = kind(s3.get("k", range, None)).await;
+        let (refused, said) = kind(s3.get("k", range, None, Attempt::FIRST)).await;
         assert!(refused == FaultKind::Transient && said.contains("bytes 0-1 of 10"), "{said}");
     }
-    assert!(s3.get("k", Some(0..2), None).await.is_ok());
+    assert!(s3.get("k", Some(0..2), None, Attempt::FIRST).await.is_ok());
 }
 
 #[tokio::test]

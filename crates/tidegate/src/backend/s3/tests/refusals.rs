@@ -10,29 +10,34 @@ async fn a_source_that_changes_is_the_sources_fault() {
         let on_disk = OnDisk::new(&data).await;
         let payload = on_disk.payload(0..data.len());
         on_disk.file.as_file().set_len(MIB as u64).unwrap();
-        let (refused, said) = kind(place.store.put("k", payload, &WriteOptions::default())).await;
+        let (refused, said) =
+            kind(place.store.put("k", payload, &WriteOptions::default(), Attempt::FIRST)).await;
         assert_eq!(refused, FaultKind::Source, "{attempt}: {said}");
         assert!(said.contains("the source was"), "{said}");
     }
-    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
+    assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, FaultKind::NotFound);
     // The client still works afterwards.
-    place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
+    place.store.put("k", in_memory(&data), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_told_apart() {
     let place = place().await;
     let store = &place.store;
-    assert_eq!(kind(store.get("none", None, None)).await.0, FaultKind::NotFound);
-    assert_eq!(kind(store.head("none")).await.0, FaultKind::NotFound);
-    store.delete("none").await.unwrap();
+    assert_eq!(kind(store.get("none", None, None, Attempt::FIRST)).await.0, FaultKind::NotFound);
+    assert_eq!(kind(store.head("none", Attempt::FIRST)).await.0, FaultKind::NotFound);
+    store.delete("none", Attempt::FIRST).await.unwrap();
     let client = S3Client { shared: store.bucket.shared.clone() };
     let missing = client.bucket("there-is-no-such-bucket").unwrap();
-    let (refused, said) = kind(missing.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+    let (refused, said) =
+        kind(missing.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;
     assert_eq!(refused, FaultKind::NoBucket, "{said}");
     assert_eq!(kind(missing.list("", true).try_next()).await.0, FaultKind::NoBucket);
     let session = Session { key: "k".into(), id: "none".into() };
-    assert_eq!(kind(store.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::NoSession);
+    assert_eq!(
+        kind(store.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
+        FaultKind::NoSession
+    );
 }
 
 #[tokio::test]
@@ -47,7 +52,8 @@ async fn wrong_credentials_are_named() {
         let access = if access.is_empty() { known } else { access.to_owned() };
         settings = settings.with_credentials(Credentials::fixed(access, "wrong-secret", None));
         let store = S3::connect("bucket", &settings).await.unwrap();
-        let (refused, said) = kind(store.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+        let (refused, said) =
+            kind(store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;
         assert_eq!(refused, FaultKind::Credentials, "{said}");
         assert!(said.contains(part), "{said}");
     }
@@ -59,7 +65,7 @@ async fn a_store_that_is_not_there() {
         .with_endpoint_url("http://127.0.0.1:1")
         .with_credentials(Credentials::anonymous());
     let store = S3::connect("b", &settings).await.unwrap();
-    let (refused, said) = kind(store.head("k")).await;
+    let (refused, said) = kind(store.head("k", Attempt::FIRST)).await;
     assert_eq!((refused, said.as_str()), (FaultKind::Unreachable, "connection refused by 127.0.0.1:1"));
 }
 
@@ -78,29 +84,38 @@ async fn faults_of_the_server_are_classified() {
         let rule = Rule::new("PutObject", action.clone());
         server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
         for payload in [in_memory(b"x"), on_disk.payload(0..8 * MIB)] {
-            let fault = store.put("k", payload, &WriteOptions::default()).await.unwrap_err();
+            let fault = store.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await.unwrap_err();
             assert_eq!(fault.kind, expected, "{action:?}: {}", fault.message);
             assert_eq!(fault.retry_after, after.map(Duration::from_secs));
         }
     }
     server.set_knobs(Knobs::default());
-    store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+    store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_completion_that_fails_after_its_status_is_a_fault() {
     let Place { store, server: Some(server) } = place().await else { return };
-    let session = store.open("k", &WriteOptions::default()).await.unwrap();
-    let part = store.part(&session, 1, 0, in_memory(b"x")).await.unwrap();
+    let session = store.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    let part = store.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST).await.unwrap();
     let parts = [part.clone()];
     let rule = Rule::new("CompleteMultipartUpload", Action::ErrorIn200 { code: "InternalError".into() });
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
-    let (refused, said) =
-        kind(store.complete(&session, &parts, &part.checksum, &WriteOptions::default())).await;
+    let (refused, said) = kind(store.complete(
+        &session,
+        &parts,
+        part.checksum.as_ref(),
+        &WriteOptions::default(),
+        Attempt::FIRST,
+    ))
+    .await;
     assert_eq!(refused, FaultKind::Transient, "{said}");
     assert!(said.contains("InternalError"), "{said}");
     server.set_knobs(Knobs::default());
-    store.complete(&session, &parts, &part.checksum, &WriteOptions::default()).await.unwrap();
+    store
+        .complete(&session, &parts, part.checksum.as_ref(), &WriteOptions::default(), Attempt::FIRST)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -108,15 +123,16 @@ async fn a_retry_goes_out_on_a_connection_of_its_own() {
     let Place { store, server: Some(server) } = place().await else { return };
     let connections = || server.counts().connections;
     for _ in 0..3 {
-        store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+        store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     }
     assert_eq!(connections(), 1, "connections are kept");
     for expected in [2, 3] {
         let options = WriteOptions::default();
-        crate::backend::connected(true, store.put("k", in_memory(b"x"), &options)).await.unwrap();
+        let attempt = Attempt::FIRST.on_new_connection();
+        store.put("k", in_memory(b"x"), &options, attempt).await.unwrap();
         assert_eq!(connections(), expected);
     }
-    store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+    store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     assert_eq!(connections(), 3, "and the kept one is still good");
 }
 
@@ -125,7 +141,8 @@ async fn expired_credentials_that_are_all_there_are_end_it() {
     let Place { store, server: Some(server) } = place().await else { return };
     let rule = Rule::error("PutObject", 400, "ExpiredToken");
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
-    let (refused, said) = kind(store.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+    let (refused, said) =
+        kind(store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;
     assert_eq!(refused, FaultKind::Credentials, "{said}");
     assert!(said.contains("have expired"), "{said}");
 }

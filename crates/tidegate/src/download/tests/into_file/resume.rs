@@ -1,6 +1,7 @@
 //! A cut download keeps every byte that arrived.
 
 use super::*;
+use crate::backend::Attempt;
 
 const STALLED: Duration = Duration::from_secs(1000);
 
@@ -179,9 +180,10 @@ async fn a_slow_link_has_few_in_flight() {
             key: &str,
             range: Option<Range<u64>>,
             same: Option<&Object>,
+            attempt: Attempt,
         ) -> Result<Body, Fault> {
             self.2.lock().unwrap().push(range.as_ref().map_or(0, |range| range.start));
-            let mut body = self.0.get(key, range, same).await?;
+            let mut body = self.0.get(key, range, same, attempt).await?;
             self.4.fetch_max(self.3.fetch_add(1, Relaxed) + 1, Relaxed);
             let (turn, counted) = (self.1.clone(), Arc::new(Counted(self.3.clone())));
             // 50,000 bytes every ten milliseconds.

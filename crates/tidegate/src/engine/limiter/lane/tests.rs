@@ -83,7 +83,7 @@ async fn call(endpoint: &Arc<Endpoint>, name: &str, prefix: &Arc<Prefix>, caller
         let (requests, prefix) = (requests(endpoint, name, &RetryPolicy::default()), prefix.clone());
         tasks.spawn(async move {
             while Instant::now() < until {
-                requests.send(Operation::Head, None, None, || prefix.request()).await.unwrap();
+                requests.send(Operation::Head, None, None, |_| prefix.request()).await.unwrap();
             }
         });
     }
@@ -141,11 +141,12 @@ async fn a_prefix_that_is_refused_uses_up_its_own_retries() {
     let policy = RetryPolicy { reserve: 2, trickle: 0, ..RetryPolicy::default() };
     let endpoint = endpoint(&policy);
     let (hot, cold) = (requests(&endpoint, "hot", &policy), requests(&endpoint, "cold", &policy));
-    let refused = || async { Err::<(), _>(Fault::new(FaultKind::Throttled, "SlowDown").with_answered(true)) };
+    let refused =
+        |_| async { Err::<(), _>(Fault::new(FaultKind::Throttled, "SlowDown").with_answered(true)) };
     let failure = hot.send(Operation::Head, None, None, refused).await.unwrap_err();
     assert_eq!(failure.attempts, 3, "the reserve is used up");
     let failed = AtomicU64::new(0);
-    let fails_twice = || {
+    let fails_twice = |_| {
         let fails = failed.fetch_add(1, Relaxed) < 2;
         async move { if fails { Err(Fault::new(FaultKind::Transient, "reset")) } else { Ok(()) } }
     };

@@ -4,7 +4,9 @@ use super::*;
 use std::sync::Mutex;
 
 use crate::backend::gcs::Gcs;
-use crate::backend::{Appended, Backend, Fault, FaultKind, Layer, Session, WriteOptions};
+use crate::backend::{
+    Admin, Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -34,6 +36,7 @@ impl Layer for Bent {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> std::result::Result<Appended, Fault> {
         let mut payload = payload;
         if offset == 0 {
@@ -42,7 +45,7 @@ impl Layer for Bent {
             let sum = Checksum::of(Algorithm::Crc32c, &bytes);
             payload = Payload::from_memory(vec![bytes.into()], sum);
         }
-        self.0.append(session, offset, payload, whole).await
+        self.0.append(session, offset, payload, whole, attempt).await
     }
 }
 
@@ -144,8 +147,13 @@ impl Layer for Opened {
         &self.below
     }
 
-    async fn open_appending(&self, key: &str, options: &WriteOptions) -> std::result::Result<Session, Fault> {
-        let session = self.below.open_appending(key, options).await?;
+    async fn open_append(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> std::result::Result<Session, Fault> {
+        let session = Append::open(&self.below, key, options, attempt).await?;
         self.sessions.lock().unwrap().push(session.clone());
         Ok(session)
     }
@@ -204,7 +212,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
         let is_excused = !left.is_empty() || faults.iter().any(says_gone);
         let sessions = opened.sessions.lock().unwrap().clone();
         for session in &sessions {
-            let held = opened.below.held(session).await;
+            let held = opened.below.held(session, Attempt::FIRST).await;
             let is_gone = held.as_ref().is_err_and(|fault| fault.kind == FaultKind::NoSession);
             assert!(is_gone || is_excused, "{session:?} has {held:?}, and nobody was told: {case}");
         }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::link::Link;
-use crate::backend::{Fault, FaultKind, connected};
+use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
 use crate::engine::request::answer;
@@ -234,10 +234,12 @@ impl Appending {
         let expected = requests.endpoint.pace.expected(bytes);
         let patience = requests.retry.deadline(Operation::Part, bytes, self.row.failed + 1, 0, expected);
         self.is_sure = false;
-        let request = source.upload.backend.append(&session, began, payload.clone(), None);
-        let answer =
-            answer(patience, Some(&payload), connected(again.is_some_and(|again| again.is_broken), request))
-                .await;
+        let attempt = self.attempt(again.as_ref());
+        let request = async {
+            let store = source.upload.backend.need_append()?;
+            store.append(&session, began, payload.clone(), None, attempt).await
+        };
+        let answer = answer(patience, Some(&payload), request).await;
         turn.end(if answer.is_ok() { Outcome::Moved(bytes) } else { Outcome::Other });
         self.answered(began, answer).await
     }
@@ -258,6 +260,11 @@ impl Appending {
     /// published the object.
     pub(super) fn operation(&self) -> Operation {
         if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
+    }
+
+    /// The next attempt of a request, over a new connection if that of the last one broke.
+    pub(super) fn attempt(&self, again: Option<&Again>) -> Attempt {
+        Attempt::nth(self.row.failed + 1).renewed(again.is_some_and(|again| again.is_broken))
     }
 
     /// The store takes multiples of this many bytes, except at the end.

@@ -22,7 +22,9 @@ impl Appending {
         let mut low = 0;
         let stands = loop {
             let is_last = source.is_finished();
-            let question = || upload.backend.appended(&session);
+            let (upload, session) = (&upload, &session);
+            let question =
+                |attempt| async move { upload.backend.need_append()?.position(session, attempt).await };
             match upload.requests.send(Operation::Part, None, None, question).await {
                 // The server that answered may not be up to date: it is asked as often as a failed request is
                 // retried.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
 use super::appending::Appending;
-use crate::backend::{Appended, Fault, FaultKind, Session, connected};
+use crate::backend::{Appended, Fault, FaultKind, Session};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
 use crate::engine::request::answer;
@@ -90,8 +90,8 @@ impl Appending {
             sent: &sent,
         };
         let _counted = upload.requests.progress.request(Operation::Part.name(), 0, again.is_some());
-        let is_broken = again.is_some_and(|again| again.is_broken);
-        let request = connected(is_broken, upload.backend.append_stream(&session, began, bytes));
+        let attempt = self.attempt(again.as_ref());
+        let request = async { upload.backend.need_append()?.stream(&session, began, bytes, attempt).await };
         let ended = tokio::select! {
             biased;
             answered = request => Ended::Answered(answered),
@@ -171,7 +171,8 @@ impl Appending {
             }
             asked = Instant::now();
             due = *sent.borrow() + self.chunk;
-            let question = || upload.backend.appended(session);
+            let question =
+                |attempt| async move { upload.backend.need_append()?.position(session, attempt).await };
             match upload.requests.send(Operation::Part, None, None, question).await {
                 Ok(Appended::Open(at)) if at >= self.stored => {
                     if at > self.stored {

@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use tokio::sync::Barrier;
 
 use super::*;
-use crate::backend::{Backend, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
+use crate::backend::{
+    Admin, Attempt, Backend, Fault, FaultKind, PartOrigin, PartSource, Parts, Receipt, Session, StoredPart,
+    WriteOptions,
+};
 use crate::journal::SimDisk;
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -117,7 +120,7 @@ impl Faulty {
         let open: Vec<_> = self.memory.sessions("").collect().await;
         for open in open {
             // The session may have been completed meanwhile.
-            let _ = self.memory.abort(&open.unwrap().session).await;
+            let _ = self.memory.abort(&open.unwrap().session, Attempt::FIRST).await;
         }
     }
 
@@ -176,17 +179,29 @@ impl Layer for Faulty {
         &self.memory
     }
 
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
         self.check()?;
         self.puts.fetch_add(1, SeqCst);
-        let object = self.memory.put(key, payload, options).await?;
+        let object = self.memory.put(key, payload, options, attempt).await?;
         self.answer(object)
     }
 
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+    async fn open(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+        origin: PartOrigin,
+        attempt: Attempt,
+    ) -> Result<Session, Fault> {
         self.check()?;
         self.opened.fetch_add(1, SeqCst);
-        self.memory.open(key, options).await
+        self.memory.open(key, options, origin, attempt).await
     }
 
     async fn part(
@@ -194,7 +209,8 @@ impl Layer for Faulty {
         session: &Session,
         number: u32,
         offset: u64,
-        payload: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> Result<Receipt, Fault> {
         self.check()?;
         if self.denies.load(SeqCst) {
@@ -202,7 +218,7 @@ impl Layer for Faulty {
         }
         self.parts.fetch_add(1, SeqCst);
         let meeting = self.meeting.lock().unwrap().clone();
-        let stored = self.memory.part(session, number, offset, payload).await;
+        let stored = self.memory.part(session, number, offset, source, attempt).await;
         if let Some(meeting) = meeting {
             meeting.wait().await;
             *self.meeting.lock().unwrap() = None;
@@ -213,22 +229,27 @@ impl Layer for Faulty {
         stored
     }
 
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        if self.is_hollow(session) { Ok(Vec::new()) } else { self.memory.parts(session).await }
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        if self.is_hollow(session) {
+            Ok(Vec::new())
+        } else {
+            self.memory.stored_parts(session, attempt).await
+        }
     }
 
     async fn complete(
         &self,
         session: &Session,
         parts: &[Receipt],
-        checksum: &Checksum,
+        checksum: Option<&Checksum>,
         options: &WriteOptions,
+        attempt: Attempt,
     ) -> Result<Object, Fault> {
         self.check()?;
         if self.is_hollow(session) {
             return Err(refused(FaultKind::PartMismatch));
         }
-        let complete = || self.memory.complete(session, parts, checksum, options);
+        let complete = || self.memory.complete(session, parts, checksum, options, attempt);
         match self.next_fate() {
             None => return self.answer(complete().await?),
             Some(fate @ (Fate::Hollow | Fate::HollowAndLost)) => {
@@ -237,11 +258,11 @@ impl Layer for Faulty {
             }
             Some(Fate::Taken) => {
                 complete().await?;
-                self.memory.delete(&session.key).await?;
+                self.memory.delete(&session.key, attempt).await?;
             }
             Some(Fate::UnderWay) => return Ok(Object { key: session.key.clone(), ..Object::default() }),
             Some(Fate::Expires) => {
-                self.memory.abort(session).await?;
+                self.memory.abort(session, attempt).await?;
                 return complete().await;
             }
             Some(Fate::Twice) => {
@@ -259,16 +280,16 @@ impl Layer for Faulty {
         Err(lost())
     }
 
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
         self.check()?;
-        self.memory.abort(session).await
+        self.memory.abort(session, attempt).await
     }
 
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         self.check()?;
         if self.hides.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(refused(FaultKind::NotFound));
         }
-        self.memory.head(key).await
+        self.memory.head(key, attempt).await
     }
 }

@@ -1,7 +1,7 @@
 //! Uploads that a process left, resumed.
 
 use super::*;
-use crate::backend::Session;
+use crate::backend::{Attempt, PartSource, Session};
 use crate::journal::{End, Journal, verify};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -86,7 +86,14 @@ async fn parts_that_arrived_and_were_not_acknowledged_are_not_sent_again() -> Re
         if !known.contains_key(&number) {
             let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
             let payload = Payload::from_memory(vec![bytes], checksum);
-            place.backend.below().part(&session, number, from, payload).await.unwrap();
+            place
+                .backend
+                .below()
+                .need_parts()
+                .unwrap()
+                .part(&session, number, from, payload.into(), Attempt::FIRST)
+                .await
+                .unwrap();
         }
     }
     let before = place.backend.parts();
@@ -412,9 +419,10 @@ impl Layer for Late {
         session: &Session,
         number: u32,
         offset: u64,
-        bytes: Payload,
+        source: PartSource<'_>,
+        attempt: Attempt,
     ) -> std::result::Result<crate::backend::Receipt, crate::backend::Fault> {
-        let receipt = self.below().part(session, number, offset, bytes).await;
+        let receipt = self.below().need_parts()?.part(session, number, offset, source, attempt).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         receipt
     }

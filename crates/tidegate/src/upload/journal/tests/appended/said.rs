@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use super::*;
 use crate::backend::gcs::Gcs;
-use crate::backend::{Appended, Backend, Fault, FaultKind, Layer, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 
@@ -55,8 +55,9 @@ impl Layer for Lying {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> std::result::Result<Appended, Fault> {
-        let mut appended = self.below.append(session, offset, payload, whole).await?;
+        let mut appended = self.below.append(session, offset, payload, whole, attempt).await?;
         if let Appended::Published(object) = &mut appended {
             if self.lies(Lie::Exists) {
                 return Err(Fault::new(FaultKind::Exists, "it exists").with_answered(true));
@@ -68,11 +69,12 @@ impl Layer for Lying {
         Ok(appended)
     }
 
-    async fn append_stream(
+    async fn stream(
         &self,
         session: &Session,
         offset: u64,
         bytes: Unending,
+        attempt: Attempt,
     ) -> std::result::Result<Appended, Fault> {
         let lied = async {
             while !self.lies(Lie::LessOfStream) {
@@ -80,13 +82,13 @@ impl Layer for Lying {
             }
         };
         tokio::select! {
-            appended = self.below.append_stream(session, offset, bytes) => appended,
+            appended = self.below.stream(session, offset, bytes, attempt) => appended,
             () = lied => Ok(Appended::Open(GRAIN)),
         }
     }
 
-    async fn appended(&self, session: &Session) -> std::result::Result<Appended, Fault> {
-        let appended = self.below.appended(session).await?;
+    async fn position(&self, session: &Session, attempt: Attempt) -> std::result::Result<Appended, Fault> {
+        let appended = self.below.position(session, attempt).await?;
         let lies = matches!(appended, Appended::Open(_)) && self.lies(Lie::Less);
         Ok(if lies { Appended::Open(GRAIN) } else { appended })
     }

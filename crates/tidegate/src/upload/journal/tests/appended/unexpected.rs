@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use super::*;
 use crate::backend::gcs::Gcs;
-use crate::backend::{Appended, Backend, Fault, FaultKind, Layer, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -50,7 +50,7 @@ impl Late {
         assert!(!bytes.is_empty(), "there are some");
         let (end, sum) = (bytes.len() as u64, Checksum::of(Algorithm::Crc32c, &bytes));
         let payload = Payload::from_memory(vec![bytes.into()], sum);
-        let appended = self.below.append(session, 0, payload, None).await.unwrap();
+        let appended = self.below.append(session, 0, payload, None, Attempt::FIRST).await.unwrap();
         assert_eq!(appended, Appended::Open(end));
     }
 
@@ -81,19 +81,21 @@ impl Layer for Late {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         if whole.is_some() && self.met == Met::Last && self.refuses() {
             self.arrive(session).await;
             return Err(refused());
         }
-        self.below.append(session, offset, payload, whole).await
+        self.below.append(session, offset, payload, whole, attempt).await
     }
 
-    async fn append_stream(
+    async fn stream(
         &self,
         session: &Session,
         offset: u64,
         mut bytes: Unending,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         match self.streams.fetch_add(1, SeqCst) {
             0 => {
@@ -119,7 +121,7 @@ impl Layer for Late {
                 while bytes.next().await.is_some() {}
                 std::future::pending().await
             }
-            _ => self.below.append_stream(session, offset, bytes).await,
+            _ => self.below.stream(session, offset, bytes, attempt).await,
         }
     }
 }
@@ -196,16 +198,17 @@ impl Layer for Forgetful {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         // Only the first session fails; its replacement works.
         if whole.is_some() && !self.forgot.swap(true, SeqCst) {
             return Err(Fault::new(FaultKind::Transient, "connection reset"));
         }
-        self.below.append(session, offset, payload, whole).await
+        self.below.append(session, offset, payload, whole, attempt).await
     }
 
-    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
-        let appended = self.below.appended(session).await?;
+    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
+        let appended = self.below.position(session, attempt).await?;
         let has_forgotten = self.forgot.load(SeqCst) && matches!(appended, Appended::Open(1..));
         Ok(if has_forgotten { Appended::Open(GRAIN) } else { appended })
     }

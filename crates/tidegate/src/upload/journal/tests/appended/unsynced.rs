@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::super::claimed::journal;
 use super::*;
-use crate::backend::{Appended, Backend, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Session};
 use crate::journal::{Journal, SimDisk};
 
 over_both! {
@@ -38,7 +38,13 @@ impl Google {
     async fn stands(&self, tide: &Tidegate) -> u64 {
         let left = tide.recover().await.unwrap();
         let id = left[0].recovered().unwrap().state.session.clone().unwrap().id;
-        match self.connect().await.appended(&Session { key: "k".to_owned(), id }).await.unwrap() {
+        match self
+            .connect()
+            .await
+            .position(&Session { key: "k".to_owned(), id }, Attempt::FIRST)
+            .await
+            .unwrap()
+        {
             Appended::Open(at) => at,
             Appended::Published(object) => panic!("it was published: {object:?}"),
         }

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 
 use super::*;
 use crate::backend::gcs::Gcs;
-use crate::backend::{Appended, Backend, Fault, Layer, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Fault, Layer, Session};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -38,6 +38,7 @@ impl Layer for Bent {
         offset: u64,
         payload: Payload,
         whole: Option<&Checksum>,
+        attempt: Attempt,
     ) -> std::result::Result<Appended, Fault> {
         let mut payload = payload;
         if self.always {
@@ -52,17 +53,18 @@ impl Layer for Bent {
             let sum = Checksum::of(Algorithm::Crc32c, &bytes);
             payload = Payload::from_memory(vec![bytes.into()], sum);
         }
-        self.below.append(session, offset, payload, whole).await
+        self.below.append(session, offset, payload, whole, attempt).await
     }
 
-    async fn append_stream(
+    async fn stream(
         &self,
         session: &Session,
         offset: u64,
         mut bytes: Unending,
+        attempt: Attempt,
     ) -> Result<Appended, Fault> {
         if self.has_bent.swap(true, SeqCst) || self.always {
-            return self.below.append_stream(session, offset, bytes).await;
+            return self.below.stream(session, offset, bytes, attempt).await;
         }
         let (giver, bent) = Unending::new();
         let bend = async {
@@ -77,7 +79,7 @@ impl Layer for Bent {
             std::future::pending().await
         };
         tokio::select! {
-            answer = self.below.append_stream(session, offset, bent) => answer,
+            answer = self.below.stream(session, offset, bent, attempt) => answer,
             never = bend => never,
         }
     }

@@ -1,0 +1,45 @@
+//! What a bucket's owner asks for: unfinished uploads, lifecycle rules, tags.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use super::{AbortRule, Attempt, Fault, FaultKind, Held, Lifecycle, Listing, OpenSession, Session};
+
+/// The administration of a bucket.
+#[async_trait]
+pub trait Admin: Debug + Send + Sync {
+    /// Lists the open sessions of keys that begin with `prefix`, as far as the store lists them.
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession>;
+
+    /// One sentence that says which sessions this store's listing leaves out, for users. Known only after the store
+    /// has answered a request.
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Adds up the parts and bytes that a session holds. [`FaultKind::NoSession`] if there is no such session.
+    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault>;
+
+    /// The bucket's lifecycle rules; empty if the bucket has none. [`FaultKind::Unsupported`] if the store has no
+    /// such rules.
+    async fn lifecycle(&self, attempt: Attempt) -> Result<Lifecycle, Fault> {
+        let _ = attempt;
+        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
+    }
+
+    /// Replaces the bucket's lifecycle rules by those of `to` and `rule`. The rules of `to` stay exactly as they
+    /// were, also those that Tidegate does not understand. [`FaultKind::Unsupported`] if the store does not accept
+    /// such a rule.
+    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
+        let _ = (to, rule, attempt);
+        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
+    }
+
+    /// The tags of an object; empty if the store has no tags.
+    async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
+        let _ = (key, attempt);
+        Ok(BTreeMap::new())
+    }
+}
