@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -69,6 +71,8 @@ struct Bucket {
     address: Arc<Address>,
     /// The order in which the store lists keys.
     order: Order,
+    /// Whether the store has said that the bucket exists.
+    is_there: Arc<AtomicBool>,
 }
 
 impl sessions::Listed for Bucket {
@@ -118,7 +122,7 @@ impl S3 {
         Ok(Self {
             location: format!("{}://{bucket}", settings.scheme).into(),
             capabilities: Arc::new(capabilities),
-            bucket: Bucket { shared, address: Arc::new(address), order },
+            bucket: Bucket { shared, address: Arc::new(address), order, is_there: Arc::default() },
         })
     }
 
@@ -310,6 +314,21 @@ impl Backend for S3 {
             None => self.size_of(&object).await?,
         };
         Ok(object)
+    }
+
+    /// The answer to a HEAD has no body, so it does not say what is missing.
+    async fn is_bucket_missing(&self) -> Result<bool, Fault> {
+        if self.bucket.is_there.load(Relaxed) {
+            return Ok(false);
+        }
+        match self.bucket.shared.send(Request::new(Method::HEAD, self.bucket.address.bucket(&[]))).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(true),
+            Err(fault) => Err(fault),
+            Ok(_) => {
+                self.bucket.is_there.store(true, Relaxed);
+                Ok(false)
+            }
+        }
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {

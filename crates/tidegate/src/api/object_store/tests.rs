@@ -8,10 +8,12 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
+use crate::Tidegate;
 use crate::backend::memory::Memory;
 use crate::backend::{Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::prefix::{Layout, Naming, PrefixedStore};
+use crate::settings::RetryPolicy;
 use crate::types::checksum::Checksum;
-use crate::{Layout, Naming, PrefixedStore, RetryPolicy, Tidegate};
 
 /// Records the requests; after the next `head`, writes to the same key through the store in `next`.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Layer for Watched {
 
 async fn write(store: &Store, key: &str, bytes: &'static str) {
     let mut writer = store.writer(key).start().await.unwrap();
-    writer.write(Bytes::from_static(bytes.as_bytes())).await.unwrap();
+    writer.write_bytes(Bytes::from_static(bytes.as_bytes())).await.unwrap();
     writer.finish().await.unwrap();
 }
 
