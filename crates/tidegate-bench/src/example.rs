@@ -200,7 +200,7 @@ impl<'a> Example<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let store = self.place.open(&Tidegate::builder().build()?).await?;
-            let listed: Vec<_> = store.list(prefix, true).try_collect().await?;
+            let listed: Vec<_> = store.list(prefix).try_collect().await?;
             for entry in listed {
                 if let Entry::Object(object) = entry {
                     store.delete(&object.key).await?;

@@ -182,7 +182,7 @@ impl Trial {
         let began = Instant::now();
         let mut writer = builder.start().await?;
         for _ in 0..self.parts {
-            writer.write(bytes.clone()).await?;
+            writer.write_bytes(bytes.clone()).await?;
         }
         writer.finish().await?;
         let (wall, figures) = (began.elapsed().as_secs_f64(), progress.snapshot());

@@ -198,7 +198,7 @@ async fn upload(store: &Store, way: Way, row: Row, piece: &Bytes) -> Result<()> 
     let mut left = row.size;
     while left > 0 {
         let now = left.min(piece.len() as u64);
-        writer.write(piece.slice(..now as usize)).await?;
+        writer.write_bytes(piece.slice(..now as usize)).await?;
         left -= now;
     }
     let object = writer.finish().await?;

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tidegate::{Layout, Naming, PrefixedStore, Store, Tidegate};
+use tidegate::prefix::{Layout, Naming, PrefixedStore};
+use tidegate::{Store, Tidegate};
 
 use crate::Result;
 use crate::embedded::Embedded;

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate::{Waiting, printable};
+use tidegate::progress::Waiting;
+use tidegate::text::printable;
 
 use crate::{output, text};
 

@@ -93,7 +93,7 @@ impl CommonCause {
     /// while the listing waited.
     async fn answers(&self, store: &Store) -> bool {
         let before = self.progress.snapshot().acknowledged;
-        match timeout(ASKING, store.list("", false).try_next()).await {
+        match timeout(ASKING, store.list("").recursive(false).try_next()).await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => !error.is_unreachable() && error.kind() != ErrorKind::NotAStore,
             Err(_) => self.progress.snapshot().acknowledged > before,
@@ -103,8 +103,9 @@ impl CommonCause {
 
 #[cfg(test)]
 mod tests {
+    use tidegate::Error;
     use tidegate::backend::s3::{Credentials, S3Settings};
-    use tidegate::{Error, RetryPolicy};
+    use tidegate::settings::RetryPolicy;
     use tidegate_dev::{Action, Fault, Knobs, Server};
 
     use super::*;
@@ -164,7 +165,7 @@ mod tests {
         server.set_knobs(Knobs { faults, ..Knobs::default() });
         let listed = || server.requests().iter().filter(|name| name.contains("ListObjects")).count();
         let cause = CommonCause::of(&tide, [&store]);
-        let error = store.list("", true).try_next().await.unwrap_err();
+        let error = store.list("").try_next().await.unwrap_err();
         assert_eq!(listed(), 1);
         assert!(cause.is_behind(&error.into()).await);
         let read = read(&store).await.into();

@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate::backend::Backend;
 use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
-use tidegate::{Distrust, TrustedOwners, UntrustedFile, printable, read_trusted};
+use tidegate::text::printable;
+use tidegate::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
 use tidegate_dev::{Error, Server, Storage};
 use tokio::time::Instant;
 

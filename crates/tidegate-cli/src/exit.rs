@@ -5,8 +5,10 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use tidegate::location::Location;
 use tidegate::location::LocationError;
-use tidegate::{Error, ErrorKind, Location, printable};
+use tidegate::text::printable;
+use tidegate::{Error, ErrorKind};
 
 use crate::interrupt::Signal;
 use crate::output;

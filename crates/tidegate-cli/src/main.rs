@@ -24,7 +24,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidegate::without_passwords;
+use tidegate::text::without_passwords;
 
 use crate::commands::{
     bench, cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tidegate::TidegateBuilder;
 use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
-use tidegate::{Builder, RetryPolicy};
+use tidegate::settings::RetryPolicy;
 
 use crate::values;
 
@@ -86,7 +87,7 @@ pub(crate) struct Owners {
 
 impl Owners {
     /// Makes the engine trust files of these users.
-    pub(crate) fn trusted(&self, engine: Builder) -> Builder {
+    pub(crate) fn trusted(&self, engine: TidegateBuilder) -> TidegateBuilder {
         self.owners.iter().fold(engine, |engine, uid| engine.owner(*uid))
     }
 }
@@ -119,7 +120,7 @@ impl Connection {
     }
 
     /// Applies the connection settings to an engine.
-    pub(crate) fn reached(&self, engine: Builder) -> Builder {
+    pub(crate) fn reached(&self, engine: TidegateBuilder) -> TidegateBuilder {
         engine.retry(self.retry()).s3(self.settings()).gcs(self.gcs_settings())
     }
 

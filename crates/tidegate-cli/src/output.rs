@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tidegate::{printable, printable_bytes, without_passwords};
+use tidegate::text::{printable, printable_bytes, without_passwords};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

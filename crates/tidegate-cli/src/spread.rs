@@ -1,6 +1,7 @@
 //! `--prefixed`: a root whose keys are spread over prefixes.
 
-use tidegate::{Location, PrefixedStore};
+use tidegate::location::Location;
+use tidegate::prefix::PrefixedStore;
 
 use crate::exit::{Failure, Outcome};
 use crate::stores::Stores;

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tidegate::backend::local::Local;
 use tidegate::backend::{Backend, WriteOptions};
+use tidegate::location::Location;
 use tidegate::location::local_root;
-use tidegate::{Builder, Error, Location, Store, Tidegate, Unsettled};
+use tidegate::upload::Unsettled;
+use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 use tokio::sync::OnceCell;
 
 use crate::dev::Dev;
@@ -119,7 +121,7 @@ impl Stores {
 
     /// Does `work` with an engine. However `work` ends, this waits until the unfinished uploads are aborted. After a
     /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
-    pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
+    pub(crate) async fn with(engine: TidegateBuilder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
         let mut signals = Signals::new();
         let engine = match records() {
             Some(directory) => engine.records(directory),

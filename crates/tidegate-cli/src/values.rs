@@ -3,7 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use tidegate::{Concurrency, Encryption};
+use tidegate::object::Encryption;
+use tidegate::settings::Concurrency;
 
 /// A size in bytes: `16MiB`, `16M`, `64KiB`, `1GiB`, or a plain number. Units are powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use futures::SinkExt;
-use tidegate::{
-    Error, ErrorKind, Object, Operation, Progress, Store, Tidegate, Usage, Writer, WriterBuilder,
-};
+use tidegate::progress::Usage;
+use tidegate::upload::WriterBuilder;
+use tidegate::{Error, ErrorKind, Object, Operation, Progress, Store, Tidegate, Writer};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{sleep, timeout};
 
@@ -308,7 +308,7 @@ impl Actor {
 
     /// Checks that a failed writer rejects more bytes with `Closed`.
     async fn check_closed(&self, writer: &mut Writer) {
-        let again = writer.write(Bytes::from_static(b"more")).await;
+        let again = writer.write_bytes(Bytes::from_static(b"more")).await;
         let closed = again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Closed);
         if !closed {
             let message = format!("writer {} takes bytes after it has failed: {again:?}", self.number);

@@ -1,7 +1,8 @@
 //! Checks the invariants that must hold after every run.
 
 use tidegate::backend::FaultKind;
-use tidegate::{ErrorKind, Operation, Snapshot, Strategy, Usage};
+use tidegate::progress::{Snapshot, Usage};
+use tidegate::{ErrorKind, Operation, Strategy};
 
 use crate::actor::{Failed, Outcome};
 use crate::faults::Trouble;

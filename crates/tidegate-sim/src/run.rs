@@ -8,7 +8,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use futures::TryStreamExt;
 use tidegate::backend::Backend;
-use tidegate::{Concurrency, Progress, Store, Tidegate};
+use tidegate::settings::Concurrency;
+use tidegate::{Progress, Store, Tidegate};
 use tokio::time::timeout;
 
 use crate::actor::{Actor, Outcome, feed};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use tidegate::Strategy;
 use tidegate::backend::Capabilities;
 use tidegate::checksum::Algorithm;
-use tidegate::{RetryPolicy, Strategy};
+use tidegate::settings::RetryPolicy;
 
 use crate::content::mix;
 use crate::disk::DiskPlan;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
-use tidegate::{Builder, Reader, Store, Strategy, Tidegate, blocking};
+use tidegate::{Reader, Store, Strategy, Tidegate, TidegateBuilder, blocking};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn engine() -> Outcome<Builder> {
+fn engine() -> Outcome<TidegateBuilder> {
     let mut builder = Tidegate::builder().memory(64 << 20);
     if let Ok(bytes) = std::env::var("TIDEGATE_PART_SIZE") {
         builder = builder.part_size(bytes.parse()?);
@@ -91,7 +91,7 @@ async fn send(face: &str, store: &Store, key: &str) -> Outcome {
             break;
         }
         match face {
-            "write" | "spool" => writer.write(piece).await?,
+            "write" | "spool" => writer.write_bytes(piece).await?,
             "async-write" => writer.write_all(&piece).await?,
             "sink" => writer.feed(piece).await?,
             other => return Err(format!("no such face: {other}").into()),

@@ -1,36 +1,36 @@
 //! The public API: `Tidegate` and its stores, writers, readers and sweeps.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::backend::gcs::{GcsClient, GcsSettings};
-use crate::backend::local::Local;
-use crate::backend::memory::Memory;
-use crate::backend::s3::{S3Client, S3Settings};
-use crate::backend::{Backend, Fault};
+use crate::backend::Backend;
 use crate::engine::aborts::Unsettled;
 use crate::engine::{Context, Engine};
 use crate::memory::budget::Usage;
-use crate::types::error::{Error, ErrorKind, Operation, Result};
-use crate::types::location::Location;
+use crate::types::error::Error;
 use crate::types::progress::Progress;
 
 pub mod blocking;
 mod builder;
-mod merge;
+mod delete;
+mod list;
+pub mod merge;
 #[cfg(feature = "object_store")]
 pub mod object_store;
-mod prefix;
+mod open;
+pub mod prefix;
 mod recover;
+mod rename;
 mod store;
-mod sweep;
+pub mod sweep;
 
-pub use builder::Builder;
-pub use merge::{MergeError, MergeStream, Merged};
-pub use prefix::{Layout, Migrated, Naming, PrefixedStore};
+pub use builder::TidegateBuilder;
+pub use delete::{DeleteReport, DeleteStream, Deletion};
+pub use list::ListStream;
+use open::Clients;
+pub use open::OpenBuilder;
 pub use recover::Left;
+pub use rename::RenameBuilder;
 pub use store::Store;
-pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 
 /// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
 /// from it. A clone is the same engine.
@@ -42,8 +42,8 @@ pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let tide = tidegate::Tidegate::builder().memory(64 << 20).build()?;
 /// let store = tide.open("memory://demo").await?;
-/// let mut writer = store.writer("greeting.txt").create_only().start().await?;
-/// writer.write("hello, tide".into()).await?;
+/// let mut writer = store.writer("greeting.txt").create_only().await?;
+/// writer.write_bytes("hello, tide".into()).await?;
 /// let object = writer.finish().await?; // visible from here on
 /// assert_eq!(object.size, 11);
 /// # Ok::<(), tidegate::Error>(())
@@ -56,75 +56,19 @@ pub struct Tidegate {
     clients: Arc<Clients>,
 }
 
-/// Settings for opening stores, and one client for each kind of store, made when the first such store is opened.
-#[derive(Debug, Default)]
-struct Clients {
-    s3: S3Settings,
-    gcs: GcsSettings,
-    s3_client: tokio::sync::Mutex<Option<S3Client>>,
-    gcs_client: tokio::sync::Mutex<Option<GcsClient>>,
-    memory_stores: Mutex<BTreeMap<String, Memory>>,
-}
-
 impl Tidegate {
     /// Sets up an engine.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> TidegateBuilder {
+        TidegateBuilder::default()
     }
 
     /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
     /// `memory://name`. All stores of this engine with the same `memory://` name share their objects. Keys are
     /// relative to the prefix. Sends nothing to the store.
     ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the location or its settings are wrong; [`ErrorKind::Unsupported`] for
-    /// `dev://`, because only the command line starts that server.
-    pub async fn open(&self, location: &str) -> Result<Store> {
-        let parsed: Location = location.parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
-                .with_source(error)
-        })?;
-        let fault =
-            |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
-        match parsed {
-            Location::S3 { bucket, key } => {
-                let client = {
-                    let mut clients = self.clients.s3_client.lock().await;
-                    match &*clients {
-                        Some(client) => client.clone(),
-                        None => {
-                            clients.insert(S3Client::connect(&self.clients.s3).await.map_err(fault)?).clone()
-                        }
-                    }
-                };
-                let bucket = client.bucket(&bucket).map_err(fault)?;
-                Ok(self.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Gcs { bucket, key } => {
-                let client = {
-                    let mut clients = self.clients.gcs_client.lock().await;
-                    match &*clients {
-                        Some(client) => client.clone(),
-                        None => clients
-                            .insert(GcsClient::connect(&self.clients.gcs).await.map_err(fault)?)
-                            .clone(),
-                    }
-                };
-                let bucket = client.bucket(&bucket).map_err(fault)?;
-                Ok(self.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Local { path } => Ok(self.store(Arc::new(Local::new(path)))),
-            Location::Memory { name, key } => {
-                let mut stores = self.clients.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
-                let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
-                drop(stores);
-                Ok(self.store(Arc::new(memory)).within(&key))
-            }
-            other => {
-                let message = format!("{other} is not a store that a library can open");
-                Err(Error::new(ErrorKind::Unsupported, Operation::Connect, location, message))
-            }
-        }
+    /// The store is reached as the engine's settings say, or as the [builder](OpenBuilder) says that this returns.
+    pub fn open(&self, location: impl Into<String>) -> OpenBuilder {
+        OpenBuilder::new(self.clone(), location.into())
     }
 
     /// A store on the caller's own backend.

@@ -95,6 +95,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Describes an object. `FaultKind::NotFound` if the key has no object.
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault>;
 
+    /// Whether the bucket is missing, asked after [`head`](Self::head) has found no object. Only for a store whose
+    /// answer to `head` does not tell the one from the other.
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        let _ = attempt;
+        Ok(false)
+    }
+
     /// Reads an object, or a range of it in bytes. A range that ends past the object's end (`u64::MAX` for an open
     /// one) is cut to the object; `Body` says which bytes follow. A range that begins past the end is refused.
     ///
@@ -121,6 +128,20 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
         location == self.location() && from == key
+    }
+
+    /// Gives an object another key in one step, at every moment of which it has one of the two. With `create_only`,
+    /// fails with [`FaultKind::Exists`] if `to` has an object. [`FaultKind::Unsupported`], with nothing changed, if the
+    /// store has no such operation, or not for this object.
+    async fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        create_only: bool,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        let _ = (from, to, create_only, attempt);
+        Err(lacks("renames of its own"))
     }
 
     /// The store's uploads in parts, if it has such.

@@ -1,12 +1,14 @@
 //! Reads an object or a range of it: as a stream, as a seekable file, as blocks, or into a local file.
 
+use std::future::IntoFuture;
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, ready};
 
-use bytes::Bytes;
-use futures::Stream;
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use futures::{Stream, TryStreamExt};
 use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
@@ -39,9 +41,9 @@ use source::Source;
 /// The size of the first request after a seek: programs that seek often read little at each place.
 const FIRST_REACH: u64 = 256 << 10;
 
-/// Sets up a read.
+/// Sets up a read. Awaiting the builder makes the first request, see [`start`](Self::start).
 #[derive(Clone, Debug)]
-#[must_use = "nothing is read before `start`"]
+#[must_use = "nothing is read before the builder is awaited"]
 pub struct ReaderBuilder {
     context: Context,
     key: String,
@@ -84,7 +86,8 @@ impl ReaderBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request, for all bytes to be read; for a small object it is the only one.
+    /// Makes the first request, as awaiting this builder does, for all bytes to be read; for a small object it is the
+    /// only one.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
@@ -124,6 +127,44 @@ impl ReaderBuilder {
             progress: self.progress,
             failed: None,
         })
+    }
+
+    /// All bytes of the range, if they are no more than the memory budget. They are the caller's own memory, as a
+    /// buffer would be that the caller reads into.
+    pub(crate) async fn bytes(self) -> Result<Bytes> {
+        let budget = self.context.engine().budget.total();
+        let mut reader = self.start().await?;
+        let Range { start, end } = reader.range();
+        let length = end - start;
+        if length > budget {
+            let message = format!(
+                "{length} bytes are more than the memory budget of {budget} bytes: read them with a reader, get them \
+                 in ranges, or download them to a file"
+            );
+            return Err(Error::new(ErrorKind::TooLarge, Operation::Get, reader.source.url(), message));
+        }
+        let first = reader.try_next().await?.unwrap_or_default();
+        if first.len() as u64 == length {
+            // The checksum is compared at the end of the stream.
+            while reader.try_next().await?.is_some() {}
+            return Ok(first);
+        }
+        let mut bytes = BytesMut::with_capacity(length as usize);
+        bytes.extend_from_slice(&first);
+        drop(first);
+        while let Some(piece) = reader.try_next().await? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes.freeze())
+    }
+}
+
+impl IntoFuture for ReaderBuilder {
+    type Output = Result<Reader>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
     }
 }
 

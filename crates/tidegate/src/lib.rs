@@ -1,26 +1,157 @@
 //! Tidegate moves byte streams into and out of object storage as fast as the network allows, in a
 //! fixed amount of memory, without ever losing, truncating or half-publishing an object.
 //!
-//! ```no_run
-//! # async fn run() -> tidegate::Result<()> {
-//! use tidegate::Tidegate;
-//! let tide = Tidegate::builder().memory(64 << 20).build()?;
-//! let store = tide.open("s3://bucket/warehouse").await?; // credentials as every S3 user has them
+//! [`Tidegate`] is the engine: one memory budget, and one limiter per endpoint. A [`Store`] is one bucket or
+//! directory; a [`Writer`] writes one object; a [`Reader`] reads one. What sets something up is a builder that is
+//! awaited. Callers without tokio use [`blocking`].
 //!
-//! let mut writer = store.writer("t/part-0.parquet").create_only().start().await?;
-//! writer.write("some bytes".into()).await?;
-//! let object = writer.finish().await?; // visible from here on, or never
-//! # Ok(()) }
+//! # Write an object, and read it
+//!
+//! ```
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use tidegate::{ErrorKind, Tidegate};
+//!
+//! let tide = Tidegate::builder().memory(64 << 20).build()?;
+//! let store = tide.open("memory://warehouse").await?; // or s3://bucket/prefix, gs://…, a directory
+//!
+//! let object = store.put("a/b.json", r#"{"rows": 3}"#).create_only().await?;
+//! assert_eq!(object.size, 11);
+//! assert_eq!(store.get("a/b.json").await?.as_ref(), br#"{"rows": 3}"#);
+//!
+//! let again = store.put("a/b.json", "{}").create_only().await;
+//! assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+//! # Ok::<(), tidegate::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers without tokio use [`blocking`].
+//! # Stream an object whose size nobody knows
 //!
-//! [`Tidegate`] is the engine: one memory budget, and one limiter per endpoint. A [`Store`] is one bucket or
-//! directory; a [`Writer`] writes one object; a [`Reader`] reads one.
+//! A full part is sent while the producer goes on. A writer that is dropped, or fails, publishes nothing.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use tidegate::Tidegate;
+//! use tokio::io::AsyncWriteExt;
+//!
+//! let tide = Tidegate::builder().memory(64 << 20).build()?;
+//! let store = tide.open("memory://warehouse").await?;
+//!
+//! let mut writer = store.writer("t/part-0.csv").content_type("text/csv").await?;
+//! for row in 0..1000 {
+//!     writer.write_all(format!("{row},tide\n").as_bytes()).await?; // any AsyncWrite is fed like this
+//! }
+//! writer.write_bytes("1000,gate\n".into()).await?; // large `Bytes` are shared, not copied
+//! assert!(!store.exists("t/part-0.csv").await?);
+//!
+//! let object = writer.finish().await?; // visible from here on
+//! assert_eq!(store.head("t/part-0.csv").await?.size, object.size);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Resume an upload after a crash
+//!
+//! With a journal, bytes whose write has returned survive the process and a loss of power.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use tidegate::recover::Resumed;
+//! use tidegate::{Strategy, Tidegate};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let (journals, bucket) = (directory.path().join("journals"), directory.path().join("bucket"));
+//! # std::fs::create_dir(&journals)?;
+//! # let bucket = bucket.to_str().ok_or("a path that is not UTF-8")?;
+//! let tide = Tidegate::builder().journal([&journals]).build()?;
+//! let store = tide.open(bucket).await?;
+//! let mut writer = store.writer("events.log").strategy(Strategy::Journal).await?;
+//! writer.write_bytes("one\n".into()).await?; // durable from here on
+//! drop(writer); // as a crash would leave it
+//!
+//! // Any later process that has the journal's directory:
+//! for left in tide.recover().await? {
+//!     match left.resume().await? {
+//!         Resumed::Writer(mut writer) => {
+//!             assert_eq!(writer.position(), 4); // continue from this byte
+//!             writer.write_bytes("two\n".into()).await?;
+//!             writer.finish().await?;
+//!         }
+//!         Resumed::Object(object) => println!("{} was only to be published", object.key),
+//!     }
+//! }
+//! assert_eq!(store.get("events.log").await?.as_ref(), b"one\ntwo\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Download a large object, or ranges of it
+//!
+//! A download that is cut off resumes. A reader reads ahead in parallel, all ranges of the same object.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use futures::TryStreamExt;
+//! use tidegate::Tidegate;
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("table.bin");
+//! let tide = Tidegate::builder().memory(64 << 20).build()?;
+//! let store = tide.open("memory://warehouse").await?;
+//! store.put("table.bin", vec![7; 10 << 20]).await?;
+//!
+//! let object = store.download("table.bin", &path).await?;
+//! assert_eq!(std::fs::metadata(&path)?.len(), object.size);
+//!
+//! let footer = store.get_range("table.bin", object.size - 8..).await?;
+//! assert_eq!(footer.as_ref(), [7; 8]);
+//!
+//! let mut reader = store.reader("table.bin").range(4096..1 << 20).same(&object).await?;
+//! let mut read = 0;
+//! while let Some(bytes) = reader.try_next().await? {
+//!     read += bytes.len();
+//! }
+//! assert_eq!(read, (1 << 20) - 4096);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Two accounts under one memory budget
+//!
+//! ```
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use tidegate::Tidegate;
+//! use tidegate::settings::{Credentials, S3Settings};
+//!
+//! # let ours = tidegate_dev::Server::builder().credentials("ours", "secret-1").start().await?;
+//! # let theirs = tidegate_dev::Server::builder().credentials("theirs", "secret-2").start().await?;
+//! # ours.create_bucket("archive")?;
+//! # theirs.create_bucket("inbox")?;
+//! let tide = Tidegate::builder().memory(64 << 20).build()?;
+//! let account = |endpoint: String, access_key: &str, secret_key: &str| {
+//!     S3Settings::default()
+//!         .with_endpoint_url(endpoint)
+//!         .with_credentials(Credentials::fixed(access_key, secret_key, None))
+//! };
+//! let inbox = tide.open("s3://inbox").s3(account(theirs.endpoint(), "theirs", "secret-2")).await?;
+//! let archive = tide.open("s3://archive").s3(account(ours.endpoint(), "ours", "secret-1")).await?;
+//!
+//! inbox.put("report.csv", "1,2,3\n").await?;
+//! let mut reader = inbox.reader("report.csv").await?;
+//! let mut writer = archive.writer("2026/report.csv").size_hint(reader.object().size).await?;
+//! writer.read_from(&mut reader).await?;
+//! assert_eq!(writer.finish().await?.size, 6);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod api;
 pub mod backend;
-mod download;
+pub mod download;
 mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -30,26 +161,48 @@ mod memory;
 #[cfg(test)]
 mod testkit;
 mod types;
-mod upload;
+pub mod upload;
 
-pub use api::blocking;
 #[cfg(feature = "object_store")]
 pub use api::object_store;
-pub use api::{
-    Builder, Fate, Kept, Layout, Left, LifecycleOutcome, MergeError, MergeStream, Merged, Migrated, Naming,
-    PrefixedStore, Process, Store, Sweep, SweepReport, Swept, Tidegate, Unfinished,
-};
-pub use download::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};
-pub use engine::aborts::Unsettled;
-pub use engine::limiter::Concurrency;
-pub use engine::retry::RetryPolicy;
-pub use memory::budget::Usage;
+pub use api::{Store, Tidegate, TidegateBuilder, blocking, merge, prefix, sweep};
+pub use backend::Entry;
+pub use download::Reader;
 pub use memory::{payload, spool};
 pub use types::error::{Error, ErrorKind, Operation, Result};
-pub use types::location::Location;
-pub use types::object::{Attributes, Encryption, Object};
-pub use types::printable::{printable, printable_bytes, without_passwords};
-pub use types::progress::{Progress, Snapshot, Waiting};
-pub use types::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
-pub use types::{checksum, location, object};
-pub use upload::{Claimed, CopyBuilder, Resumed, Strategy, Writer, WriterBuilder, WrongSize};
+pub use types::object::{Attributes, Object};
+pub use types::progress::Progress;
+pub use types::{checksum, location, object, trusted_file};
+pub use upload::{Strategy, Writer};
+
+pub mod store {
+    //! What the methods of a [`Store`](crate::Store) return: builders and streams.
+    pub use crate::api::{DeleteReport, DeleteStream, Deletion, ListStream, OpenBuilder, RenameBuilder};
+}
+
+pub mod settings {
+    //! Settings of an engine and of its stores.
+    pub use crate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
+    pub use crate::backend::s3::{Addressing, Credentials, S3Settings};
+    pub use crate::engine::limiter::Concurrency;
+    pub use crate::engine::retry::RetryPolicy;
+    pub use crate::journal::Durability;
+    pub use crate::types::unknown_name::UnknownName;
+}
+
+pub mod recover {
+    //! Uploads that were left in journals: list, resume, abort.
+    pub use crate::api::Left;
+    pub use crate::upload::{Claimed, Resumed};
+}
+
+pub mod progress {
+    //! Figures about what an engine does and holds.
+    pub use crate::memory::budget::Usage;
+    pub use crate::types::progress::{Progress, Snapshot, Waiting};
+}
+
+pub mod text {
+    //! Text of others, such as keys and messages of a store, made safe to show.
+    pub use crate::types::printable::{printable, printable_bytes, without_passwords};
+}

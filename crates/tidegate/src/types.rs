@@ -10,4 +10,5 @@ pub mod object;
 pub(crate) mod printable;
 pub(crate) mod progress;
 pub(crate) mod spawn_blocking;
-pub(crate) mod trusted_file;
+pub mod trusted_file;
+pub(crate) mod unknown_name;

@@ -1,4 +1,6 @@
 //! Uploads: the write of one object, from its first byte to its commit.
+//!
+//! Its public part: the builders of a [`Store`](crate::Store)'s uploads and copies, and the [`Writer`].
 
 mod adaptive_part_size;
 mod append;
@@ -28,7 +30,8 @@ mod streamed;
 mod tests;
 mod writer;
 
-pub use builder::WriterBuilder;
+pub use crate::engine::aborts::Unsettled;
+pub use builder::{Producer, WriterBuilder};
 pub(crate) use copied::{Copy, NoWay, Way};
 pub use copy::CopyBuilder;
 pub use exact::WrongSize;

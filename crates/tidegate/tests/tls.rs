@@ -51,7 +51,7 @@ fn store(backend: impl Backend + 'static) -> Store {
 async fn goes_there_and_back(store: &Store, strategy: Strategy) {
     let bytes: Bytes = (0..12 * MIB).map(|at| (at / 7) as u8).collect();
     let mut writer = store.writer("k").strategy(strategy).start().await.unwrap();
-    writer.write(bytes.clone()).await.unwrap();
+    writer.write_bytes(bytes.clone()).await.unwrap();
     writer.finish().await.unwrap();
     let pieces: Vec<Bytes> = store.reader("k").start().await.unwrap().try_collect().await.unwrap();
     assert!(pieces.concat() == bytes, "other bytes came back");

@@ -3,8 +3,9 @@
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
+use tidegate::Store;
 use tidegate::backend::Entry as Listed;
-use tidegate::{MergeError, MergeStream, Merged, Store};
+use tidegate::merge::{MergeError, MergeStream, Merged};
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
@@ -46,7 +47,7 @@ pub enum Reading {
 /// not a table.
 pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, Vec<Summary>)> {
     let mut listed: Vec<_> = store
-        .list("", true)
+        .list("")
         .try_filter_map(async |entry| {
             Ok(match entry {
                 Listed::Object(object) if object.key.ends_with(".table") => Some(object),

@@ -3,7 +3,7 @@
 //! A database built on log-structured merge trees writes sorted tables and merges some of them into new ones
 //! from time to time. Written by hand, a merge often holds whole tables in memory. Here it is a pipeline under
 //! one memory budget: [`TableReader`] reads tables as streams of blocks, ahead of the merge;
-//! [`tidegate::MergeStream`] merges them; [`TableWriter`] writes blocks into objects, which are uploaded
+//! [`tidegate::merge::MergeStream`] merges them; [`TableWriter`] writes blocks into objects, which are uploaded
 //! meanwhile; and while the last parts of one output are in flight, [`Outputs`] starts the next.
 //!
 //! - [`mod@format`]: the bytes of a table, without I/O; [`TableBuilder`] builds them.

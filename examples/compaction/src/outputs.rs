@@ -234,7 +234,7 @@ impl Current {
 async fn upload(store: &Store, key: &str, bytes: Vec<u8>) -> Result<Object> {
     let size = bytes.len() as u64;
     let mut writer = store.writer(key).create_only().size_hint(size).start().await?;
-    writer.write(bytes.into()).await?;
+    writer.write_bytes(bytes.into()).await?;
     Ok(writer.finish().await?)
 }
 

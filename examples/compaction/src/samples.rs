@@ -49,7 +49,7 @@ pub(crate) async fn get(store: &Store, key: &str) -> Result<Vec<(Vec<u8>, Option
 /// Replaces an object with any bytes.
 pub(crate) async fn replace(store: &Store, key: &str, bytes: Vec<u8>) {
     let mut writer = store.writer(key).start().await.unwrap();
-    writer.write(bytes.into()).await.unwrap();
+    writer.write_bytes(bytes.into()).await.unwrap();
     writer.finish().await.unwrap();
 }
 

@@ -144,7 +144,7 @@ impl Uploads {
         let piece = producer::piece();
         // Opens connections, and does what is set up once.
         let mut warm = store.writer(format!("{}warm", load.place.prefix)).strategy(strategy).start().await?;
-        warm.write(piece.clone()).await?;
+        warm.write_bytes(piece.clone()).await?;
         warm.finish().await?;
         let start = Arc::new(Barrier::new(load.sizes.len()));
         let mut uploads = JoinSet::new();
@@ -185,7 +185,7 @@ impl Uploads {
                 tokio::time::sleep(nap).await;
                 producer.slept(began);
             }
-            writer.write(bytes).await?;
+            writer.write_bytes(bytes).await?;
         }
         let object = writer.finish().await?;
         if object.size != size {

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
 use tidegate::backend::s3::{S3, S3Settings};
 use tidegate::backend::{Attempt, Backend, Body, Fault, FaultKind, Layer, WriteOptions};
+use tidegate::location::Location;
 use tidegate::payload::Payload;
-use tidegate::{Location, Object, Store, Tidegate};
+use tidegate::{Object, Store, Tidegate};
 
 use crate::Result;
 use crate::embedded::Embedded;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
+use tidegate::Tidegate;
+use tidegate::prefix::{Layout, Naming, PrefixedStore};
 
 use crate::Result;
 use crate::embedded::{Counts, Embedded};

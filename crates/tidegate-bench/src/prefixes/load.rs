@@ -135,7 +135,7 @@ impl Load {
 
 async fn write(store: &Store, key: &str) -> Result<()> {
     let mut writer = store.writer(key).size_hint(SIZE as u64).start().await?;
-    writer.write(Bytes::from_static(&[7; SIZE])).await?;
+    writer.write_bytes(Bytes::from_static(&[7; SIZE])).await?;
     writer.finish().await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tidegate::{Layout, Naming};
+use tidegate::prefix::{Layout, Naming};
 
 use crate::table::Table;
 

@@ -1,7 +1,9 @@
 //! `tidegate cat`: writes objects, or a range of each, to standard output.
 
 use futures::TryStreamExt;
-use tidegate::{Concurrency, Location, Tidegate};
+use tidegate::Tidegate;
+use tidegate::location::Location;
+use tidegate::settings::Concurrency;
 
 use crate::exit::Outcome;
 use crate::options::Connection;

@@ -4,7 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use tidegate::checksum::Algorithm;
-use tidegate::{Concurrency, Location, RetryPolicy, Strategy, Tidegate};
+use tidegate::location::Location;
+use tidegate::settings::{Concurrency, RetryPolicy};
+use tidegate::{Strategy, Tidegate};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};

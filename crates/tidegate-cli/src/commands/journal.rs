@@ -9,7 +9,10 @@ use serde::Serialize;
 use tidegate::backend::s3::S3;
 use tidegate::checksum::Algorithm;
 use tidegate::journal::{JournalError, State};
-use tidegate::{Left, Location, Store, Tidegate, printable};
+use tidegate::location::Location;
+use tidegate::recover::Left;
+use tidegate::text::printable;
+use tidegate::{Store, Tidegate};
 
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
@@ -225,7 +228,7 @@ mod tests {
         let tide = Tidegate::builder().journal([&journals]).build().unwrap();
         let store = tide.open(target.to_str().unwrap()).await.unwrap();
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
-        writer.write("bytes".into()).await.unwrap();
+        writer.write_bytes("bytes".into()).await.unwrap();
         if is_finished {
             // Publishing fails where a directory is in the way.
             std::fs::create_dir_all(target.join("k/in the way")).unwrap();
@@ -253,7 +256,7 @@ mod tests {
         let store = tide.open("memory://chosen").await.unwrap();
         for key in ["one", "two"] {
             let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
-            writer.write("bytes".into()).await.unwrap();
+            writer.write_bytes("bytes".into()).await.unwrap();
         }
         tide.settled().await;
         let all = tide.recover().await.unwrap();

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
-use tidegate::Location;
 use tidegate::backend::LifecycleRule;
+use tidegate::location::Location;
 
 use crate::exit::Outcome;
 use crate::options::Connection;

@@ -5,7 +5,8 @@ use std::io::Write;
 use futures::StreamExt;
 use serde::Serialize;
 use tidegate::backend::Entry;
-use tidegate::{Error, Location, Object};
+use tidegate::location::Location;
+use tidegate::{Error, Object};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
@@ -69,7 +70,7 @@ impl Args {
         self.spread.open(stores, &[location]).await?;
         let (store, prefix) = stores.bucket(location).await?;
         let root = store.location();
-        let mut entries = store.list(&prefix, self.recursive);
+        let mut entries = store.list(&prefix).recursive(self.recursive);
         // Names are shown without the directory part of the prefix.
         let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let mut out = output::text()?;

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use serde::Serialize;
-use tidegate::{Layout, PrefixedStore, Store};
+use tidegate::Store;
+use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
 use crate::output::Text;

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
 use tidegate::backend::Entry;
-use tidegate::{ErrorKind, Location, Store, printable};
+use tidegate::location::Location;
+use tidegate::text::printable;
+use tidegate::{ErrorKind, Store};
 
 use crate::common_cause::CommonCause;
 use crate::exit::{Failure, Outcome};
@@ -247,7 +249,7 @@ fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
 /// Prints the objects below `prefix`.
 async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mut Tally) -> Outcome {
     let mut out = output::text()?;
-    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)));
+    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)));
     let root = store.location();
     let mut failed = None;
     while let Some(entry) = entries.next().await {
@@ -283,7 +285,7 @@ async fn remove_below(
     tally: &mut Tally,
 ) -> Outcome {
     let cause = CommonCause::of(stores.tide(), (!is_local(location)).then_some(store));
-    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)).fuse());
+    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)).fuse());
     let mut on_their_way = FuturesUnordered::new();
     // Why no more removals are started.
     let mut stopped: Option<Failure> = None;

@@ -1,7 +1,7 @@
 //! `tidegate sessions`: lists and aborts unfinished uploads at a store.
 
 use serde::Serialize;
-use tidegate::{Process, Unfinished};
+use tidegate::sweep::{Process, Unfinished};
 
 use crate::exit::Outcome;
 use crate::text;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde::Serialize;
-use tidegate::{Encryption, Location, Object};
+use tidegate::Object;
+use tidegate::location::Location;
+use tidegate::object::Encryption;
 
 use crate::exit::Outcome;
 use crate::options::Connection;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use serde::Serialize;
-use tidegate::{Fate, Kept, Location, SweepReport, Swept, Tidegate};
+use tidegate::Tidegate;
+use tidegate::location::Location;
+use tidegate::sweep::{Fate, Kept, SweepReport, Swept};
 
 use super::sessions::Described;
 use crate::exit::{Failure, Outcome};

@@ -123,7 +123,7 @@ impl Actor {
         match face {
             Face::Bytes => {
                 let len = bytes.len();
-                match timeout(patience, writer.write(bytes)).await {
+                match timeout(patience, writer.write_bytes(bytes)).await {
                     Ok(result) => result.map(|()| from + len).map_err(Failed::from),
                     Err(_) => Ok(cancelled_at(writer)),
                 }

@@ -21,7 +21,9 @@
 //! methods from a task of a tokio runtime: they would block it, so they panic there. Dropping the values there is
 //! fine.
 
+use std::future::IntoFuture;
 use std::io;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -31,8 +33,11 @@ use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 
-use crate::api::Builder;
+use crate::api::TidegateBuilder;
+use crate::api::delete::DeleteReport;
+use crate::api::list::ListStream;
 use crate::api::recover::Left;
+use crate::api::rename::RenameBuilder;
 use crate::api::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::backend::Entry;
 use crate::download::{DownloadBuilder, ReaderBuilder};
@@ -87,7 +92,7 @@ impl Drop for Engine {
 
 impl Tidegate {
     /// Builds an engine from these settings and starts its runtime.
-    pub fn new(builder: Builder) -> Result<Self> {
+    pub fn new(builder: TidegateBuilder) -> Result<Self> {
         let tide = builder.build()?;
         let runtime =
             RuntimeBuilder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
@@ -107,7 +112,7 @@ impl Tidegate {
 
     /// Opens a store; see [`crate::Tidegate::open`].
     pub fn open(&self, location: &str) -> Result<Store> {
-        let store = self.engine.runtime.block_on(self.engine.tide.open(location))?;
+        let store = self.engine.runtime.block_on(self.engine.tide.open(location).into_future())?;
         Ok(Store { engine: self.engine.clone(), store })
     }
 
@@ -119,8 +124,10 @@ impl Tidegate {
     /// Resumes one of them; see [`Left::resume`].
     pub fn resume(&self, left: &Left) -> Result<Resumed> {
         Ok(match self.engine.runtime.block_on(left.resume())? {
-            crate::Resumed::Object(object) => Resumed::Object(object),
-            crate::Resumed::Writer(writer) => Resumed::Writer(Writer { engine: self.engine.clone(), writer }),
+            crate::recover::Resumed::Object(object) => Resumed::Object(object),
+            crate::recover::Resumed::Writer(writer) => {
+                Resumed::Writer(Writer { engine: self.engine.clone(), writer })
+            }
         })
     }
 
@@ -138,9 +145,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// The same root with its keys spread over prefixes; see [`crate::PrefixedStore::open`].
+    /// The same root with its keys spread over prefixes; see [`crate::prefix::PrefixedStore::open`].
     pub fn prefixed(&self) -> Result<Self> {
-        let prefixed = self.engine.runtime.block_on(crate::PrefixedStore::open(&self.store))?;
+        let prefixed = self.engine.runtime.block_on(crate::prefix::PrefixedStore::open(&self.store))?;
         Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })
     }
 
@@ -187,6 +194,49 @@ impl Store {
         self.engine.runtime.block_on(with(self.store.copy(key, &to.store, to_key)).run())
     }
 
+    /// Writes `bytes` as the object `key`, set up by `with`; see [`crate::Store::put`].
+    pub fn put(
+        &self,
+        key: &str,
+        bytes: impl Into<Bytes>,
+        with: impl FnOnce(WriterBuilder<Bytes>) -> WriterBuilder<Bytes>,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.put(key, bytes)).into_future())
+    }
+
+    /// Reads the whole object `key`; see [`crate::Store::get`].
+    pub fn get(&self, key: &str) -> Result<Bytes> {
+        self.engine.runtime.block_on(self.store.get(key))
+    }
+
+    /// Reads a range of the object `key`; see [`crate::Store::get_range`].
+    pub fn get_range(&self, key: &str, range: impl RangeBounds<u64>) -> Result<Bytes> {
+        self.engine.runtime.block_on(self.store.get_range(key, range))
+    }
+
+    /// Whether the key has an object.
+    pub fn exists(&self, key: &str) -> Result<bool> {
+        self.engine.runtime.block_on(self.store.exists(key))
+    }
+
+    /// Removes many objects; see [`crate::Store::delete_many`].
+    pub fn delete_many<K: Into<String> + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K, IntoIter: Send + 'static>,
+    ) -> DeleteReport {
+        self.engine.runtime.block_on(IntoFuture::into_future(self.store.delete_many(keys)))
+    }
+
+    /// Renames an object, set up by `with`; see [`crate::Store::rename`].
+    pub fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        with: impl FnOnce(RenameBuilder) -> RenameBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.rename(from, to)).into_future())
+    }
+
     /// Describes an object. `ErrorKind::NotFound` if the key has no object.
     pub fn head(&self, key: &str) -> Result<Object> {
         self.engine.runtime.block_on(self.store.head(key))
@@ -207,15 +257,19 @@ impl Store {
         self.engine.runtime.block_on(self.store.ensure_lifecycle())
     }
 
-    /// Lists objects, page by page as the iterator is advanced; see [`crate::Store::list`].
-    pub fn list(&self, prefix: &str, recursive: bool) -> impl Iterator<Item = Result<Entry>> + use<> {
-        let mut entries = self.store.list(prefix, recursive);
+    /// Lists objects, set up by `with`, page by page as the iterator is advanced; see [`crate::Store::list`].
+    pub fn list<F: FnOnce(ListStream) -> ListStream>(
+        &self,
+        prefix: &str,
+        with: F,
+    ) -> impl Iterator<Item = Result<Entry>> + use<F> {
+        let mut entries = with(self.store.list(prefix));
         let engine = self.engine.clone();
         std::iter::from_fn(move || engine.runtime.block_on(entries.next()))
     }
 }
 
-/// An upload that was resumed; see [`crate::Resumed`].
+/// An upload that was resumed; see [`crate::recover::Resumed`].
 #[derive(Debug)]
 pub enum Resumed {
     /// Its producer had not finished: this writer continues where the journal ends.
@@ -233,9 +287,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes all of `bytes`. From 1 MiB on they are shared, not copied; see [`crate::Writer::write`].
+    /// Takes all of `bytes`. From 1 MiB on they are shared, not copied; see [`crate::Writer::write_bytes`].
     pub fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
-        self.engine.runtime.block_on(self.writer.write(bytes))
+        self.engine.runtime.block_on(self.writer.write_bytes(bytes))
     }
 
     /// As `write_bytes`, for callers that know their buffers: shares from 64 KiB on; see

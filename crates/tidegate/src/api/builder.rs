@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Clients, Tidegate};
+use super::Tidegate;
+use super::open::Clients;
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
@@ -27,7 +28,7 @@ use crate::types::trusted_file::TrustedOwners;
 /// Sets up a [`Tidegate`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set up before `build`"]
-pub struct Builder {
+pub struct TidegateBuilder {
     memory: u64,
     slab: usize,
     concurrency: Concurrency,
@@ -49,7 +50,7 @@ pub struct Builder {
     gcs: GcsSettings,
 }
 
-impl Default for Builder {
+impl Default for TidegateBuilder {
     fn default() -> Self {
         Self {
             memory: 256 << 20,
@@ -75,7 +76,7 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
+impl TidegateBuilder {
     /// The memory budget in bytes, 256 MiB by default. All writers and readers together hold at most this much in
     /// buffers.
     pub fn memory(mut self, bytes: u64) -> Self {
@@ -134,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// The [`WriterBuilder::idle_limit`](crate::WriterBuilder::idle_limit) of writers that set none.
+    /// The [`WriterBuilder::idle_limit`](crate::upload::WriterBuilder::idle_limit) of writers that set none.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = Some(limit);
         self
@@ -201,13 +202,13 @@ impl Builder {
     ///
     /// Journals, records and notes of partial downloads decide what this process does with its rights. They are
     /// therefore used only if they are regular files with a single name, belong to a trusted user, and no other user
-    /// may write to them. Other files are refused with the reason ([`UntrustedFile`](crate::UntrustedFile)).
+    /// may write to them. Other files are refused with the reason ([`UntrustedFile`](crate::trusted_file::UntrustedFile)).
     pub fn owner(mut self, uid: u32) -> Self {
         self.owners = self.owners.and(uid);
         self
     }
 
-    /// How `s3://` is reached; by default like every S3 tool, from the environment and the shared configuration.
+    /// How `s3://` is reached, by stores that are not [opened](Tidegate::open) with settings of their own; by default like every S3 tool, from the environment and the shared configuration.
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
         self
@@ -286,7 +287,7 @@ impl Builder {
             concurrency: self.concurrency,
             endpoints: Mutex::default(),
         };
-        let clients = Clients { s3: self.s3, gcs: self.gcs, ..Clients::default() };
+        let clients = Clients::new(self.s3, self.gcs);
         Ok(Tidegate { engine: Arc::new(engine), clients: Arc::new(clients) })
     }
 

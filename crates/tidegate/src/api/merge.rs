@@ -34,7 +34,7 @@ use futures::stream::{FusedStream, Stream, TryStream};
 ///
 /// ```
 /// use futures::{TryStreamExt, stream};
-/// use tidegate::{MergeStream, Merged};
+/// use tidegate::merge::{MergeStream, Merged};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let newest = stream::iter(["ant 2", "cat 2"].map(Ok::<_, std::io::Error>));
@@ -47,7 +47,7 @@ use futures::stream::{FusedStream, Stream, TryStream};
 ///     }
 /// }
 /// assert_eq!(kept, ["ant 2", "bee 1", "cat 2"]);
-/// # Ok::<(), tidegate::MergeError<std::io::Error>>(())
+/// # Ok::<(), tidegate::merge::MergeError<std::io::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

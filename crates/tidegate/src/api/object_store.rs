@@ -36,7 +36,8 @@ use futures::{StreamExt, TryStreamExt};
 use crate::backend::Entry;
 use crate::types::date;
 use crate::types::object::Object;
-use crate::{ErrorKind, Operation, Reader, Store, WriterBuilder};
+use crate::upload::WriterBuilder;
+use crate::{ErrorKind, Operation, Reader, Store};
 
 mod attributes;
 mod error;
@@ -152,7 +153,7 @@ impl TidegateStore {
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let prefix = prefix.cloned().unwrap_or_default();
         let below = if prefix.as_ref().is_empty() { String::new() } else { format!("{prefix}/") };
-        let (entries, store) = (self.store.list(&below, recursive), self.store.clone());
+        let (entries, store) = (self.store.list(below).recursive(recursive), self.store.clone());
         let described = entries.and_then(move |entry| described(store.clone(), entry));
         described.map_err(move |error| convert(error, &prefix)).boxed()
     }
@@ -189,7 +190,7 @@ impl ObjectStore for TidegateStore {
         let failed = |error| convert(error, location);
         let mut writer = writer.start().await.map_err(failed)?;
         for bytes in payload {
-            writer.write(bytes).await.map_err(failed)?;
+            writer.write_bytes(bytes).await.map_err(failed)?;
         }
         writer.finish().await.map(put_result).map_err(failed)
     }

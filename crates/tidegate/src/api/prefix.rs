@@ -7,10 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
-
-use crate::api::Store;
-use crate::backend::Entry;
+use crate::api::{ListStream, Store};
 use crate::download::ReaderBuilder;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -42,12 +39,13 @@ use record::Record;
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
+/// use tidegate::prefix::{Layout, Naming, PrefixedStore};
+/// use tidegate::Tidegate;
 /// let tide = Tidegate::builder().build()?;
 /// let root = tide.open("memory://demo/tables").await?;
 /// let store = PrefixedStore::init(&root, Layout::new(Naming::Base2, 64)?).await?;
 /// let mut writer = store.writer("t/part-0").create_only().start().await?;
-/// writer.write("some bytes".into()).await?;
+/// writer.write_bytes("some bytes".into()).await?;
 /// writer.finish().await?; // it is tables/011110/t/part-0 in the store
 /// assert_eq!(store.head("t/part-0").await?.size, 10);
 /// # Ok::<(), tidegate::Error>(())
@@ -178,8 +176,8 @@ impl PrefixedStore {
     ///
     /// The listing misses no object that is [moved](Self::migrate) meanwhile: if the layout changes, it lists all
     /// prefixes again and continues after the last key that it returned.
-    pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
-        self.store.list(prefix, recursive)
+    pub fn list(&self, prefix: impl Into<String>) -> ListStream {
+        self.store.list(prefix)
     }
 
     /// Records another layout, which writes use from now on. Objects stay where they are until they are

@@ -16,7 +16,8 @@ use crate::upload::{self, Claimed, Resumed};
 ///
 /// ```no_run
 /// # async fn run() -> tidegate::Result<()> {
-/// use tidegate::{Resumed, Tidegate};
+/// use tidegate::recover::Resumed;
+/// use tidegate::Tidegate;
 /// let tide = Tidegate::builder().journal(["/mnt/ssd1/journal"]).build()?;
 /// for left in tide.recover().await? {
 ///     match left.resume().await? {

@@ -1,19 +1,23 @@
 //! `Store`: one bucket or root, or a prefix of it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeBounds};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::Tidegate;
-use crate::backend::{Entry, FaultKind, OpenSession};
+use super::delete::DeleteStream;
+use super::list::ListStream;
+use super::rename::RenameBuilder;
+use crate::backend::{FaultKind, OpenSession};
 use crate::download::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
 use crate::engine::Context;
 use crate::engine::listing;
 use crate::engine::request::Failure;
-use crate::types::error::{Operation, Result};
+use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::CopyBuilder;
 use crate::upload::WriterBuilder;
@@ -49,7 +53,39 @@ impl Store {
         self.context.location()
     }
 
-    /// Sets up an upload to `key`.
+    /// Writes `bytes` as the object `key`. Options as for [`writer`](Self::writer).
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// let object = store.put("a/b.json", "{}").create_only().await?;
+    /// assert_eq!((object.size, store.get("a/b.json").await?.as_ref()), (2, &b"{}"[..]));
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put(&self, key: impl Into<String>, bytes: impl Into<Bytes>) -> WriterBuilder<Bytes> {
+        self.writer(key).bytes(bytes.into())
+    }
+
+    /// Reads the whole object `key`. The bytes are the caller's own memory, beside the memory budget.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`] if the object is larger than the memory budget: use [`reader`](Self::reader),
+    /// [`get_range`](Self::get_range) or [`download`](Self::download). Otherwise as [`ReaderBuilder::start`].
+    pub async fn get(&self, key: impl Into<String>) -> Result<Bytes> {
+        self.reader(key).bytes().await
+    }
+
+    /// Reads a range of the object `key`; an end past the object's end means the object's end.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), for the bytes of the range.
+    pub async fn get_range(&self, key: impl Into<String>, range: impl RangeBounds<u64>) -> Result<Bytes> {
+        self.reader(key).range(range).bytes().await
+    }
+
+    /// Sets up an upload to `key` of bytes that are still to come. Awaited, it is a [`Writer`](crate::Writer).
     pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
         WriterBuilder::new(self.context.clone(), key.into())
     }
@@ -73,9 +109,9 @@ impl Store {
         BlocksBuilder::new(self.context.clone(), key.into(), index)
     }
 
-    /// Uploads the file at `path` as `key`: [`WriterBuilder::upload`] with all defaults.
-    pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
-        self.writer(key).upload(path).await
+    /// Sets up an upload of the file at `path` as `key`; see [`WriterBuilder::upload`].
+    pub fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> WriterBuilder<PathBuf> {
+        self.writer(key).file(path.as_ref().to_owned())
     }
 
     /// Sets up a copy of `key` to `to_key` of `to` that the store makes itself: the bytes do not pass through this
@@ -87,6 +123,15 @@ impl Store {
     /// Describes an object. `ErrorKind::NotFound` if the key has no object.
     pub async fn head(&self, key: &str) -> Result<Object> {
         self.context.head(key).await
+    }
+
+    /// Whether the key has an object.
+    pub async fn exists(&self, key: &str) -> Result<bool> {
+        match self.head(key).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The tags of an object; empty if the store has no tags.
@@ -116,27 +161,27 @@ impl Store {
         Err(failure.into_error(Operation::Delete, &context.url(key)))
     }
 
-    /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
-    /// after `prefix` are listed only as the prefix up to that `/`. Each page is one request; if it still fails after
-    /// its retries, the listing ends with the error.
-    pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
-        let (context, below) = (self.context.clone(), self.context.prefixed(prefix));
-        let requests = context.list_requests(prefix);
-        let entries = match context.keys() {
-            Some(keys) => keys.clone().list(requests.clone(), below, recursive),
-            None => listing::entries(&requests, &**context.backend(), &below, recursive),
-        };
-        entries
-            .map_err(move |failure| failure.into_error(Operation::List, &requests.object))
-            .map_ok(move |entry| match entry {
-                Entry::Object(mut object) => {
-                    object.key = context.relative_key(&object.key);
-                    Entry::Object(object)
-                }
-                Entry::Prefix(prefix) => Entry::Prefix(context.relative_key(&prefix)),
-                Entry::Other { key, kind } => Entry::Other { key: context.relative_key(&key), kind },
-            })
-            .boxed()
+    /// Removes objects, many at a time; see [`DeleteStream`]. A key without an object counts as removed.
+    pub fn delete_many<K: Into<String> + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K, IntoIter: Send + 'static>,
+    ) -> DeleteStream {
+        self.delete_all(futures::stream::iter(keys.into_iter().map(Into::into)))
+    }
+
+    /// As [`delete_many`](Self::delete_many), of keys that arrive one by one, such as those of a listing.
+    pub fn delete_all(&self, keys: impl Stream<Item = String> + Send + 'static) -> DeleteStream {
+        DeleteStream::new(self.clone(), keys.boxed())
+    }
+
+    /// Sets up a rename of the object `from` to `to`; see [`RenameBuilder`].
+    pub fn rename(&self, from: impl Into<String>, to: impl Into<String>) -> RenameBuilder {
+        RenameBuilder::new(self.clone(), from.into(), to.into())
+    }
+
+    /// Lists the objects whose keys begin with `prefix`; see [`ListStream`].
+    pub fn list(&self, prefix: impl Into<String>) -> ListStream {
+        ListStream::new(self.context.clone(), prefix.into())
     }
 
     /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store lists them. A request that
@@ -171,3 +216,6 @@ impl Store {
         self.context.is_one_with(&to.context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,8 +26,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Aborts unfinished uploads that are older than a limit and belong to no live process; from [`Store::sweep`].
 ///
 /// A session is left alone while a live process on this machine has it: this process itself, a process that keeps
-/// [records](crate::Builder::records) in the same directory, or one that holds the lock of a file on a local disk. It
-/// is also left alone if one of the engine's [journals](crate::Builder::journal) can resume it. Nothing is known here
+/// [records](crate::TidegateBuilder::records) in the same directory, or one that holds the lock of a file on a local disk. It
+/// is also left alone if one of the engine's [journals](crate::TidegateBuilder::journal) can resume it. Nothing is known here
 /// of processes on other machines or without records; only the age limit protects their sessions. The age is the
 /// difference between the store's clock and this machine's.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ impl Store {
     }
 
     /// Lists the unfinished uploads of keys that begin with `prefix`, with the bytes that each holds and its process:
-    /// one more request for each. The [records](crate::Builder::records) also find sessions of this machine's
+    /// one more request for each. The [records](crate::TidegateBuilder::records) also find sessions of this machine's
     /// processes that the store's listing leaves out.
     ///
     /// # Errors

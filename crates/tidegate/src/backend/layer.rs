@@ -73,6 +73,22 @@ pub trait Layer: Debug + Send + Sync + 'static {
         self.below().head(key, attempt).await
     }
 
+    /// [`Backend::is_bucket_missing`]
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        self.below().is_bucket_missing(attempt).await
+    }
+
+    /// [`Backend::rename`]
+    async fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        create_only: bool,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.below().rename(from, to, create_only, attempt).await
+    }
+
     /// [`Backend::get`]
     async fn get(
         &self,
@@ -232,6 +248,20 @@ impl<L: Layer> Backend for L {
 
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         Layer::head(self, key, attempt).await
+    }
+
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        Layer::is_bucket_missing(self, attempt).await
+    }
+
+    async fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        create_only: bool,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        Layer::rename(self, from, to, create_only, attempt).await
     }
 
     async fn get(

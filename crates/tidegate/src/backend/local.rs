@@ -57,6 +57,7 @@ mod fault;
 mod parents;
 mod place;
 mod read;
+mod rename;
 mod replaced;
 mod target;
 mod temp;
@@ -261,7 +262,10 @@ impl Backend for Local {
         let target = Target::of(&self.root, key)?;
         let root = self.root.clone();
         blocking(move || {
-            let Some(directory) = Self::directory_of(&root, &target)? else { return Ok(()) };
+            let Some(directory) = Self::directory_of(&root, &target)? else {
+                let missing = Self::or_no_root(&root, fault(Errno::NOENT.into(), target.directory()));
+                return if missing.kind == FaultKind::NoBucket { Err(missing) } else { Ok(()) };
+            };
             match unlinkat(&directory, target.name(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
                 Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
@@ -269,6 +273,16 @@ impl Backend for Local {
             }
         })
         .await
+    }
+
+    async fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        create_only: bool,
+        _attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.rename_file(from, to, create_only).await
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -69,6 +71,8 @@ struct Bucket {
     address: Arc<Address>,
     /// The order in which the store lists keys.
     order: Order,
+    /// Whether the store has said that the bucket exists.
+    is_there: Arc<AtomicBool>,
 }
 
 impl sessions::Listed for Bucket {
@@ -117,7 +121,10 @@ impl S3 {
         };
         let location = format!("{}://{bucket}", settings.scheme);
         let info = Arc::new(Info::new(location, shared.endpoint.url(), capabilities));
-        Ok(Self { info, bucket: Bucket { shared, address: Arc::new(address), order } })
+        Ok(Self {
+            info,
+            bucket: Bucket { shared, address: Arc::new(address), order, is_there: Arc::default() },
+        })
     }
 
     fn request(
@@ -226,6 +233,22 @@ impl Backend for S3 {
             None => self.size_of(&object, attempt).await?,
         };
         Ok(object)
+    }
+
+    /// The answer to a HEAD has no body, so it does not say what is missing.
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        if self.bucket.is_there.load(Relaxed) {
+            return Ok(false);
+        }
+        let request = Request::new(Method::HEAD, self.bucket.address.bucket(&[]), attempt);
+        match self.bucket.shared.send(request).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(true),
+            Err(fault) => Err(fault),
+            Ok(_) => {
+                self.bucket.is_there.store(true, Relaxed);
+                Ok(false)
+            }
+        }
     }
 
     async fn get(

@@ -1,6 +1,7 @@
 //! Reads the blocks of an object that an index names, in order.
 
 use std::collections::VecDeque;
+use std::future::IntoFuture;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::task::{self, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::Stream;
+use futures::future::BoxFuture;
 use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
@@ -22,18 +24,16 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
 
-/// Sets up a read of blocks.
+/// Sets up a read of blocks. Awaiting the builder makes the first request, see [`start`](Self::start).
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// use futures::TryStreamExt;
 /// let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
-/// let mut writer = store.writer("table").start().await?;
-/// writer.write("one two three".into()).await?;
-/// writer.finish().await?;
+/// store.put("table", "one two three").await?;
 ///
 /// let index = [0..3, 4..7, 8..13];
-/// let wanted = store.blocks("table", index).filter(|number, _| number != 1).start().await?;
+/// let wanted = store.blocks("table", index).filter(|number, _| number != 1).await?;
 /// let blocks: Vec<_> = wanted.map_ok(|block| (block.number, block.bytes)).try_collect().await?;
 /// assert_eq!(blocks, [(0, "one".into()), (2, "three".into())]);
 /// # Ok::<(), tidegate::Error>(())
@@ -41,7 +41,7 @@ use crate::types::progress::Progress;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is read before `start`"]
+#[must_use = "nothing is read before the builder is awaited"]
 pub struct BlocksBuilder {
     context: Context,
     key: String,
@@ -97,7 +97,7 @@ impl BlocksBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request; none if no block is wanted. If all wanted blocks are empty, it only asks for the
+    /// Makes the first request, as awaiting this builder does; none if no block is wanted. If all wanted blocks are empty, it only asks for the
     /// object's size.
     ///
     /// # Errors
@@ -180,6 +180,15 @@ impl BlocksBuilder {
             blocks: self.blocks.into(),
             begun: BytesMut::new(),
         })
+    }
+}
+
+impl IntoFuture for BlocksBuilder {
+    type Output = Result<BlockStream>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
     }
 }
 

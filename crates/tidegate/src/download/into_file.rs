@@ -3,10 +3,12 @@
 //! resumed.
 
 use std::fmt;
+use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
@@ -40,25 +42,23 @@ const AT_ONCE: u64 = 64;
 /// How often to note the bytes that have arrived: each byte is noted within a second.
 const NOTED: Duration = Duration::from_millis(500);
 
-/// Sets up a download into a file.
+/// Sets up a download into a file. Awaiting the builder makes the download, see [`run`](Self::run).
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("greeting.txt");
 /// let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
-/// let mut writer = store.writer("greeting").start().await?;
-/// writer.write("hello, tide".into()).await?;
-/// writer.finish().await?;
+/// store.put("greeting", "hello, tide").await?;
 ///
-/// let object = store.download("greeting", &path).run().await?;
+/// let object = store.download("greeting", &path).await?;
 /// assert_eq!((object.size, std::fs::read(&path)?.as_slice()), (11, &b"hello, tide"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "nothing is downloaded before `run`"]
+#[must_use = "nothing is downloaded before the builder is awaited"]
 pub struct DownloadBuilder {
     context: Context,
     key: String,
@@ -78,6 +78,15 @@ type OnWarning = dyn Fn(&str) + Send + Sync;
 impl fmt::Debug for Warn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Warn").field(&self.0.as_ref().map(|_| ())).finish()
+    }
+}
+
+impl IntoFuture for DownloadBuilder {
+    type Output = Result<Object>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
     }
 }
 
@@ -122,7 +131,7 @@ impl DownloadBuilder {
         self.progress.clone()
     }
 
-    /// Downloads the object, and returns the store's description of it. The file appears, or replaces an existing
+    /// Downloads the object, as awaiting this builder does, and returns the store's description of it. The file appears, or replaces an existing
     /// file as a whole, once every byte has arrived and agrees with the store's checksum. Missing directories are
     /// created.
     ///

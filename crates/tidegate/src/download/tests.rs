@@ -11,11 +11,12 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Store;
+use crate::Tidegate;
 use crate::backend::memory::Memory;
 use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
 use crate::memory::payload::Payload;
+use crate::settings::{Concurrency, RetryPolicy};
 use crate::types::checksum::{Algorithm, Checksum};
-use crate::{Concurrency, RetryPolicy, Tidegate};
 
 mod any;
 mod blocks;
@@ -207,7 +208,10 @@ fn meet(
     }
 }
 
-pub(super) fn store(odd: &Arc<Odd>, with: impl FnOnce(crate::Builder) -> crate::Builder) -> Store {
+pub(super) fn store(
+    odd: &Arc<Odd>,
+    with: impl FnOnce(crate::TidegateBuilder) -> crate::TidegateBuilder,
+) -> Store {
     let builder = Tidegate::builder().memory(64 * MIB);
     with(builder).build().unwrap().store(odd.clone())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, Entry, WriteOptions};
+use crate::backend::{Backend, Entry, FaultKind, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -196,13 +196,29 @@ impl Context {
 
     /// Describes an object.
     pub(crate) async fn head(&self, key: &str) -> Result<Object> {
-        let full = self.full_key(key);
         self.check(Operation::Head, key, None)?;
-        let requests = self.requests(key, self.engine.progress.clone());
+        self.described(key, &self.engine.progress).await.map(|object| self.relative(object))
+    }
+
+    /// The backend's description of the object of a key that was checked.
+    pub(crate) async fn described(&self, key: &str, progress: &Progress) -> Result<Object> {
+        let full = self.full_key(key);
+        let requests = self.requests(key, progress.clone());
         let head =
             requests.send(Operation::Head, None, None, |attempt| self.backend.head(&full, attempt)).await;
-        head.map(|object| self.relative(object))
-            .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
+        let mut failure = match head {
+            Ok(object) => return Ok(object),
+            Err(failure) => failure,
+        };
+        if failure.fault.kind == FaultKind::NotFound {
+            let ask = |attempt| self.backend.is_bucket_missing(attempt);
+            // Without an answer (the caller may not be allowed to ask), the object is what is missing.
+            if let Ok(true) = requests.send(Operation::Head, None, None, ask).await {
+                failure.fault.kind = FaultKind::NoBucket;
+                failure.fault.message = "there is no such bucket".to_owned();
+            }
+        }
+        Err(failure.into_error(Operation::Head, &requests.object))
     }
 
     /// The tags of an object; empty where the store has no tags.

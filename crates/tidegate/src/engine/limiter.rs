@@ -4,6 +4,7 @@
 //! writer the oldest request goes first.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +34,16 @@ pub enum Concurrency {
     Auto,
     /// This many, at least 1.
     Fixed(usize),
+}
+
+/// `auto`, or the number.
+impl fmt::Display for Concurrency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(requests) => write!(f, "{requests}"),
+        }
+    }
 }
 
 /// The limiter of one endpoint; clones share it.

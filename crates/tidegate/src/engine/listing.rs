@@ -11,9 +11,9 @@ use tokio::sync::Mutex;
 
 use crate::backend::{Attempt, Backend, Entry, Fault, FaultKind, Listing, OpenSession};
 use crate::engine::request::{Failure, Requests};
-use crate::printable_bytes;
 use crate::types::error::Operation;
 use crate::types::object::Object;
+use crate::types::printable::printable_bytes;
 
 /// Lists objects as [`Backend::list`] does. A key outside of `prefix` ends the listing with a fault, and so does a prefix
 /// that is not directly below it. Keys may be out of order, as in S3's directory buckets. A prefix that a store repeats

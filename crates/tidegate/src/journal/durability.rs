@@ -1,5 +1,6 @@
 //! When bytes of a journal become durable, and the background syncs that make them so.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,6 +28,17 @@ pub enum Durability {
     },
     /// When a `sync` that began after the write returns.
     Sync,
+}
+
+/// `write`, `group of 8388608 bytes or 1s`, `sync`.
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write => f.write_str("write"),
+            Self::Group { bytes, delay } => write!(f, "group of {bytes} bytes or {delay:?}"),
+            Self::Sync => f.write_str("sync"),
+        }
+    }
 }
 
 /// The log of a dropped journal, with a group that is not durable yet. Dropping this syncs it.

@@ -83,7 +83,7 @@ impl Part {
 pub enum End {
     /// The object was published.
     Completed,
-    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::Left::forget).
+    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::recover::Left::forget).
     Aborted,
 }
 
@@ -171,6 +171,7 @@ mod sum {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use crate::types::checksum::Checksum;
+    use crate::types::unknown_name::UnknownName;
 
     #[derive(Serialize, Deserialize)]
     struct Sum {
@@ -190,7 +191,8 @@ mod sum {
 
         fn checksum(&self) -> Result<Checksum, String> {
             let value = u64::from_str_radix(&self.value, 16).map_err(|error| error.to_string())?;
-            Ok(Checksum::known(self.algorithm.parse()?, value, self.covers))
+            let algorithm = self.algorithm.parse().map_err(|unknown: UnknownName| unknown.to_string())?;
+            Ok(Checksum::known(algorithm, value, self.covers))
         }
     }
 

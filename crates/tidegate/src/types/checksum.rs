@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::types::unknown_name::UnknownName;
+
 mod joining;
 
 /// The checksum that travels with the bytes.
@@ -21,6 +23,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    const ALL: [Self; 2] = [Self::Crc64Nvme, Self::Crc32c];
+
     fn crc(self) -> CrcAlgorithm {
         match self {
             Self::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
@@ -49,15 +53,17 @@ impl Algorithm {
     }
 }
 
-impl std::str::FromStr for Algorithm {
-    type Err = String;
+impl std::fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name.to_ascii_lowercase().as_str() {
-            "crc64nvme" => Ok(Self::Crc64Nvme),
-            "crc32c" => Ok(Self::Crc32c),
-            other => Err(format!("unknown checksum `{other}`: use crc64nvme or crc32c")),
-        }
+impl std::str::FromStr for Algorithm {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("checksum", &name.to_ascii_lowercase(), &Self::ALL, Self::name)
     }
 }
 

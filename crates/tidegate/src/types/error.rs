@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::types::fault::{Fault, FaultKind};
 use crate::types::printable::{printable, printable_bytes};
+use crate::types::unknown_name::UnknownName;
 
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -92,6 +93,75 @@ pub enum ErrorKind {
     Unsupported,
 }
 
+impl ErrorKind {
+    const ALL: [Self; 22] = [
+        Self::NotFound,
+        Self::NoBucket,
+        Self::AlreadyExists,
+        Self::Replaced,
+        Self::PermissionDenied,
+        Self::Credentials,
+        Self::ClockSkew,
+        Self::InvalidInput,
+        Self::TooLarge,
+        Self::Source,
+        Self::Throttled,
+        Self::Timeout,
+        Self::Unavailable,
+        Self::NotAStore,
+        Self::Integrity,
+        Self::Uncertain,
+        Self::NoSpace,
+        Self::Starved,
+        Self::Idle,
+        Self::SessionLost,
+        Self::Closed,
+        Self::Unsupported,
+    ];
+
+    /// One word, as in metrics and JSON: `not_found`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::NoBucket => "no_bucket",
+            Self::AlreadyExists => "already_exists",
+            Self::Replaced => "replaced",
+            Self::PermissionDenied => "permission_denied",
+            Self::Credentials => "credentials",
+            Self::ClockSkew => "clock_skew",
+            Self::InvalidInput => "invalid_input",
+            Self::TooLarge => "too_large",
+            Self::Source => "source",
+            Self::Throttled => "throttled",
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::NotAStore => "not_a_store",
+            Self::Integrity => "integrity",
+            Self::Uncertain => "uncertain",
+            Self::NoSpace => "no_space",
+            Self::Starved => "starved",
+            Self::Idle => "idle",
+            Self::SessionLost => "session_lost",
+            Self::Closed => "closed",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for ErrorKind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("kind of error", name, &Self::ALL, Self::name)
+    }
+}
+
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -120,6 +190,8 @@ pub enum Operation {
     Delete,
     /// Having the store copy an object, or a part of one.
     Copy,
+    /// Giving an object another key.
+    Rename,
     /// Reading or changing a bucket's lifecycle rules.
     Lifecycle,
     /// Ending what was left behind.
@@ -129,6 +201,25 @@ pub enum Operation {
 }
 
 impl Operation {
+    const ALL: [Self; 16] = [
+        Self::Connect,
+        Self::Write,
+        Self::Put,
+        Self::Open,
+        Self::Part,
+        Self::Complete,
+        Self::Abort,
+        Self::Head,
+        Self::Get,
+        Self::List,
+        Self::Delete,
+        Self::Copy,
+        Self::Rename,
+        Self::Lifecycle,
+        Self::Sweep,
+        Self::Layout,
+    ];
+
     /// Whether its duration depends on the store's work on the bytes that it has, and not on the network.
     pub(crate) fn is_work_of_store(self) -> bool {
         matches!(self, Self::Complete | Self::Copy)
@@ -149,10 +240,25 @@ impl Operation {
             Self::List => "list",
             Self::Delete => "delete",
             Self::Copy => "copy",
+            Self::Rename => "rename",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
             Self::Layout => "layout",
         }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Operation {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("operation", name, &Self::ALL, Self::name)
     }
 }
 

@@ -14,7 +14,7 @@ fn is_unsafe(character: char) -> bool {
 /// becomes `\n`, an escape becomes `\u{1b}`. Everything else stays as it is. Borrows if there is nothing to escape.
 ///
 /// ```
-/// use tidegate::printable;
+/// use tidegate::text::printable;
 /// assert_eq!(printable("a\n\u{1b}[31mb"), r"a\n\u{1b}[31mb");
 /// assert_eq!(printable("größe 5"), "größe 5");
 /// ```
@@ -36,7 +36,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// that are not UTF-8 are shown as `\xff`.
 ///
 /// ```
-/// assert_eq!(tidegate::printable_bytes(b"<html>\xff\0</html>", 8), r"<html>\xff\u{0}…");
+/// assert_eq!(tidegate::text::printable_bytes(b"<html>\xff\0</html>", 8), r"<html>\xff\u{0}…");
 /// ```
 pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
     let shown = &bytes[..bytes.len().min(limit)];
@@ -63,7 +63,7 @@ pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
 /// `user:secret@host` counts without a scheme as well.
 ///
 /// ```
-/// use tidegate::without_passwords;
+/// use tidegate::text::without_passwords;
 /// assert_eq!(without_passwords("by http://user:secret@proxy:1"), "by http://…@proxy:1");
 /// assert_eq!(without_passwords("by user:se/cret@proxy:1"), "by …@proxy:1");
 /// assert_eq!(without_passwords("https://h/k?X-Amz-Signature=0f3a"), "https://h/k?…");

@@ -32,8 +32,8 @@ const OTHERS_WRITE: u32 = 0o022;
 /// The users whose files are trusted: the process's effective user, and users that were added.
 ///
 /// ```
-/// let owners = tidegate::TrustedOwners::default().and(1000); // a service that ran as user 1000 before
-/// assert_ne!(owners, tidegate::TrustedOwners::default());
+/// let owners = tidegate::trusted_file::TrustedOwners::default().and(1000); // a service that ran as user 1000 before
+/// assert_ne!(owners, tidegate::trusted_file::TrustedOwners::default());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedOwners {

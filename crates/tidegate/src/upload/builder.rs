@@ -1,8 +1,12 @@
-//! The builder that sets up one write: its strategy, part size, conditions and attributes.
+//! The builder that sets up one write: its bytes, strategy, part size, conditions and attributes.
 
-use std::path::Path;
+use std::future::IntoFuture;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
 
 use super::append::Order;
 use super::direct::Direct;
@@ -20,11 +24,30 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, Object};
 use crate::types::progress::Progress;
 
-/// Sets up the write of one object: from a producer ([`start`](Self::start)) or from a file
-/// ([`upload`](Self::upload)).
+/// Sets up the upload of one object. Awaiting the builder starts it, see [`start`](WriterBuilder::start):
+///
+/// | from | `Input` | awaited, it is |
+/// |---|---|---|
+/// | [`Store::writer`](crate::Store::writer) | [`Producer`]: bytes that are still to come | a [`Writer`] |
+/// | [`Store::put`](crate::Store::put) | [`Bytes`] | the published [`Object`] |
+/// | [`Store::upload`](crate::Store::upload) | [`PathBuf`]: a local file | the published [`Object`] |
+///
+/// The options are the same for all three.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is written before `start` or `upload`"]
-pub struct WriterBuilder {
+#[must_use = "nothing is written before the builder is awaited"]
+pub struct WriterBuilder<Input = Producer> {
+    settings: WriteSettings,
+    input: Input,
+}
+
+/// The bytes of an upload come from a producer, through a [`Writer`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Producer;
+
+/// The object that is written, and how.
+#[derive(Clone, Debug)]
+struct WriteSettings {
     context: Context,
     key: String,
     strategy: Strategy,
@@ -40,7 +63,7 @@ pub struct WriterBuilder {
 impl WriterBuilder {
     pub(crate) fn new(context: Context, key: String) -> Self {
         let progress = context.engine().progress.part();
-        Self {
+        let settings = WriteSettings {
             context,
             key,
             strategy: Strategy::default(),
@@ -51,12 +74,75 @@ impl WriterBuilder {
             idle_limit: None,
             options: WriteOptions::default(),
             progress,
-        }
+        };
+        Self { settings, input: Producer }
     }
 
+    /// The same upload, of these bytes.
+    pub(crate) fn bytes(self, bytes: Bytes) -> WriterBuilder<Bytes> {
+        WriterBuilder { settings: self.settings, input: bytes }
+    }
+
+    /// The same upload, of the file at `path`.
+    pub(crate) fn file(self, path: PathBuf) -> WriterBuilder<PathBuf> {
+        WriterBuilder { settings: self.settings, input: path }
+    }
+
+    /// Starts a writer, as awaiting this builder does. No request is made before there is something to send.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
+    /// fit in the memory budget, and where no request could carry the key or the attributes;
+    /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
+    pub async fn start(self) -> Result<Writer> {
+        self.settings.start().await
+    }
+
+    /// Uploads the file at `path` and publishes it. With [`Strategy::Journal`] the file is copied into the
+    /// journal first. The bytes are streamed from the disk and checksummed on their way: a request holds at
+    /// most three slabs of memory, whatever the part size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
+    /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
+    pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
+        self.settings.upload(path.as_ref()).await
+    }
+}
+
+impl IntoFuture for WriterBuilder {
+    type Output = Result<Writer>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.settings.start())
+    }
+}
+
+/// Publishes the bytes: when the future is done, the whole object is visible, or nothing is.
+impl IntoFuture for WriterBuilder<Bytes> {
+    type Output = Result<Object>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.settings.put(self.input))
+    }
+}
+
+/// Publishes the file, see [`WriterBuilder::upload`].
+impl IntoFuture for WriterBuilder<PathBuf> {
+    type Output = Result<Object>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.settings.upload(&self.input).await })
+    }
+}
+
+impl<Input> WriterBuilder<Input> {
     /// The strategy; [`Strategy::Auto`] by default.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
-        self.strategy = strategy;
+        self.settings.strategy = strategy;
         self
     }
 
@@ -66,7 +152,7 @@ impl WriterBuilder {
     /// memory although more requests may be in flight (down to 5 MiB or the store's least), or as
     /// [`Strategy::Auto`] chooses for a known size.
     pub fn part_size(mut self, bytes: u64) -> Self {
-        self.part_size = Some(bytes);
+        self.settings.part_size = Some(bytes);
         self
     }
 
@@ -74,23 +160,23 @@ impl WriterBuilder {
     /// with [`Strategy::Put`], which takes no more than the hint. A hint that is too large may cost requests:
     /// an object that fits in one request is sent in parts of the size that the hint led to.
     pub fn size_hint(mut self, bytes: u64) -> Self {
-        self.size_hint = Some(bytes);
+        self.settings.size_hint = Some(bytes);
         self
     }
 
     /// The exact size of the object in bytes: nothing of another size is published. The write that goes past
     /// it fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
-    /// [`WrongSize`](crate::WrongSize) as the error's source. It is also the size hint, where none is set. A
+    /// [`WrongSize`](crate::upload::WrongSize) as the error's source. It is also the size hint, where none is set. A
     /// journal does not keep the exact size: after a resume, set it with [`Writer::set_exact_size`].
     pub fn exact_size(mut self, bytes: u64) -> Self {
-        self.exact_size = Some(bytes);
+        self.settings.exact_size = Some(bytes);
         self
     }
 
     /// Most parts of this object in flight at once; the limiter's bound holds as well. With more than one,
     /// [`Strategy::Journal`] sends parts where it would otherwise append (Google).
     pub fn concurrency(mut self, parts: usize) -> Self {
-        self.concurrency = Some(parts);
+        self.settings.concurrency = Some(parts);
         self
     }
 
@@ -98,14 +184,14 @@ impl WriterBuilder {
     /// the upload is aborted, and the writer's next call fails with [`ErrorKind::Idle`]. Nobody waits for
     /// bytes that a spool takes.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
-        self.idle_limit = Some(limit);
+        self.settings.idle_limit = Some(limit);
         self
     }
 
     /// Fail with [`ErrorKind::AlreadyExists`] where the key has an object, by the store's own
     /// condition at the moment of the commit.
     pub fn create_only(mut self) -> Self {
-        self.options.create_only = true;
+        self.settings.options.create_only = true;
         self
     }
 
@@ -114,58 +200,62 @@ impl WriterBuilder {
     /// moment of the commit. [`ErrorKind::Unsupported`] where the store has no such condition, and with
     /// [`Strategy::Journal`].
     pub fn replaces(mut self, object: Object) -> Self {
-        self.options.replaces = Some(object.into());
+        self.settings.options.replaces = Some(object.into());
         self
     }
 
     /// Sets all attributes of the object at once.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
-        self.options.attributes = attributes;
+        self.settings.options.attributes = attributes;
         self
     }
 
     /// MIME type; by default guessed from the key's extension.
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
-        self.options.attributes.content_type = Some(content_type.into());
+        self.settings.options.attributes.content_type = Some(content_type.into());
         self
     }
 
     /// One entry of user metadata.
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.attributes.metadata.insert(name.into().to_ascii_lowercase(), value.into());
+        self.settings.options.attributes.metadata.insert(name.into().to_ascii_lowercase(), value.into());
         self
     }
 
     /// One tag.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.attributes.tags.insert(name.into(), value.into());
+        self.settings.options.attributes.tags.insert(name.into(), value.into());
         self
     }
 
     /// Storage class, in the store's own words.
     pub fn storage_class(mut self, class: impl Into<String>) -> Self {
-        self.options.attributes.storage_class = Some(class.into());
+        self.settings.options.attributes.storage_class = Some(class.into());
         self
     }
 
     /// Server-side encryption.
     pub fn encryption(mut self, encryption: Encryption) -> Self {
-        self.options.attributes.encryption = Some(encryption);
+        self.settings.options.attributes.encryption = Some(encryption);
         self
     }
 
     /// The progress figures of the write; they can be watched from here on.
     pub fn progress(&self) -> Progress {
-        self.progress.clone()
+        self.settings.progress.clone()
+    }
+}
+
+impl WriteSettings {
+    /// Publishes `bytes`, whose number is known.
+    async fn put(mut self, bytes: Bytes) -> Result<Object> {
+        self.size_hint = Some(bytes.len() as u64);
+        let mut writer = self.start().await?;
+        writer.write_bytes(bytes).await?;
+        writer.finish().await
     }
 
-    /// Starts a writer. No request is made before there is something to send.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
-    /// fit in the memory budget, and where no request could carry the key or the attributes;
-    /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
-    pub async fn start(self) -> Result<Writer> {
+    async fn start(self) -> Result<Writer> {
         self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
         let relief = self.context.engine().relief.clone();
@@ -184,18 +274,11 @@ impl WriterBuilder {
         Ok(writer)
     }
 
-    /// Uploads the file at `path` and publishes it. With [`Strategy::Journal`] the file is copied into the
-    /// journal first. The bytes are streamed from the disk and checksummed on their way: a request holds at
-    /// most three slabs of memory, whatever the part size.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
-    /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
-    pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
+    async fn upload(self, path: &Path) -> Result<Object> {
         self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
         let budget = self.context.engine().budget.clone();
-        let file = file::open(path.as_ref(), &self.url()).await?;
+        let file = file::open(path, &self.url()).await?;
         if let Some(exact) = self.exact_size.filter(|exact| *exact != file.size() && file.size() > 0) {
             let given = file.size();
             let wrong =
@@ -228,7 +311,7 @@ impl WriterBuilder {
         let failed = |error| file::unreadable(&url, error);
         let file = Arc::new(file);
         let mut source = tokio::fs::File::from_std(file.try_clone().map_err(&failed)?);
-        let mut writer = self.size_hint(size).start().await?;
+        let mut writer = Self { size_hint: Some(size), ..self }.start().await?;
         writer.read_from(&mut source).await?;
         if size > 0 {
             file.check_unchanged().map_err(&failed)?;

@@ -1,6 +1,9 @@
 //! The builder of copies within one store, which the store makes itself.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
+
+use futures::future::BoxFuture;
 
 use crate::backend::{CopySource, WriteOptions};
 use crate::engine::Context;
@@ -9,9 +12,10 @@ use crate::types::object::{Attributes, Encryption, Object};
 use crate::types::progress::Progress;
 use crate::upload::{Copy, NoWay, Upload, Way};
 
-/// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy).
+/// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy). Awaiting the
+/// builder makes the copy, see [`run`](Self::run).
 #[derive(Clone, Debug)]
-#[must_use = "nothing is copied before `run`"]
+#[must_use = "nothing is copied before the builder is awaited"]
 pub struct CopyBuilder {
     from: Context,
     key: String,
@@ -70,7 +74,7 @@ impl CopyBuilder {
         self.progress.clone()
     }
 
-    /// Makes the copy: when this returns, the whole copy is visible, or nothing is. The source is the object
+    /// Makes the copy, as awaiting this builder does: when this returns, the whole copy is visible, or nothing is. The source is the object
     /// that the key has when this begins. The copy has the same bytes (by the checksum, where the store
     /// reports one of both), attributes, metadata and tags. Access rights and retention are the target's own;
     /// anything else that the source has and the copy lacks is named in [`Object::not_carried`]. A copy of an
@@ -153,12 +157,7 @@ impl CopyBuilder {
         let key = from.full_key(&self.key);
         let object = match &self.described {
             Some(object) => object.clone(),
-            None => {
-                let requests = from.requests(&self.key, self.progress.clone());
-                let head = |attempt| from.backend().head(&key, attempt);
-                let head = requests.send(Operation::Head, None, None, head).await;
-                head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?
-            }
+            None => from.described(&self.key, &self.progress).await?,
         };
         if !object.has_identity() {
             let message = "the store gives neither an ETag nor a version of the object, so nothing would tell whether \
@@ -166,6 +165,15 @@ impl CopyBuilder {
             return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, from.url(&self.key), message));
         }
         Ok(CopySource { location: from.backend().location().to_owned(), key, object })
+    }
+}
+
+impl IntoFuture for CopyBuilder {
+    type Output = Result<Object>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
     }
 }
 

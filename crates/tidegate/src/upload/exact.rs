@@ -3,7 +3,7 @@
 use super::writer::Writer;
 use crate::types::error::{ErrorKind, Operation, Result};
 
-/// The object does not have the [exact size](crate::WriterBuilder::exact_size) that was set; the source of
+/// The object does not have the [exact size](crate::upload::WriterBuilder::exact_size) that was set; the source of
 /// the [`Error`](crate::Error).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

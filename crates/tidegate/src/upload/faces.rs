@@ -27,7 +27,7 @@ impl AsyncWrite for Writer {
     }
 
     /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until all bytes taken so far are in the
-    /// journal, as durable as [`Writer::write`] makes them. Otherwise ready at once: nothing is durable
+    /// journal, as durable as [`Writer::write_bytes`] makes them. Otherwise ready at once: nothing is durable
     /// before [`finish`](Writer::finish).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_item(cx))?;

@@ -3,6 +3,7 @@
 use super::plan::{Cut, Schedule, ScheduleError};
 use crate::backend::Capabilities;
 use crate::engine::latency::Best;
+use crate::types::unknown_name::UnknownName;
 
 mod auto;
 mod chunked;
@@ -52,14 +53,17 @@ impl Strategy {
     }
 }
 
-impl std::str::FromStr for Strategy {
-    type Err = String;
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|strategy| strategy.name() == name);
-        found.ok_or_else(|| {
-            format!("unknown strategy `{name}`: use auto, put, chunked, parallel, spool or journal")
-        })
+impl std::str::FromStr for Strategy {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("strategy", name, &Self::ALL, Self::name)
     }
 }
 

@@ -63,7 +63,7 @@ async fn stored(store: &Store, key: &str) -> Bytes {
 /// Asserts that the store has no object and no session, and that no memory is held.
 async fn assert_nothing(tide: &Tidegate, store: &Store) {
     tide.settled().await;
-    assert_eq!(store.list("", true).count().await, 0);
+    assert_eq!(store.list("").count().await, 0);
     assert_eq!(store.sessions("").count().await, 0);
     assert_eq!(tide.usage().held, 0);
 }
@@ -82,7 +82,7 @@ async fn every_size_and_way_of_writing_gives_the_same_object() -> Result<()> {
                 let progress = builder.progress();
                 let mut writer = builder.start().await?;
                 for start in (0..size).step_by(piece as usize) {
-                    writer.write(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
+                    writer.write_bytes(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
                 }
                 assert_eq!(writer.position(), size);
                 let object = writer.finish().await?;
@@ -163,17 +163,17 @@ async fn dropped_aborted_and_failed_writers_leave_nothing() -> Result<()> {
     let store = store(&tide);
     for parts in [0, 1, 4] {
         let mut writer = store.writer("dropped").start().await?;
-        writer.write(data(parts * PART + 100)).await?;
+        writer.write_bytes(data(parts * PART + 100)).await?;
         drop(writer);
         assert_nothing(&tide, &store).await;
 
         let mut writer = store.writer("aborted").start().await?;
-        writer.write(data(parts * PART + 100)).await?;
+        writer.write_bytes(data(parts * PART + 100)).await?;
         writer.abort().await?;
         assert_nothing(&tide, &store).await;
 
         let mut writer = store.writer("failed").start().await?;
-        writer.write(data(parts * PART + 100)).await?;
+        writer.write_bytes(data(parts * PART + 100)).await?;
         let broken = std::io::Error::other("the disk is gone");
         let mut source = tokio_test_source(broken);
         let error = writer.read_from(&mut source).await.unwrap_err();
@@ -211,10 +211,10 @@ async fn create_only_leaves_what_is_there() -> Result<()> {
     for size in [10, 3 * PART] {
         let key = format!("k{size}");
         let mut writer = store.writer(&key).create_only().start().await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         writer.finish().await?;
         let mut writer = store.writer(&key).create_only().start().await?;
-        writer.write(data(size + 1)).await?;
+        writer.write_bytes(data(size + 1)).await?;
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
         tide.settled().await;
@@ -233,7 +233,7 @@ async fn sizes_that_do_not_fit_are_refused_in_one_sentence() -> Result<()> {
     assert!(refused.to_string().starts_with("memory://test/k: write failed: parts of 256 KiB"), "{refused}");
 
     let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100).start().await?;
-    let error = writer.write(data(101)).await.unwrap_err();
+    let error = writer.write_bytes(data(101)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     drop(writer);
     assert_nothing(&tide, &store).await;
@@ -272,10 +272,10 @@ async fn memory_that_holds_no_part_holds_small_objects() -> Result<()> {
     let tide = Tidegate::builder().memory(16 * KIB).slab(4096).build()?;
     let store = tide.store(Arc::new(Memory::new("small"))); // the smallest part is 5 MiB
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(5000)).await?;
+    writer.write_bytes(data(5000)).await?;
     assert_eq!(writer.finish().await?.size, 5000);
     let mut writer = store.writer("large").start().await?;
-    let error = writer.write(data(20_000)).await.unwrap_err();
+    let error = writer.write_bytes(data(20_000)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     assert!(error.to_string().contains("past 8 KiB") && error.to_string().contains("memory"), "{error}");
     assert_eq!(store.upload("/dev/null", "k").await.unwrap_err().kind(), ErrorKind::Source);

@@ -22,7 +22,7 @@ use crate::types::progress::Progress;
 
 /// Writes one object.
 ///
-/// Bytes go in by [`write`](Self::write) (shared, not copied, where they are large), as a
+/// Bytes go in by [`write_bytes`](Self::write_bytes) (shared, not copied, where they are large), as a
 /// [`tokio::io::AsyncWrite`], as a [`futures::Sink`] of [`Bytes`], or by [`read_from`](Self::read_from). Each
 /// call waits while the memory budget is used up or as many parts are in flight as the strategy allows. A
 /// call that need not wait still yields to other tasks from time to time (tokio's cooperative budget).
@@ -115,11 +115,11 @@ impl Writer {
     /// its length. Sharing keeps the whole buffer that `bytes` is a slice of alive until the store has the
     /// last of the slice; the budget does not know of a buffer that is far larger than its slice. Copy such a
     /// slice first ([`Bytes::copy_from_slice`]).
-    pub async fn write(&mut self, bytes: Bytes) -> Result<()> {
+    pub async fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
         self.write_all(Given::new(bytes)).await
     }
 
-    /// Like [`write`](Self::write), for callers that know their buffers: shares `bytes` from 64 KiB on.
+    /// Like [`write_bytes`](Self::write_bytes), for callers that know their buffers: shares `bytes` from 64 KiB on.
     /// `bytes` must be all of its buffer or most of it, because the budget counts only its length.
     pub async fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
         self.write_all(Given::shared(bytes)).await
@@ -197,7 +197,7 @@ impl Writer {
         self.side.position() + self.item.len() as u64
     }
 
-    /// Sets the exact size of the object, as [`WriterBuilder::exact_size`](crate::WriterBuilder::exact_size)
+    /// Sets the exact size of the object, as [`WriterBuilder::exact_size`](crate::upload::WriterBuilder::exact_size)
     /// does: for a resumed upload, whose journal does not keep the exact size.
     pub fn set_exact_size(&mut self, bytes: u64) {
         self.exact = Some(bytes);

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use tidegate::backend::Backend;
 use tidegate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
-use tidegate::{ErrorKind, Object, Result, RetryPolicy, Store, Strategy, Tidegate};
+use tidegate::settings::RetryPolicy;
+use tidegate::{ErrorKind, Object, Result, Store, Strategy, Tidegate};
 use tidegate_dev::{Knobs, Server};
 
 use crate::cases::{self, Case, PART, Says, There, Way};
@@ -98,7 +99,7 @@ async fn write(case: &Case, store: &Store) -> Result<Object> {
     };
     let builder = if case.create_only { builder.create_only() } else { builder };
     let mut writer = builder.start().await?;
-    writer.write(Bytes::from(vec![b'x'; case.size() as usize])).await?;
+    writer.write_bytes(Bytes::from(vec![b'x'; case.size() as usize])).await?;
     writer.finish().await
 }
 

@@ -17,7 +17,7 @@ fn entries(count: u32) -> impl Iterator<Item = Entry> {
 
 async fn keys(store: &Store) -> Vec<String> {
     use futures::TryStreamExt;
-    let listed: Vec<_> = store.list("", true).try_collect().await.unwrap();
+    let listed: Vec<_> = store.list("").try_collect().await.unwrap();
     let key = |entry| match entry {
         Listed::Object(object) => Some(object.key),
         _ => None,

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::TryStreamExt;
 use tidegate::ErrorKind;
-use tidegate::{Location, Tidegate};
+use tidegate::Tidegate;
+use tidegate::location::Location;
 
 use super::content::Content;
 use super::embedded::Embedded;
@@ -313,7 +314,7 @@ mod tests {
         for (bytes, is_same) in cases {
             let place = Place { store: store.clone(), key: "k".to_owned() };
             let mut writer = place.store.writer("k").start().await.unwrap();
-            writer.write(bytes.into()).await.unwrap();
+            writer.write_bytes(bytes.into()).await.unwrap();
             writer.finish().await.unwrap();
             assert_eq!(is_written(&content, 3, 1000, &place).await.unwrap(), is_same);
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tidegate::{Concurrency, Store, Tidegate, Writer};
+use tidegate::settings::Concurrency;
+use tidegate::{Store, Tidegate, Writer};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -278,7 +279,7 @@ async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: 
 impl Run {
     async fn give(&self, plan: Plan, writer: &mut Writer) -> tidegate::Result<()> {
         let offset = writer.position();
-        writer.write(self.content.piece(plan.index, offset, self.piece.min(plan.end() - offset))).await
+        writer.write_bytes(self.content.piece(plan.index, offset, self.piece.min(plan.end() - offset))).await
     }
 
     /// Feeds one writer.

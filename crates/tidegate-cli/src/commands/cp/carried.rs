@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use tidegate::{Attributes, Encryption, Object};
+use tidegate::object::Encryption;
+use tidegate::{Attributes, Object};
 
 use crate::stores::Place;
 use crate::text;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
-use tidegate::{Attributes, Encryption, journal, printable};
+use tidegate::object::Encryption;
+use tidegate::text::printable;
+use tidegate::{Attributes, journal};
 
 use crate::exit::{Failure, Outcome};
 use crate::values;

@@ -6,8 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
+use tidegate::Store;
 use tidegate::backend::Entry;
-use tidegate::{Concurrency, Location, Store, printable};
+use tidegate::location::Location;
+use tidegate::settings::Concurrency;
+use tidegate::text::printable;
 
 use super::job::Job;
 use super::report::Done;
@@ -101,7 +104,7 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     let target = Target::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
     let found = job.report.found();
-    let entries = from.list(prefix, true).inspect(move |_| {
+    let entries = from.list(prefix).inspect(move |_| {
         found.fetch_add(1, Relaxed);
     });
     let copies = listing::ahead(entries).map(move |entry| {

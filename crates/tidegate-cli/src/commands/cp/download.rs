@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use futures::TryStreamExt;
-use tidegate::{ErrorKind, Location};
+use tidegate::ErrorKind;
+use tidegate::location::Location;
 
 use super::carried;
 use super::job::Job;
@@ -112,7 +113,7 @@ async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outco
     let mut writer = builder.start().await?;
     let strategy = writer.strategy();
     while let Some(piece) = reader.try_next().await? {
-        writer.write(piece).await?;
+        writer.write_bytes(piece).await?;
     }
     let written = writer.finish().await?;
     if !to.is_local() {

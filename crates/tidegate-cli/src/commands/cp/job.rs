@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use tidegate::{Attributes, Concurrency, CopyBuilder, DownloadBuilder, Strategy, WriterBuilder};
+use tidegate::download::DownloadBuilder;
+use tidegate::settings::Concurrency;
+use tidegate::upload::{CopyBuilder, WriterBuilder};
+use tidegate::{Attributes, Strategy};
 
 use super::carried::LeftOut;
 use super::report::Report;

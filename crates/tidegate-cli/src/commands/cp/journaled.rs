@@ -8,7 +8,9 @@
 
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
-use tidegate::{Claimed, ErrorKind, Left, Progress, Resumed, Store, WriterBuilder};
+use tidegate::recover::{Claimed, Left, Resumed};
+use tidegate::upload::WriterBuilder;
+use tidegate::{ErrorKind, Progress, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
@@ -171,7 +173,7 @@ mod tests {
         let store = tide.open("memory://compare").await.unwrap();
         let to = Place { store: store.clone(), key: "k".to_owned() };
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
-        writer.write("listed".into()).await.unwrap();
+        writer.write_bytes("listed".into()).await.unwrap();
         drop(writer);
         tide.settled().await;
         let all = store.left("k").await.unwrap();
@@ -179,7 +181,7 @@ mod tests {
 
         // Another writer resumes the upload meanwhile.
         let Resumed::Writer(mut other) = left.resume_on(&store).await.unwrap() else { panic!("it is cut") };
-        other.write(", and more".into()).await.unwrap();
+        other.write_bytes(", and more".into()).await.unwrap();
         drop(other);
         tide.settled().await;
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use tidegate::Location;
+use tidegate::location::Location;
 
 use crate::exit::{Failure, Outcome};
 use crate::stores::not_utf8;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate::{Object, Progress, Snapshot, Strategy};
+use tidegate::progress::Snapshot;
+use tidegate::{Object, Progress, Strategy};
 
 use crate::bar::{Bar, State};
 use crate::exit::{Failure, Outcome};

@@ -4,7 +4,11 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::{ErrorKind, Location, Resumed, Strategy, WrongSize, printable};
+use tidegate::location::Location;
+use tidegate::recover::Resumed;
+use tidegate::text::printable;
+use tidegate::upload::WrongSize;
+use tidegate::{ErrorKind, Strategy};
 use tokio::io::AsyncRead;
 
 use super::job::Job;

@@ -3,8 +3,9 @@
 use std::io::Write;
 
 use futures::TryStreamExt;
+use tidegate::Object;
 use tidegate::checksum::{Algorithm, Hasher};
-use tidegate::{Location, Object};
+use tidegate::location::Location;
 
 use super::job::Job;
 use super::report::Done;

@@ -37,7 +37,7 @@ pub(super) fn files(
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
     let except = except.and_then(|except| key_below(&root, &except));
-    let found = listing::ahead(store.list("", true)).filter_map(move |entry| {
+    let found = listing::ahead(store.list("")).filter_map(move |entry| {
         let found = look_at(&root, except.as_deref(), &journals, entry);
         std::future::ready(found)
     });

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::{ErrorKind, Left, Tidegate, printable};
+use tidegate::recover::Left;
+use tidegate::text::printable;
+use tidegate::{ErrorKind, Tidegate};
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::commands::cp::journaled::{self, Found};

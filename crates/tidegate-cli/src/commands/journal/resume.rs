@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use tidegate::Tidegate;
 use tidegate::journal::JournalError;
-use tidegate::{Left, Resumed, Tidegate, printable};
+use tidegate::recover::{Left, Resumed};
+use tidegate::text::printable;
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::commands::cp::journaled::Found;

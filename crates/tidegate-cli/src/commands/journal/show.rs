@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tidegate::journal::{Recovered, SessionKind, State};
-use tidegate::printable;
+use tidegate::text::printable;
 
 use super::{Described, chosen, list};
 use crate::exit::{Failure, Outcome};

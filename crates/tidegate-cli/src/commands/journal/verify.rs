@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::{Left, printable};
+use tidegate::recover::Left;
+use tidegate::text::printable;
 
 use super::list;
 use crate::exit::{Failure, Outcome};
@@ -69,7 +70,7 @@ mod tests {
         for key in ["ends", "stays"] {
             let store = tide.open("memory://verify").await.unwrap();
             let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
-            writer.write("bytes".into()).await.unwrap();
+            writer.write_bytes("bytes".into()).await.unwrap();
         }
         tide.settled().await;
         let all = tide.recover().await.unwrap();

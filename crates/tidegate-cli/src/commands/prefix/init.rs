@@ -1,6 +1,6 @@
 //! `tidegate prefix init`: sets up a root.
 
-use tidegate::{Layout, Naming, PrefixedStore};
+use tidegate::prefix::{Layout, Naming, PrefixedStore};
 
 use super::{Described, root};
 use crate::exit::Outcome;

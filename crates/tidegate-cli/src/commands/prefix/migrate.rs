@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Layout, Migrated, Naming, PrefixedStore};
+use tidegate::prefix::{Layout, Migrated, Naming, PrefixedStore};
 
 use super::{Described, root};
 use crate::exit::Outcome;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tidegate::PrefixedStore;
+use tidegate::prefix::PrefixedStore;
 
 use super::{Described, root};
 use crate::exit::Outcome;

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use futures::TryStreamExt;
-use tidegate::{Location, Process, Unfinished};
+use tidegate::location::Location;
+use tidegate::sweep::{Process, Unfinished};
 
 use super::Described;
 use crate::exit::{Failure, Outcome};

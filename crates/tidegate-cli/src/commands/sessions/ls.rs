@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use futures::TryStreamExt;
-use tidegate::Location;
+use tidegate::location::Location;
 
 use super::Described;
 use crate::exit::Outcome;

@@ -21,7 +21,7 @@ fn it_writes_reads_lists_and_aborts() {
     let mut bytes = Vec::new();
     store.reader("a", |reader| reader.range(99_999..100_001)).unwrap().read_to_end(&mut bytes).unwrap();
     assert_eq!(bytes, [7, 8]);
-    let keys: Vec<_> = store.list("", true).map(|entry| entry.unwrap()).collect();
+    let keys: Vec<_> = store.list("", |list| list).map(|entry| entry.unwrap()).collect();
     assert_eq!(keys.len(), 1, "{keys:?}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
@@ -136,7 +136,7 @@ fn a_reader_and_a_listing_that_hold_the_last_of_an_engine_are_dropped_in_a_task(
     writer.finish().unwrap();
     let mut reader = store.reader("a", |reader| reader).unwrap();
     reader.read_exact(&mut [0; 1000]).unwrap();
-    let listing = store.list("", true);
+    let listing = store.list("", |list| list);
     drop((tide, store));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop((reader, listing)) });

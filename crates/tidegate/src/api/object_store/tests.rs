@@ -8,12 +8,14 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
+use crate::Tidegate;
 use crate::backend::memory::Memory;
 use crate::backend::{
     Admin, Attempt, Backend, Body, Fault, FaultKind, Layer, Parts, Receipt, Session, WriteOptions,
 };
+use crate::prefix::{Layout, Naming, PrefixedStore};
+use crate::settings::RetryPolicy;
 use crate::types::checksum::Checksum;
-use crate::{Layout, Naming, PrefixedStore, RetryPolicy, Tidegate};
 
 /// Records the requests; after the next `head`, writes to the same key through the store in `next`.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ impl Layer for Watched {
 
 async fn write(store: &Store, key: &str, bytes: &'static str) {
     let mut writer = store.writer(key).start().await.unwrap();
-    writer.write(Bytes::from_static(bytes.as_bytes())).await.unwrap();
+    writer.write_bytes(Bytes::from_static(bytes.as_bytes())).await.unwrap();
     writer.finish().await.unwrap();
 }
 

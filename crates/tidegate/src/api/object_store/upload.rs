@@ -122,7 +122,7 @@ async fn write(writer: &Mutex<Option<Writer>>, part: PutPayload) -> Result<(), c
     let mut writer = writer.lock().await;
     for bytes in part {
         if let Some(writer) = writer.as_mut() {
-            writer.write(bytes).await?;
+            writer.write_bytes(bytes).await?;
         }
     }
     Ok(())

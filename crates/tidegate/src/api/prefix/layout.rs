@@ -1,13 +1,13 @@
 //! Layouts: which prefix a key is written below. docs/PREFIXES.md specifies the hashes and names.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crc_fast::{CrcAlgorithm, checksum};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::unknown_name::UnknownName;
 
 /// How a key's prefix is computed and named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Naming {
 }
 
 impl Naming {
+    const ALL: [Self; 3] = [Self::Base2, Self::Decimal, Self::DecimalId];
+
     /// The name as users write it: `base2`, `decimal`, `decimal-id`.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,16 +38,17 @@ impl Naming {
     }
 }
 
-impl FromStr for Naming {
-    type Err = String;
+impl std::fmt::Display for Naming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "base2" => Ok(Self::Base2),
-            "decimal" => Ok(Self::Decimal),
-            "decimal-id" => Ok(Self::DecimalId),
-            other => Err(format!("unknown naming `{other}`: use base2, decimal or decimal-id")),
-        }
+impl std::str::FromStr for Naming {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("naming", name, &Self::ALL, Self::name)
     }
 }
 

@@ -151,7 +151,7 @@ impl Step {
     fn removals(&self, before: Layout) -> BoxStream<'static, Result<bool>> {
         let (below, current) = (self.places.store().clone(), self.record.current);
         let left = stream::iter(before.names())
-            .flat_map_unordered(MOVES, move |name| below.list(&format!("{name}/"), true))
+            .flat_map_unordered(MOVES, move |name| below.list(format!("{name}/")))
             .try_filter_map(move |entry| {
                 ready(Ok(match entry {
                     Entry::Object(object) => Some(object.key).filter(|place| {

@@ -242,7 +242,7 @@ pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result
     let key = format!("{DIRECTORY}{}", record::name(number));
     let writer = store.writer(key).size_hint(written.len() as u64).create_only();
     let mut writer = writer.content_type("application/json").start().await?;
-    writer.write(written.into()).await?;
+    writer.write_bytes(written.into()).await?;
     match writer.finish().await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),

@@ -9,7 +9,7 @@ use super::*;
 use crate::Tidegate;
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer};
+use crate::backend::{Backend, Capabilities, Entry, Fault, FaultKind, Layer};
 
 mod changes;
 mod conditions;
@@ -54,13 +54,13 @@ async fn attentive(root: &Store) -> PrefixedStore {
 
 async fn write(store: &PrefixedStore, key: &str, bytes: &[u8]) -> Result<Object> {
     let mut writer = store.writer(key).start().await?;
-    writer.write(Bytes::copy_from_slice(bytes)).await?;
+    writer.write_bytes(Bytes::copy_from_slice(bytes)).await?;
     writer.finish().await
 }
 
 async fn create(store: &PrefixedStore, key: &str, bytes: &[u8]) -> Result<Object> {
     let mut writer = store.writer(key).create_only().start().await?;
-    writer.write(Bytes::copy_from_slice(bytes)).await?;
+    writer.write_bytes(Bytes::copy_from_slice(bytes)).await?;
     writer.finish().await
 }
 
@@ -72,7 +72,7 @@ async fn read(store: &PrefixedStore, key: &str) -> Result<Vec<u8>> {
 }
 
 async fn list(store: &PrefixedStore, prefix: &str, recursive: bool) -> Vec<String> {
-    names(store.list(prefix, recursive).try_collect().await.unwrap())
+    names(store.list(prefix).recursive(recursive).try_collect().await.unwrap())
 }
 
 fn names(entries: Vec<Entry>) -> Vec<String> {
@@ -135,7 +135,7 @@ async fn a_store_below_it_has_keys_of_its_own() {
     let below = store.store().within("t");
     assert_eq!(below.location(), "memory://m/root/t");
     assert_eq!(below.head("u/1").await.unwrap().key, "u/1");
-    let entries: Vec<Entry> = below.list("", false).try_collect().await.unwrap();
+    let entries: Vec<Entry> = below.list("").recursive(false).try_collect().await.unwrap();
     assert_eq!(entries, [Entry::Prefix("u/".into())]);
 }
 
@@ -192,7 +192,7 @@ async fn what_is_of_the_store_itself_is_refused() {
 
     // The store of the root sees the sessions under their real keys.
     let mut writer = store.writer("t/part-0").start().await.unwrap();
-    writer.write(vec![7; 2 * PART].into()).await.unwrap();
+    writer.write_bytes(vec![7; 2 * PART].into()).await.unwrap();
     while root.sessions("").try_collect::<Vec<_>>().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -236,7 +236,7 @@ async fn a_failed_request_ends_a_listing_with_an_error() {
     let lame = Lame { below: memory.clone(), prefix: "root/1/" };
     let store = PrefixedStore::open(&tide.store(Arc::new(lame)).within("root")).await.unwrap();
     let (mut listed, mut errors) = (Vec::new(), Vec::new());
-    let mut entries = store.list("", true);
+    let mut entries = store.list("");
     loop {
         match entries.try_next().await {
             Ok(Some(entry)) => listed.push(entry),

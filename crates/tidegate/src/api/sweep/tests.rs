@@ -96,7 +96,7 @@ async fn a_live_process_keeps_its_sessions_and_commits() {
     let (machine, memory) = (Machine::new(), memory());
     let (writing, sweeping) = (machine.process(), machine.process());
     let mut writer = writing.store(memory.clone()).writer("live").start().await.unwrap();
-    writer.write(vec![1; 3 * PART].into()).await.unwrap();
+    writer.write_bytes(vec![1; 3 * PART].into()).await.unwrap();
     let beside = sweeping.store(memory.clone());
     while keys(&beside).await.is_empty() {
         tokio::task::yield_now().await;
@@ -118,7 +118,7 @@ async fn what_was_aborted_or_dropped_is_written_down_no_more() {
     let store = tide.store(memory);
     for abort in [true, false] {
         let mut writer = store.writer("k").start().await.unwrap();
-        writer.write(vec![1; 3 * PART].into()).await.unwrap();
+        writer.write_bytes(vec![1; 3 * PART].into()).await.unwrap();
         if abort {
             writer.abort().await.unwrap();
         } else {
@@ -174,7 +174,7 @@ async fn unfinished_files_on_a_local_disk_are_sessions() {
     stray(&Local::new(&root), "a/stray", 1000).await;
     let below = tide.store(Arc::new(Local::new(root.join("a"))));
     let mut writer = below.writer("live").start().await.unwrap();
-    writer.write(vec![1; 3 * PART].into()).await.unwrap();
+    writer.write_bytes(vec![1; 3 * PART].into()).await.unwrap();
     // A sweep of the directory above still recognizes the live session.
     let above = machine.process().store(Arc::new(Local::new(&root)));
     while keys(&above).await.len() < 2 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::environment::SetUrl;
+use crate::types::unknown_name::UnknownName;
 
 /// Settings for Google Cloud Storage; the defaults are those of Google's own tools.
 ///
@@ -33,6 +34,32 @@ pub enum GcsTransport {
     /// `google.storage.v2`. An appending session stays on the transport that began it, so a session begun over HTTP
     /// is resumed over HTTP.
     Grpc,
+}
+
+impl GcsTransport {
+    const ALL: [Self; 2] = [Self::Http, Self::Grpc];
+
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+        }
+    }
+}
+
+impl std::fmt::Display for GcsTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for GcsTransport {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("transport", name, &Self::ALL, Self::name)
+    }
 }
 
 impl Default for GcsSettings {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::backend::{Fault, FaultKind};
-use crate::{printable, printable_bytes};
+use crate::text::{printable, printable_bytes};
 
 /// Bytes of an unexpected answer that the error shows.
 const SHOWN: usize = 200;

@@ -329,6 +329,6 @@ pub(super) fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn exists() -> Fault {
+pub(super) fn exists() -> Fault {
     Fault::new(FaultKind::Exists, "there is a file already")
 }

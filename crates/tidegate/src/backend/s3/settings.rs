@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::backend::environment::SetUrl;
 use crate::types::checksum::Algorithm;
+use crate::types::unknown_name::UnknownName;
 
 /// Settings for an S3 store; the defaults are those of every S3 tool.
 ///
@@ -206,4 +207,31 @@ pub enum Addressing {
     Path,
     /// `https://bucket.host/key`.
     VirtualHost,
+}
+
+impl Addressing {
+    const ALL: [Self; 3] = [Self::Auto, Self::Path, Self::VirtualHost];
+
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Path => "path",
+            Self::VirtualHost => "virtual-host",
+        }
+    }
+}
+
+impl std::fmt::Display for Addressing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Addressing {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("addressing", name, &Self::ALL, Self::name)
+    }
 }

@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::BlockStream;
+use crate::download::BlockStream;
 
 async fn read(stream: BlockStream, data: &[u8]) -> Vec<usize> {
-    let blocks: Vec<crate::Block> = stream.try_collect().await.unwrap();
-    let is_right =
-        |block: &crate::Block| block.bytes[..] == data[block.range.start as usize..block.range.end as usize];
+    let blocks: Vec<crate::download::Block> = stream.try_collect().await.unwrap();
+    let is_right = |block: &crate::download::Block| {
+        block.bytes[..] == data[block.range.start as usize..block.range.end as usize]
+    };
     assert!(blocks.iter().all(is_right));
     blocks.into_iter().map(|block| block.number).collect()
 }

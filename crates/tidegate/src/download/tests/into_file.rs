@@ -26,7 +26,7 @@ impl Place {
     async fn with(
         data: &[u8],
         fates: impl Fates + 'static,
-        with: impl FnOnce(crate::Builder) -> crate::Builder,
+        with: impl FnOnce(crate::TidegateBuilder) -> crate::TidegateBuilder,
     ) -> Self {
         let odd = Odd::with(data, fates).await;
         let store = store(&odd, with);

@@ -52,7 +52,7 @@ async fn what_is_read_ahead_gives_way_to_writers() {
     }
     for _ in 0..70 {
         for writer in &mut writers {
-            let write = writer.write(vec![1; 70_000].into());
+            let write = writer.write_bytes(vec![1; 70_000].into());
             timeout(Duration::from_secs(20), write).await.expect("it waits for ever").unwrap();
         }
     }

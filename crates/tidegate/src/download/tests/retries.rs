@@ -3,7 +3,7 @@
 use super::*;
 
 /// A policy in which retries are not refilled over time.
-fn few(tide: crate::Builder) -> crate::Builder {
+fn few(tide: crate::TidegateBuilder) -> crate::TidegateBuilder {
     tide.retry(RetryPolicy {
         reserve: 5,
         trickle: 0,
@@ -18,7 +18,7 @@ async fn breaking(data: &[u8], behind: u64) -> (Arc<Odd>, Store) {
     (odd, store)
 }
 
-fn of_attempts(attempts: u32) -> impl Fn(crate::Builder) -> crate::Builder {
+fn of_attempts(attempts: u32) -> impl Fn(crate::TidegateBuilder) -> crate::TidegateBuilder {
     move |tide| tide.retry(RetryPolicy { attempts, ..RetryPolicy::default() })
 }
 
@@ -139,12 +139,13 @@ async fn a_body_that_is_always_too_slow_ends_as_a_timeout() {
 async fn a_body_at_the_least_rate_may_take_as_long_as_it_takes() {
     let data = bytes_of(2 * MIB, 1);
     // 2 KiB a second, in pieces that arrive before the patience for the last bytes ends.
-    let slow = |tide: crate::Builder| tide.hedge(false);
+    let slow = |tide: crate::TidegateBuilder| tide.hedge(false);
     let odd = Odd::with(&data, vec![Fate::Trickles(16 << 10, Duration::from_secs(8))].into_iter()).await;
     assert!(all(store(&odd, slow).reader("k").start().await.unwrap()).await.unwrap() == data);
     assert_eq!(odd.requests(), 1);
     // Without a minimum rate, any rate is accepted.
-    let none = |tide: crate::Builder| tide.retry(RetryPolicy { min_rate: 0, ..RetryPolicy::default() });
+    let none =
+        |tide: crate::TidegateBuilder| tide.retry(RetryPolicy { min_rate: 0, ..RetryPolicy::default() });
     let odd = Odd::with(&data[..2_000], vec![Fate::Trickles(1, Duration::from_secs(1))].into_iter()).await;
     assert!(all(store(&odd, none).reader("k").start().await.unwrap()).await.unwrap() == data[..2_000]);
     assert_eq!(odd.requests(), 1);

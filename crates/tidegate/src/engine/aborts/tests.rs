@@ -55,7 +55,7 @@ async fn writer(stuck: u32) -> (Tidegate, Arc<Stuck>, Writer) {
     let backend = Arc::new(Stuck { memory, stuck, parts: 0.into(), aborts: 0.into() });
     let tide = Tidegate::builder().memory(1 << 20).slab(4096).part_size(PART as u64).build().unwrap();
     let mut writer = tide.store(backend.clone()).writer("k").start().await.unwrap();
-    writer.write(Bytes::from(vec![7; 3 * PART + 1])).await.unwrap();
+    writer.write_bytes(Bytes::from(vec![7; 3 * PART + 1])).await.unwrap();
     while backend.parts.load(Ordering::Relaxed) < 3 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

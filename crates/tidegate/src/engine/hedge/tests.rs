@@ -13,8 +13,9 @@ use crate::backend::{
     WriteOptions,
 };
 use crate::memory::payload::Payload;
+use crate::settings::{Concurrency, RetryPolicy};
 use crate::types::checksum::Checksum;
-use crate::{Concurrency, Object, RetryPolicy, Store, Tidegate};
+use crate::{Object, Store, Tidegate};
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 4 * KIB;
@@ -138,7 +139,7 @@ impl Layer for Copies {
     }
 }
 
-fn engine() -> crate::Builder {
+fn engine() -> crate::TidegateBuilder {
     Tidegate::builder()
         .memory(256 * KIB)
         .slab(1024)
@@ -151,11 +152,11 @@ fn data(parts: u64) -> Bytes {
     (0..parts * PART).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-async fn upload(store: &Store, parts: u64) -> (crate::Result<Object>, crate::Snapshot, Duration) {
+async fn upload(store: &Store, parts: u64) -> (crate::Result<Object>, crate::progress::Snapshot, Duration) {
     let (began, builder) = (Instant::now(), store.writer("k"));
     let progress = builder.progress();
     let mut writer = builder.start().await.unwrap();
-    let written = match writer.write(data(parts)).await {
+    let written = match writer.write_bytes(data(parts)).await {
         Ok(()) => writer.finish().await,
         Err(error) => Err(error),
     };
@@ -221,7 +222,7 @@ async fn a_copy_that_was_given_up_for_dead_and_comes_late_is_met() {
     let copies = Arc::new(Copies::new([((3, 1), (Duration::from_secs(5), None)), ((4, 1), SLOW)]));
     let store = engine().hedge(false).retry(policy).build().unwrap().store(copies.clone());
     let mut writer = store.writer("k").start().await.unwrap();
-    writer.write(data(5)).await.unwrap();
+    writer.write_bytes(data(5)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
     writer.finish().await.unwrap();
     assert!(copies.kept().listings > 0);
@@ -233,7 +234,7 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
     let copies = Arc::new(Copies::new([]));
     let store = engine().build().unwrap().store(copies.clone());
     let mut writer = store.writer("k").start().await.unwrap();
-    writer.write(data(5)).await.unwrap();
+    writer.write_bytes(data(5)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
     // Another process writes into the session.
     if let Some((receipt, etag)) = copies.kept().parts.get_mut(&2) {
@@ -318,7 +319,7 @@ async fn a_writer_that_is_dropped_takes_its_hedges_with_it() {
     let builder = store.writer("k");
     let progress = builder.progress();
     let mut writer = builder.start().await.unwrap();
-    writer.write(data(60)).await.unwrap();
+    writer.write_bytes(data(60)).await.unwrap();
     sleep(Duration::from_secs(10)).await;
     assert_eq!((progress.snapshot().hedges, progress.snapshot().in_flight), (1, PART));
     drop(writer);

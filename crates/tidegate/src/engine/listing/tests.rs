@@ -6,7 +6,8 @@ use tidegate_dev::{Action, Fault as Rule, Knobs};
 use super::*;
 use crate::backend::Entry;
 use crate::backend::s3::{Credentials, S3Settings};
-use crate::{Concurrency, ErrorKind, RetryPolicy, Tidegate};
+use crate::settings::{Concurrency, RetryPolicy};
+use crate::{ErrorKind, Tidegate};
 
 #[tokio::test]
 async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
@@ -35,11 +36,11 @@ async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
     let hangs = Rule::new(list, Action::HoldAnswer).times(1);
     for faults in [vec![fails.clone().times(2)], vec![hangs, fails.clone().times(1).skip(1)]] {
         server.set_knobs(Knobs { faults, ..Knobs::default() });
-        let listed: Vec<Entry> = store.list("", true).try_collect().await.unwrap();
+        let listed: Vec<Entry> = store.list("").try_collect().await.unwrap();
         assert_eq!(listed.len(), 3);
     }
     server.set_knobs(Knobs { faults: vec![fails], ..Knobs::default() });
-    let error = store.list("", true).try_collect::<Vec<_>>().await.unwrap_err();
+    let error = store.list("").try_collect::<Vec<_>>().await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 3), "{error}");
 }
 
@@ -147,7 +148,7 @@ async fn a_prefix_that_is_not_the_next_one_ends_a_listing() {
 async fn nothing_outside_of_a_prefix_is_shown_whoever_lists() {
     let tide = Tidegate::builder().build().unwrap();
     let store = tide.store(Arc::new(lying(&["t/a", "other/b"])));
-    let shown: Vec<_> = store.list("t/", true).collect().await;
+    let shown: Vec<_> = store.list("t/").collect().await;
     assert_eq!(shown.len(), 2);
     let error = shown[1].as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotAStore);
@@ -187,7 +188,7 @@ async fn a_web_page_is_no_empty_bucket_of_any_store() {
     for is_gcs in [false, true] {
         let (url, asked) = answering(page.to_owned()).await;
         let store = if is_gcs { gcs(url).await } else { s3(url).await };
-        let listed = store.list("x/", true).try_collect::<Vec<_>>().await.unwrap_err();
+        let listed = store.list("x/").try_collect::<Vec<_>>().await.unwrap_err();
         let sessions = store.sessions("x/").try_collect::<Vec<_>>().await.unwrap_err();
         for error in [listed, sessions] {
             assert_eq!((error.kind(), error.attempts()), (ErrorKind::NotAStore, 1), "{error}");
@@ -201,11 +202,11 @@ async fn a_web_page_is_no_empty_bucket_of_any_store() {
 async fn an_error_in_a_200_is_asked_again_where_that_can_help() {
     let slow = "<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce.</Message></Error>";
     let (url, asked) = answering(slow.to_owned()).await;
-    let error = s3(url).await.list("", true).try_collect::<Vec<_>>().await.unwrap_err();
+    let error = s3(url).await.list("").try_collect::<Vec<_>>().await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 2), "{error}");
     assert_eq!(asked.lock().unwrap().len(), 2);
     let (url, asked) = answering(r#"{"error":{"code":503,"message":"backend"}}"#.to_owned()).await;
-    let error = gcs(url).await.list("", true).try_collect::<Vec<_>>().await.unwrap_err();
+    let error = gcs(url).await.list("").try_collect::<Vec<_>>().await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 2), "{error}");
     assert_eq!(asked.lock().unwrap().len(), 2);
 }

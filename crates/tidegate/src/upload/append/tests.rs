@@ -10,7 +10,8 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
-use crate::{ErrorKind, Object, Result, RetryPolicy, Store, Strategy, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate};
 
 mod trouble;
 
@@ -72,7 +73,7 @@ impl Place {
     async fn write(&self, bytes: &Bytes) -> Result<Object> {
         let mut writer = self.store.writer("k").strategy(Strategy::Chunked).start().await?;
         for piece in bytes.chunks(100_000) {
-            writer.write(Bytes::copy_from_slice(piece)).await?;
+            writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
         }
         writer.finish().await
     }
@@ -170,11 +171,11 @@ async fn a_session_that_is_gone_is_an_error_and_nothing_is_published(over: GcsTr
 async fn an_abort_cancels_the_session(over: GcsTransport) {
     let place = place(over).await;
     let mut writer = place.store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
-    writer.write(data(5 * GRAIN)).await.unwrap();
+    writer.write_bytes(data(5 * GRAIN)).await.unwrap();
     writer.abort().await.unwrap();
     assert_eq!(place.asked(), ["start", "append", "cancel"]);
     let mut writer = place.store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
-    writer.write(data(5 * GRAIN)).await.unwrap();
+    writer.write_bytes(data(5 * GRAIN)).await.unwrap();
     drop(writer);
     assert!(place.tide.settled().await.is_empty());
     assert_eq!(place.asked().last().map(String::as_str), Some("cancel"));
@@ -189,8 +190,8 @@ async fn create_only_is_appended_by_every_strategy(over: GcsTransport) {
             let writer = place.store.writer("k").strategy(strategy).create_only();
             let mut writer = writer.start().await?;
             assert_eq!(writer.strategy(), Strategy::Chunked);
-            writer.write(Bytes::copy_from_slice(&[first])).await?;
-            writer.write(bytes.clone()).await?;
+            writer.write_bytes(Bytes::copy_from_slice(&[first])).await?;
+            writer.write_bytes(bytes.clone()).await?;
             writer.finish().await
         };
         write(1).await.unwrap();
@@ -210,7 +211,7 @@ async fn what_was_spooled_is_appended_in_order(over: GcsTransport) {
     let bytes = data(41 * GRAIN + 3);
     let mut writer = store.writer("k").strategy(Strategy::Spool).create_only().start().await.unwrap();
     for piece in bytes.chunks(100_000) {
-        writer.write(Bytes::copy_from_slice(piece)).await.unwrap();
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await.unwrap();
     }
     assert!(place.asked().is_empty(), "nothing is sent before all is there");
     assert_eq!(writer.finish().await.unwrap().size, bytes.len() as u64);
@@ -223,7 +224,7 @@ async fn a_part_size_is_rounded_up_to_what_the_store_takes(over: GcsTransport) {
     let bytes = data(3 * GRAIN);
     let writer = place.store.writer("k").strategy(Strategy::Chunked).part_size(GRAIN + 1);
     let mut writer = writer.start().await.unwrap();
-    writer.write(bytes.clone()).await.unwrap();
+    writer.write_bytes(bytes.clone()).await.unwrap();
     writer.finish().await.unwrap();
     assert_eq!(place.asked(), ["start", "append", "append"], "of two grains, and of one");
     place.check(&bytes).await;
@@ -246,8 +247,9 @@ async fn bytes_that_arrive_otherwise_are_not_published(over: GcsTransport) {
 /// Finishes while the first chunk is in flight and no byte follows it: the last chunk is empty.
 async fn finish_beside_a_chunk(place: &Place) -> Result<Object> {
     let mut writer = place.store.writer("k").strategy(Strategy::Chunked).start().await?;
-    writer.write(data(4 * GRAIN)).await?;
-    let late = tokio::time::timeout(Duration::from_millis(50), writer.write(Bytes::from_static(b"x"))).await;
+    writer.write_bytes(data(4 * GRAIN)).await?;
+    let late =
+        tokio::time::timeout(Duration::from_millis(50), writer.write_bytes(Bytes::from_static(b"x"))).await;
     assert!(late.is_err(), "the chunk is not acknowledged yet");
     assert_eq!(writer.position(), 4 * GRAIN);
     writer.finish().await

@@ -12,8 +12,9 @@ use crate::backend::memory::Memory;
 use crate::backend::{
     Attempt, Backend, Fault, FaultKind, Layer, PartSource, Parts, Receipt, ServerCopy, Session, WriteOptions,
 };
+use crate::settings::RetryPolicy;
 use crate::types::checksum::{Algorithm, Checksum};
-use crate::{ErrorKind, Result, RetryPolicy, Store, Tidegate};
+use crate::{ErrorKind, Result, Store, Tidegate};
 
 const KIB: u64 = 1 << 10;
 
@@ -34,7 +35,7 @@ fn engine() -> Tidegate {
 async fn write(store: &Store, key: &str, bytes: &Bytes) {
     let mut writer =
         store.writer(key).metadata("owner", "me").tag("k", "v").content_type("text/x").start().await.unwrap();
-    writer.write(bytes.clone()).await.unwrap();
+    writer.write_bytes(bytes.clone()).await.unwrap();
     writer.finish().await.unwrap();
 }
 

@@ -22,7 +22,7 @@ use crate::upload::intake::Taking;
 use crate::upload::state::Upload;
 use crate::upload::writer::Writer;
 
-/// An upload that was left, and that this process has claimed, from [`Left::claim`](crate::Left::claim):
+/// An upload that was left, and that this process has claimed, from [`Left::claim`](crate::recover::Left::claim):
 /// nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
 pub struct Claimed {
     context: Context,
@@ -94,7 +94,7 @@ impl Claimed {
     /// Resumes the upload. Where its producer had finished, publishes the object.
     ///
     /// # Errors
-    /// Those of [`Left::resume`](crate::Left::resume).
+    /// Those of [`Left::resume`](crate::recover::Left::resume).
     pub async fn resume(self) -> Result<Resumed> {
         let state = &self.recovered.state;
         if let Some(end) = state.end {
@@ -140,7 +140,7 @@ impl Claimed {
     /// stays.
     ///
     /// # Errors
-    /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it even so).
+    /// Those of the store; the journal stays then ([`Left::forget`](crate::recover::Left::forget) removes it even so).
     pub async fn abort(self) -> Result<Option<Object>> {
         let finish = self.recovered.state.finish;
         end_upload(&self.upload, self.journal, finish).await

@@ -9,7 +9,9 @@ use tokio::io::AsyncWriteExt;
 use crate::backend::memory::Memory;
 use crate::backend::{Attempt, Capabilities, Layer};
 use crate::journal::{Durability, JournalError};
-use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
+use crate::recover::Resumed;
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
 
 mod appended;
 mod chaos;
@@ -39,7 +41,7 @@ impl Place {
         Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new()) }
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self) -> TidegateBuilder {
         let retry = RetryPolicy {
             attempts: 2,
             first_pause: Duration::from_millis(1),
@@ -59,7 +61,7 @@ impl Place {
         self.process_of(self.builder())
     }
 
-    fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
+    fn process_of(&self, builder: TidegateBuilder) -> (Tidegate, Store) {
         let tide = builder.build().unwrap();
         let store = tide.store(self.backend.clone());
         (tide, store)
@@ -124,7 +126,7 @@ async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Resu
                 let progress = builder.progress();
                 let mut writer = builder.start().await?;
                 for start in (0..size).step_by(piece as usize) {
-                    writer.write(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
+                    writer.write_bytes(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
                 }
                 assert_eq!((writer.position(), writer.strategy()), (size, Strategy::Journal));
                 let object = writer.finish().await?;
@@ -200,7 +202,7 @@ async fn what_is_acknowledged_is_given_back() -> Result<()> {
     let bytes = data(4 << 20);
     let mut most = 0;
     for piece in bytes.chunks(64 << 10) {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
         // The memory store takes parts as soon as they are full.
         while writer.progress().snapshot().acknowledged + 2 * PART < writer.position() {
             tokio::task::yield_now().await;
@@ -220,7 +222,7 @@ async fn an_abort_leaves_nothing_and_a_drop_leaves_the_journal() -> Result<()> {
     let (tide, store) = place.process();
     for parts in [0, 1, 5] {
         let mut writer = place.writer(&store).await?;
-        writer.write(data(parts * PART + 100)).await?;
+        writer.write_bytes(data(parts * PART + 100)).await?;
         writer.abort().await?;
         tide.settled().await;
         assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
@@ -230,7 +232,7 @@ async fn an_abort_leaves_nothing_and_a_drop_leaves_the_journal() -> Result<()> {
     assert_eq!(place.files(), 0, "a journal of nothing is not kept");
 
     let mut writer = place.writer(&store).await?;
-    writer.write(data(100)).await?;
+    writer.write_bytes(data(100)).await?;
     drop(writer);
     tide.settled().await;
     assert_eq!(place.files(), 1);

@@ -119,7 +119,7 @@ async fn write_and_cancel(store: Store, key: String) -> (String, Bytes) {
         let at = writer.position() as usize;
         let end = bytes.len().min(at + fastrand::usize(1..600_000));
         let limit = Duration::from_millis(fastrand::u64(0..30));
-        match timeout(limit, writer.write(bytes.slice(at..end))).await {
+        match timeout(limit, writer.write_bytes(bytes.slice(at..end))).await {
             Ok(wrote) => wrote.unwrap(),
             Err(_) => cancelled += 1,
         }

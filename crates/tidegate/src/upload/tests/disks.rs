@@ -8,7 +8,7 @@ use crate::memory::spool::sick::{Sick, Write};
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(3600);
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     let wait = Duration::from_secs(5);
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(wait).seed(1)
 }
@@ -17,7 +17,7 @@ fn builder() -> crate::Builder {
 async fn a_broken_disk_is_not_said_to_be_full() {
     let tide = builder().spool_disk(Sick::new(Write::Fails)).build().unwrap();
     let mut writer = store(&tide).writer("k").strategy(Strategy::Spool).start().await.unwrap();
-    let error = writer.write(data(100 * PART)).await.unwrap_err();
+    let error = writer.write_bytes(data(100 * PART)).await.unwrap_err();
     assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
 }
 
@@ -32,13 +32,13 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     // A spooled part is being sent, so room will come.
     let leaving = store.context().engine().relief.spooling().unwrap().line().ring().await;
     let mut beside = store.writer("beside").start().await.unwrap();
-    beside.write(zeros(MIB)).await.unwrap();
+    beside.write_bytes(zeros(MIB)).await.unwrap();
     let spooled = store.writer("spooled").strategy(Strategy::Spool).idle_limit(Duration::from_secs(2));
     let mut spooled = spooled.start().await.unwrap();
-    spooled.write(zeros(MIB)).await.unwrap();
+    spooled.write_bytes(zeros(MIB)).await.unwrap();
     let finish = tokio::spawn(spooled.finish());
     let mut waiting = store.writer("waiting").start().await.unwrap();
-    let waits = tokio::spawn(async move { waiting.write(zeros(2 * MIB)).await });
+    let waits = tokio::spawn(async move { waiting.write_bytes(zeros(2 * MIB)).await });
     tokio::time::sleep(Duration::from_secs(10)).await;
     disk.becomes(Write::Forgets);
     drop(leaving);
@@ -60,7 +60,7 @@ async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
     let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
     let zeros = Bytes::from(vec![0; 3 * PART as usize]);
     let writing = tokio::spawn(async move {
-        writer.write(zeros).await?;
+        writer.write_bytes(zeros).await?;
         writer.finish().await
     });
     while disk.writes() < 2 {
@@ -88,9 +88,9 @@ async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
     }
     other.becomes(Write::Full);
     let mut first = store.writer("first").part_size(4096 * KIB).start().await?;
-    first.write(data(400 * KIB)).await?;
+    first.write_bytes(data(400 * KIB)).await?;
     let mut second = store.writer("second").part_size(100 * KIB).start().await?;
-    let wrote = timeout(LONG, second.write(data(100 * KIB))).await.expect("it waits for ever");
+    let wrote = timeout(LONG, second.write_bytes(data(100 * KIB))).await.expect("it waits for ever");
     assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
     Ok(())
 }
@@ -102,13 +102,13 @@ async fn between_two_parts_of_a_writer_its_spool_is_not_taken_for_one_that_nothi
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = super::unpolled::slow(&tide);
     let mut first = store.writer("first").strategy(Strategy::Spool).concurrency(1).start().await?;
-    first.write(zeros(20)).await?;
+    first.write_bytes(zeros(20)).await?;
     let first = tokio::spawn(first.finish());
     tokio::time::sleep(Duration::from_millis(100)).await;
     // The only room comes from parts of the first writer that leave the spool, and that is not enough.
     disk.becomes(Write::Full);
     let mut second = store.writer("second").strategy(Strategy::Spool).start().await?;
-    let second = tokio::spawn(async move { second.write(zeros(3)).await });
+    let second = tokio::spawn(async move { second.write_bytes(zeros(3)).await });
     let error = timeout(LONG, second).await.expect("it waits for ever").unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     assert!(first.is_finished(), "parts are on their way out of the spool");

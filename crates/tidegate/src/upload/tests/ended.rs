@@ -15,7 +15,7 @@ async fn a_writer_that_is_ended_as_it_goes_on_leaves_no_session() -> Result<()> 
     let tide = engine();
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(PART)).await?;
+    writer.write_bytes(data(PART)).await?;
     // The next byte arrives. The writer was not ended when it checked, but is ended before it dispatches.
     let direct = direct(&mut writer);
     direct.plan.more().unwrap();
@@ -35,10 +35,10 @@ async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
         let store = store(&tide);
         let budget = store.context().engine().budget.clone();
         let mut writer = store.writer("k").start().await?;
-        writer.write(data(4096)).await?;
+        writer.write_bytes(data(4096)).await?;
         let rest = budget.try_lease(budget.total() - budget.usage().held).unwrap();
         let held = direct(&mut writer).held.clone();
-        let writing = tokio::spawn(async move { writer.write(data(100)).await.map(|()| writer) });
+        let writing = tokio::spawn(async move { writer.write_bytes(data(100)).await.map(|()| writer) });
         while budget.usage().waiting == 0 {
             tokio::task::yield_now().await;
         }

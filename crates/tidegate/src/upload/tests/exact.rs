@@ -1,7 +1,7 @@
 //! Uploads with an exact size.
 
 use super::*;
-use crate::WrongSize;
+use crate::upload::WrongSize;
 
 const SIZE: u64 = 3 * PART + 5;
 
@@ -25,7 +25,7 @@ async fn nothing_of_another_size_is_published() -> Result<()> {
         // Too few bytes, by `write` or `read_from`.
         for given in [0, 1, PART, SIZE - 1] {
             let mut writer = begin().await?;
-            writer.write(data(given)).await?;
+            writer.write_bytes(data(given)).await?;
             let error = writer.finish().await.unwrap_err();
             assert_eq!(wrong(&error), WrongSize::TooFew { given, exact: SIZE });
             let mut writer = begin().await?;
@@ -38,26 +38,26 @@ async fn nothing_of_another_size_is_published() -> Result<()> {
         for more in [1, PART] {
             let bytes = data(SIZE + more);
             let mut writer = begin().await?;
-            assert_eq!(wrong(&writer.write(bytes.clone()).await.unwrap_err()), MANY);
+            assert_eq!(wrong(&writer.write_bytes(bytes.clone()).await.unwrap_err()), MANY);
             assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Closed);
             let mut writer = begin().await?;
             assert_eq!(wrong(&writer.read_from(&mut &bytes[..]).await.unwrap_err()), MANY);
             let mut writer = begin().await?;
             assert_eq!(wrong(&writer.send(bytes.clone()).await.unwrap_err()), MANY);
             let mut writer = begin().await?;
-            writer.write(bytes.slice(..SIZE as usize)).await?;
+            writer.write_bytes(bytes.slice(..SIZE as usize)).await?;
             let error = writer.write_all(&bytes[SIZE as usize..]).await.unwrap_err();
             assert_eq!(wrong(error.get_ref().unwrap()), MANY);
         }
         tide.settled().await;
-        assert_eq!(store.list("", true).count().await, 0, "{strategy:?}");
+        assert_eq!(store.list("").count().await, 0, "{strategy:?}");
         // The exact number of bytes: read, written, or both.
         let bytes = data(SIZE);
         let mut writer = begin().await?;
         assert_eq!(writer.read_from(&mut &bytes[..]).await?, SIZE);
         assert_eq!(writer.finish().await?.size, SIZE);
         let mut writer = begin().await?;
-        writer.write(bytes.slice(..7)).await?;
+        writer.write_bytes(bytes.slice(..7)).await?;
         writer.read_from(&mut &bytes[7..100]).await?;
         writer.write_all(&bytes[100..]).await.unwrap();
         writer.shutdown().await.unwrap();

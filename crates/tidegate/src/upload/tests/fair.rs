@@ -8,7 +8,7 @@ use super::*;
 
 const MEMORY: u64 = 128 * KIB;
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(Duration::from_secs(2)).seed(1)
 }
 
@@ -24,11 +24,11 @@ async fn beside_files(tide: &Tidegate, more: u64) -> Option<Result<()>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), data(PART)).unwrap();
     let mut first = store.writer("first").part_size(MEMORY).start().await.unwrap();
-    first.write(data(1)).await.unwrap();
+    first.write_bytes(data(1)).await.unwrap();
     let mut stopped = Vec::new();
     for number in 0..more {
         let mut writer = store.writer(format!("stopped-{number}")).start().await.unwrap();
-        writer.write(data(PART - 1)).await.unwrap();
+        writer.write_bytes(data(PART - 1)).await.unwrap();
         stopped.push(writer);
     }
     let mut uploads = JoinSet::new();
@@ -42,7 +42,7 @@ async fn beside_files(tide: &Tidegate, more: u64) -> Option<Result<()>> {
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     let mut second = store.writer("second").part_size(MEMORY).start().await.unwrap();
-    let wrote = timeout(Duration::from_secs(20), second.write(data(PART))).await.ok();
+    let wrote = timeout(Duration::from_secs(20), second.write_bytes(data(PART))).await.ok();
     uploads.shutdown().await;
     drop(stopped);
     wrote
@@ -70,9 +70,9 @@ async fn one_writers_spooled_parts_do_not_keep_all_others_waiting() -> Result<()
     let large = store.writer("large").strategy(Strategy::Spool);
     let sent = large.progress();
     let mut large = large.start().await?;
-    large.write(data(200 * PART)).await?;
+    large.write_bytes(data(200 * PART)).await?;
     let mut small = store.writer("small").strategy(Strategy::Spool).start().await?;
-    small.write(data(2 * PART)).await?;
+    small.write_bytes(data(2 * PART)).await?;
     let large = tokio::spawn(large.finish());
     tokio::time::sleep(Duration::from_millis(500)).await;
     small.finish().await?;
@@ -90,7 +90,7 @@ async fn the_spool_strategy_keeps_to_the_writers_concurrency() -> Result<()> {
     let builder = store.writer("k").strategy(Strategy::Spool).concurrency(1);
     let progress = builder.progress();
     let mut writer = builder.start().await?;
-    writer.write(data(50 * PART)).await?;
+    writer.write_bytes(data(50 * PART)).await?;
     let finish = tokio::spawn(writer.finish());
     let mut most = 0;
     while !finish.is_finished() {

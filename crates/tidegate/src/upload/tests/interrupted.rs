@@ -15,14 +15,14 @@ async fn short_of_memory() -> Result<(Tidegate, Store, crate::Writer)> {
     let tide = engine();
     let store = store(&tide);
     let mut other = store.writer("other").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
-    other.write(data(100 * KIB)).await?;
+    other.write_bytes(data(100 * KIB)).await?;
     Ok((tide, store, other))
 }
 
 /// Begins a write that does not fit into memory, and cancels it.
 async fn half_write(store: &Store) -> Result<crate::Writer> {
     let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
-    assert!(futures::poll!(std::pin::pin!(writer.write(data(100 * KIB)))).is_pending());
+    assert!(futures::poll!(std::pin::pin!(writer.write_bytes(data(100 * KIB)))).is_pending());
     Ok(writer)
 }
 
@@ -35,7 +35,7 @@ async fn a_half_taken_write_is_to_be_looked_at_before_the_end() -> Result<()> {
     assert!(SinkExt::<Bytes>::close(&mut writer).await.is_err());
     // Later writes do not make the object whole.
     other.abort().await?;
-    writer.write(data(10)).await?;
+    writer.write_bytes(data(10)).await?;
     assert!(writer.shutdown().await.is_err());
     let taken = writer.position();
     assert!(taken > 10 && taken < 100 * KIB, "{taken}");
@@ -55,7 +55,7 @@ async fn what_has_gone_on_from_its_position_is_published_whole() -> Result<()> {
     let mut writer = half_write(&store).await?;
     other.abort().await?;
     let taken = writer.position();
-    writer.write(data(100 * KIB).slice(taken as usize..)).await?;
+    writer.write_bytes(data(100 * KIB).slice(taken as usize..)).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, data(100 * KIB));
     Ok(())
@@ -67,13 +67,13 @@ async fn a_write_that_was_cancelled_before_its_first_byte_or_behind_its_last_is_
     let filler = half_write(&store).await?;
     filler.position();
     let mut writer = store.writer("none").strategy(Strategy::Put).size_hint(9).start().await?;
-    assert!(futures::poll!(std::pin::pin!(writer.write(data(9)))).is_pending());
+    assert!(futures::poll!(std::pin::pin!(writer.write_bytes(data(9)))).is_pending());
     drop((other, filler));
     tide.settled().await;
     assert_eq!(writer.finish().await?.size, 0);
     let mut writer = store.writer("all").start().await?;
-    writer.write(data(9)).await?;
-    drop(writer.write(data(9)));
+    writer.write_bytes(data(9)).await?;
+    drop(writer.write_bytes(data(9)));
     assert_eq!(writer.finish().await?.size, 9);
     Ok(())
 }
@@ -122,7 +122,7 @@ async fn a_byte_that_a_cancelled_read_has_taken_ahead_is_counted() -> Result<()>
         let tide = engine();
         let store = store(&tide);
         let mut other = store.writer("other").strategy(Strategy::Put).size_hint(held * KIB).start().await?;
-        other.write(data(held * KIB)).await?;
+        other.write_bytes(data(held * KIB)).await?;
         let mut writer = store.writer("k").strategy(Strategy::Parallel).start().await?;
         let given = 100 * KIB;
         let mut source = Odd { bytes: given as usize, panics: false };
@@ -131,7 +131,7 @@ async fn a_byte_that_a_cancelled_read_has_taken_ahead_is_counted() -> Result<()>
         ahead += u32::from(writer.side.position() < taken);
         assert_eq!(writer.position(), taken, "{held} KiB are held");
         other.abort().await?;
-        writer.write(vec![7; source.bytes].into()).await?;
+        writer.write_bytes(vec![7; source.bytes].into()).await?;
         writer.finish().await?;
         assert_eq!(stored(&store, "k").await, vec![7; given as usize]);
     }

@@ -7,7 +7,7 @@ use super::*;
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(3600);
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1)
 }
 
@@ -16,9 +16,9 @@ async fn an_idle_limit_without_end_does_not_end_the_relief_of_others() -> Result
     let tide = builder().memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut first = store.writer("first").part_size(MEMORY).idle_limit(Duration::MAX).start().await?;
-    first.write(data(1)).await?;
+    first.write_bytes(data(1)).await?;
     let mut second = store.writer("second").start().await?;
-    let wrote = timeout(LONG, second.write(data(PART))).await.expect("it waits for ever");
+    let wrote = timeout(LONG, second.write_bytes(data(PART))).await.expect("it waits for ever");
     assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
     Ok(())
 }
@@ -29,20 +29,21 @@ async fn a_wait_for_memory_without_end_lets_idle_writers_be_ended() -> Result<()
     let store = store(&tide);
     let limit = Duration::from_secs(5);
     let mut first = store.writer("first").part_size(MEMORY).idle_limit(limit).start().await?;
-    first.write(data(1)).await?;
+    first.write_bytes(data(1)).await?;
     let mut second = store.writer("second").start().await?;
-    timeout(LONG, second.write(data(PART))).await.expect("it waits for ever")?;
+    timeout(LONG, second.write_bytes(data(PART))).await.expect("it waits for ever")?;
     second.finish().await?;
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn patience_without_end_publishes() -> Result<()> {
-    let policy = crate::RetryPolicy { patience: Duration::MAX, ..crate::RetryPolicy::default() };
+    let policy =
+        crate::settings::RetryPolicy { patience: Duration::MAX, ..crate::settings::RetryPolicy::default() };
     let tide = builder().retry(policy).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(3 * PART)).await?;
+    writer.write_bytes(data(3 * PART)).await?;
     writer.finish().await?;
     Ok(())
 }
@@ -57,7 +58,7 @@ async fn memory_without_end_publishes() -> Result<()> {
         let store = store(&tide);
         for strategy in [Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel] {
             let mut writer = store.writer("k").strategy(strategy).start().await?;
-            writer.write(data(3 * PART)).await?;
+            writer.write_bytes(data(3 * PART)).await?;
             writer.finish().await?;
         }
         store.upload(&file, "k").await?;
@@ -88,7 +89,7 @@ async fn what_is_too_large_for_the_memory_is_not_said_to_be_so_for_the_store() -
     let said = refused.to_string();
     assert!(said.contains("this store takes in one request") && !said.contains("budget"), "{said}");
     let mut writer = store.writer("k").strategy(Strategy::Put).start().await?;
-    let said = writer.write(data(MEMORY)).await.unwrap_err().to_string();
+    let said = writer.write_bytes(data(MEMORY)).await.unwrap_err().to_string();
     assert!(said.contains("raise the memory") && !said.contains("store takes"), "{said}");
     Ok(())
 }

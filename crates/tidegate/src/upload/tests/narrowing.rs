@@ -127,7 +127,7 @@ async fn streamed(part_size: Option<u64>) -> (Duration, Vec<u64>) {
     let mut writer = builder.start().await.unwrap();
     let began = Instant::now();
     for _ in 0..640 {
-        writer.write(Bytes::from_static(&PIECE)).await.unwrap();
+        writer.write_bytes(Bytes::from_static(&PIECE)).await.unwrap();
     }
     assert_eq!(writer.finish().await.unwrap().size, 640 * MIB);
     assert!(tide.usage().peak <= 128 * MIB);

@@ -7,7 +7,7 @@ use crate::memory::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1)
 }
 
@@ -27,7 +27,7 @@ async fn idle_writers_are_ended_many_at_a_time() -> Result<()> {
         tokio::spawn(async move {
             let mut writer = store.writer(format!("{number}")).idle_limit(limit).start().await?;
             for _ in 0..if number % 3 == 0 { 5 } else { 10 } {
-                writer.write(data(KIB)).await?;
+                writer.write_bytes(data(KIB)).await?;
                 tokio::task::yield_now().await;
             }
             if number % 3 == 0 {
@@ -54,7 +54,7 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
             builder = builder.idle_limit(limit);
         }
         let mut writer = builder.start().await.unwrap();
-        let wrote = timeout(Duration::from_secs(1), writer.write(data(PART - 1))).await;
+        let wrote = timeout(Duration::from_secs(1), writer.write_bytes(data(PART - 1))).await;
         writers.push(writer);
         if wrote.is_err() {
             break;
@@ -83,7 +83,7 @@ async fn who_waits_in_vain_is_told_in_time() -> Result<()> {
             let mut writer = store.writer(format!("{number}")).start().await?;
             for _ in 0..MEMORY / KIB {
                 let asked = Instant::now();
-                let result = writer.write(data(KIB)).await;
+                let result = writer.write_bytes(data(KIB)).await;
                 if result.is_ok() && writer.position().is_multiple_of(PART) {
                     *left.lock().unwrap() = Instant::now();
                 }
@@ -116,13 +116,13 @@ async fn what_memory_has_no_room_for_goes_through_the_spool() -> Result<()> {
     assert_eq!(writers.len(), 40, "all of them could write");
     let bytes = data(5 * PART + 17);
     let mut writer = store.writer("k").start().await?;
-    writer.write(bytes.clone()).await?;
+    writer.write_bytes(bytes.clone()).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, bytes);
     assert!(tide.progress().snapshot().spilled > 0);
     // The stopped writers have lost nothing when they continue.
     for (number, writer) in writers.iter_mut().enumerate() {
-        writer.write(data(number as u64 * 1000)).await?;
+        writer.write_bytes(data(number as u64 * 1000)).await?;
     }
     for (number, writer) in writers.into_iter().enumerate() {
         writer.finish().await?;
@@ -145,7 +145,7 @@ async fn one_task_can_feed_many_writers_in_turn_with_a_spool() -> Result<()> {
     let bytes = data(2 * PART + 5);
     for at in (0..bytes.len()).step_by(777) {
         for writer in &mut writers {
-            writer.write(bytes.slice(at..bytes.len().min(at + 777))).await?;
+            writer.write_bytes(bytes.slice(at..bytes.len().min(at + 777))).await?;
         }
     }
     for (number, writer) in writers.into_iter().enumerate() {
@@ -164,16 +164,16 @@ async fn a_wait_that_nothing_can_end_becomes_an_error() -> Result<()> {
     drop(writers.pop()); // the writer that had to wait
     let mut writer = store.writer("k").start().await?;
     let began = Instant::now();
-    let error = writer.write(data(MEMORY)).await.unwrap_err();
+    let error = writer.write_bytes(data(MEMORY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Starved);
     assert!((5.0..6.0).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
     let said = error.to_string();
     assert!(said.contains("memory://test/abandoned-") && said.contains("set a spool directory"), "{said}");
-    assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(writer.write_bytes(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
     // The writers that hold the memory can continue.
     let mut first = writers.remove(0);
     drop(writers);
-    first.write(data(1)).await?;
+    first.write_bytes(data(1)).await?;
     first.finish().await?;
     Ok(())
 }
@@ -189,7 +189,7 @@ async fn a_store_that_is_slow_starves_nobody() -> Result<()> {
             let mut writer = store.writer(format!("{number}")).start().await?;
             for _ in 0..20 {
                 tokio::time::sleep(Duration::from_millis(100)).await;
-                writer.write(data(1000)).await?;
+                writer.write_bytes(data(1000)).await?;
             }
             writer.finish().await
         });
@@ -208,12 +208,12 @@ async fn writers_idle_beyond_their_limit_are_ended_for_those_who_wait() -> Resul
     drop(writers.pop());
     let bytes = data(3 * MEMORY);
     let mut writer = store.writer("k").idle_limit(Duration::from_secs(2)).start().await?;
-    writer.write(bytes.clone()).await?;
+    writer.write_bytes(bytes.clone()).await?;
     writer.finish().await?;
     assert!(stored(&store, "k").await == bytes);
     let mut ended = 0;
     for mut writer in writers {
-        match writer.write(data(1)).await {
+        match writer.write_bytes(data(1)).await {
             Ok(()) => writer.abort().await?,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Idle, "{error}");
@@ -239,7 +239,7 @@ async fn the_spool_strategy_sends_nothing_before_finish() -> Result<()> {
         let progress = builder.progress();
         let mut writer = builder.start().await?;
         for start in (0..size).step_by(10_000) {
-            writer.write(bytes.slice(start as usize..size.min(start + 10_000) as usize)).await?;
+            writer.write_bytes(bytes.slice(start as usize..size.min(start + 10_000) as usize)).await?;
         }
         assert_eq!(progress.snapshot().requests, 0);
         writer.finish().await?;
@@ -249,10 +249,10 @@ async fn the_spool_strategy_sends_nothing_before_finish() -> Result<()> {
     }
     assert!(tide.usage().peak <= MEMORY);
     let mut writer = store.writer("dropped").strategy(Strategy::Spool).start().await?;
-    writer.write(data(10 * PART)).await?;
+    writer.write_bytes(data(10 * PART)).await?;
     drop(writer);
     tide.settled().await;
-    assert_eq!(store.list("dropped", true).count().await, 0);
+    assert_eq!(store.list("dropped").count().await, 0);
     let refused = store_without_spool().writer("k").strategy(Strategy::Spool).start().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     Ok(())
@@ -268,12 +268,12 @@ async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
-    writer.write(data(100 * PART)).await?;
+    writer.write_bytes(data(100 * PART)).await?;
     assert!(disk.writes() > 0);
     let error = writer.finish().await.unwrap_err();
     assert!(error.to_string().contains("gave back other bytes"), "{error}");
     tide.settled().await;
-    assert_eq!(store.list("", true).count().await, 0);
+    assert_eq!(store.list("").count().await, 0);
     assert_eq!(store.sessions("").count().await, 0);
     Ok(())
 }
@@ -284,17 +284,17 @@ async fn a_full_spool_is_as_none() -> Result<()> {
     let tide = builder().spool_disk(disk).memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(5 * PART)).await?; // memory is enough for a writer that does not stop
+    writer.write_bytes(data(5 * PART)).await?; // memory is enough for a writer that does not stop
     writer.finish().await?;
     let mut writers = abandoned(&store, None).await;
     drop(writers.pop());
     let mut writer = store.writer("l").start().await?;
-    let error = writer.write(data(MEMORY)).await.unwrap_err();
+    let error = writer.write_bytes(data(MEMORY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Starved);
     assert!(error.to_string().contains("make room in the spool (sick has"), "{error}");
     drop((writer, writers));
     let mut writer = store.writer("m").strategy(Strategy::Spool).start().await?;
-    let error = writer.write(data(100 * PART)).await.unwrap_err();
+    let error = writer.write_bytes(data(100 * PART)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     Ok(())
 }
@@ -319,12 +319,12 @@ async fn thousands_that_hold_memory_do_not_make_requests_slow() -> Result<()> {
     let mut writers = Vec::new();
     for number in 0..10_001 {
         let mut writer = store.writer(format!("{number}")).start().await?;
-        writer.write(data(1)).await?;
+        writer.write_bytes(data(1)).await?;
         writers.push(writer);
     }
     // One more writer waits for memory while requests continue.
     let mut waiting = store.writer("waiting").start().await?;
-    let waits = tokio::spawn(async move { waiting.write(data(1)).await });
+    let waits = tokio::spawn(async move { waiting.write_bytes(data(1)).await });
     while tide.usage().waiting == 0 {
         tokio::task::yield_now().await;
     }

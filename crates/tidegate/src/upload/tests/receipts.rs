@@ -53,7 +53,7 @@ async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
         let store = tide.store(Arc::new(Wrong { store, number, size }));
         let mut writer = store.writer("k").start().await?;
         let written = timeout(LONG, async {
-            writer.write(data(3 * PART)).await?;
+            writer.write_bytes(data(3 * PART)).await?;
             writer.finish().await
         });
         let error = written.await.expect("it waits for ever").unwrap_err();
@@ -113,7 +113,7 @@ async fn a_completion_that_succeeds_after_one_that_was_cut_is_looked_into() -> R
         let store = Stopped { store, before: before.clone(), completions: AtomicU32::new(0) };
         let store = tide.store(Arc::new(store));
         let mut writer = store.writer("k").start().await?;
-        writer.write(data(3 * PART)).await?;
+        writer.write_bytes(data(3 * PART)).await?;
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
         match before {

@@ -21,12 +21,12 @@ fn runtime() -> Runtime {
 /// A writer whose part may take all of the memory, and another writer.
 async fn two(store: &Store) -> (crate::Writer, crate::Writer) {
     let mut first = store.writer("first").part_size(MEMORY).start().await.unwrap();
-    first.write(data(1)).await.unwrap();
+    first.write_bytes(data(1)).await.unwrap();
     (first, store.writer("second").start().await.unwrap())
 }
 
 async fn starves(mut writer: crate::Writer) {
-    let wrote = timeout(LONG, writer.write(data(PART))).await.expect("it waits for ever");
+    let wrote = timeout(LONG, writer.write_bytes(data(PART))).await.expect("it waits for ever");
     assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
 }
 
@@ -73,10 +73,10 @@ fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
     let (here, there) = (runtime(), runtime());
     let store = store(&tide);
     let mut first = here.block_on(store.writer("first").part_size(MEMORY).start()).unwrap();
-    here.block_on(first.write(data(MEMORY - 24 * KIB))).unwrap();
+    here.block_on(first.write_bytes(data(MEMORY - 24 * KIB))).unwrap();
     let mut second = there.block_on(store.writer("second").start()).unwrap();
     there.block_on(async {
-        let write = second.write(data(PART));
+        let write = second.write_bytes(data(PART));
         tokio::pin!(write);
         while disk.writes() == 0 {
             assert!(timeout(Duration::from_millis(10), &mut write).await.is_err(), "there was memory");
@@ -85,7 +85,7 @@ fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
     disk.becomes(Write::Forgets);
     here.block_on(async {
         let mut third = store.writer("third").start().await.unwrap();
-        timeout(LONG, third.write(data(PART))).await.expect("it waits for ever").unwrap();
+        timeout(LONG, third.write_bytes(data(PART))).await.expect("it waits for ever").unwrap();
     });
     drop(there);
 }
@@ -96,7 +96,7 @@ fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
     let store = store(&tide);
     let writer = there.block_on(async {
         let mut writer = store.writer("k").start().await.unwrap();
-        writer.write(data(3 * PART)).await.unwrap();
+        writer.write_bytes(data(3 * PART)).await.unwrap();
         while store.sessions("").count().await == 0 {
             tokio::task::yield_now().await;
         }

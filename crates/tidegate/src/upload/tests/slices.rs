@@ -41,7 +41,7 @@ async fn small_slices_of_large_buffers_keep_none_of_them() -> Result<()> {
         let alive = Arc::<AtomicUsize>::default();
         let mut writer = store.writer("k").strategy(strategy).start().await?;
         for _ in 0..100 {
-            writer.write(Buffer::counted(&alive).slice(SLICE..2 * SLICE)).await?;
+            writer.write_bytes(Buffer::counted(&alive).slice(SLICE..2 * SLICE)).await?;
             assert_eq!(alive.load(SeqCst), 0, "{strategy:?}");
         }
         for _ in 0..20 {
@@ -69,7 +69,7 @@ async fn large_pieces_are_shared_and_smaller_ones_where_their_producer_says_so()
         if knows {
             writer.write_shared(slice).await?
         } else {
-            writer.write(slice).await?
+            writer.write_bytes(slice).await?
         }
         assert_eq!(alive.load(SeqCst), usize::from(is_shared), "{size} {knows}");
         assert_eq!(writer.finish().await?.size, size as u64);
@@ -78,7 +78,7 @@ async fn large_pieces_are_shared_and_smaller_ones_where_their_producer_says_so()
     // A piece that ends inside a slab or a part is shared up to its end.
     let (size, mut writer) = ((1 << 20) + 5, store.writer("k").part_size(5 << 20).start().await?);
     for _ in 0..20 {
-        writer.write(Buffer::counted(&alive).slice(7..7 + size)).await?;
+        writer.write_bytes(Buffer::counted(&alive).slice(7..7 + size)).await?;
     }
     assert_eq!(writer.finish().await?.size, 20 * size as u64);
     assert_eq!(alive.load(SeqCst), 0);

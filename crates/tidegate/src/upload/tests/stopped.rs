@@ -7,14 +7,14 @@ use super::*;
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(600);
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1)
 }
 
 async fn commits(store: &Store) -> Result<()> {
     let bytes = data(5 * PART + 17);
     let mut writer = store.writer("k").start().await?;
-    timeout(LONG, writer.write(bytes.clone())).await.expect("it waits for memory that never comes")?;
+    timeout(LONG, writer.write_bytes(bytes.clone())).await.expect("it waits for memory that never comes")?;
     writer.finish().await?;
     assert!(stored(store, "k").await == bytes);
     Ok(())
@@ -26,14 +26,14 @@ async fn a_slow_producer_is_one_that_goes_on() -> Result<()> {
     let store = store(&tide);
     // Its part may take all of the memory, so every other writer waits.
     let mut slow = store.writer("slow").part_size(MEMORY).start().await?;
-    slow.write(data(1)).await?;
+    slow.write_bytes(data(1)).await?;
     let waiting = tokio::spawn({
         let store = store.clone();
         async move { commits(&store).await }
     });
     for _ in 0..30 {
         sleep(Duration::from_secs(1)).await;
-        slow.write(data(1)).await?; // fits into its slab, so the budget does not notice
+        slow.write_bytes(data(1)).await?; // fits into its slab, so the budget does not notice
     }
     assert_eq!(tide.usage().waiting, 1);
     slow.finish().await?;
@@ -46,11 +46,11 @@ async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     let store = store(&tide);
     // One part may take all of the memory, and the writes of other writers are cancelled while they wait.
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
-    first.write(data(1)).await?;
+    first.write_bytes(data(1)).await?;
     let mut cancelled = Vec::new();
     for number in 0..200 {
         let mut writer = store.writer(format!("cancelled-{number}")).start().await?;
-        assert!(timeout(Duration::from_millis(1), writer.write(data(PART))).await.is_err());
+        assert!(timeout(Duration::from_millis(1), writer.write_bytes(data(PART))).await.is_err());
         cancelled.push(writer);
     }
     first.abort().await?;
@@ -58,7 +58,7 @@ async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     // A writer that continues after its cancelled write has lost nothing.
     let mut one = cancelled.remove(7);
     drop(cancelled);
-    one.write(data(PART)).await?;
+    one.write_bytes(data(PART)).await?;
     one.finish().await?;
     assert!(stored(&store, "cancelled-7").await == data(PART));
     Ok(())
@@ -73,7 +73,7 @@ async fn whole_parts_of_the_spool_strategy_leave_memory_without_their_producer()
     for number in 0..20 {
         let builder = store.writer(format!("{number}")).strategy(Strategy::Spool);
         let mut writer = builder.start().await?;
-        timeout(LONG, writer.write(data(2 * PART))).await.expect("it waits for ever")?;
+        timeout(LONG, writer.write_bytes(data(2 * PART))).await.expect("it waits for ever")?;
         stopped.push(writer);
     }
     commits(&store).await?;
@@ -89,7 +89,7 @@ async fn what_was_published_is_not_said_to_be_aborted() -> Result<()> {
     let tide = builder().build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(3 * PART)).await?;
+    writer.write_bytes(data(3 * PART)).await?;
     writer.shutdown().await.unwrap();
     let aborted = writer.abort().await;
     assert_eq!(stored(&store, "k").await, data(3 * PART), "it is there for all to see");

@@ -46,7 +46,7 @@ fn writes_of_every_kind_let_other_tasks_run() {
     let turns = turns_beside(async {
         let (_tide, mut writer) = writer().await;
         for piece in pieces() {
-            writer.write(piece).await.unwrap();
+            writer.write_bytes(piece).await.unwrap();
         }
     });
     assert!(turns >= least, "write: {turns}");
@@ -95,7 +95,7 @@ fn a_source_that_is_always_ready_lets_other_tasks_run() {
 fn reads_of_every_kind_let_other_tasks_run() {
     let stored = async || {
         let (tide, mut writer) = writer().await;
-        writer.write(vec![7; SIZE as usize].into()).await.unwrap();
+        writer.write_bytes(vec![7; SIZE as usize].into()).await.unwrap();
         writer.finish().await.unwrap();
         tide.open("memory://turns").await.unwrap()
     };
@@ -130,7 +130,7 @@ fn stores_writers_and_readers_may_be_shared_between_threads() {
     is_shared::<Store>();
     is_shared::<crate::Writer>();
     is_shared::<crate::Reader>();
-    is_shared::<crate::BlockStream>();
+    is_shared::<crate::download::BlockStream>();
     is_shared::<crate::Error>();
     is_shared::<crate::api::blocking::Writer>();
     is_shared::<crate::api::blocking::Reader>();

@@ -4,12 +4,12 @@ use tokio::time::{sleep, timeout};
 
 use super::cancelled::Slow;
 use super::*;
-use crate::Concurrency;
+use crate::settings::Concurrency;
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(3600);
 
-fn builder() -> crate::Builder {
+fn builder() -> crate::TidegateBuilder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(Duration::from_secs(5)).seed(1)
 }
 
@@ -23,11 +23,11 @@ async fn a_finish_that_is_not_polled_does_not_keep_memory_for_ever() -> Result<(
     let tide = builder().build()?;
     let store = slow(&tide);
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
-    first.write(data(MEMORY)).await?;
+    first.write_bytes(data(MEMORY)).await?;
     let mut finish = Box::pin(first.finish());
     assert!(futures::poll!(&mut finish).is_pending());
     let mut second = store.writer("second").start().await?;
-    let wrote = timeout(LONG, second.write(data(PART))).await;
+    let wrote = timeout(LONG, second.write_bytes(data(PART))).await;
     assert!(wrote.is_ok(), "it waits for ever, and no error says so: {:?}", tide.usage());
     Ok(())
 }
@@ -37,11 +37,11 @@ async fn a_finish_that_is_not_polled_does_not_keep_its_turn_for_ever() -> Result
     let tide = builder().concurrency(Concurrency::Fixed(1)).build()?;
     let store = slow(&tide);
     let mut first = store.writer("first").start().await?;
-    first.write(data(10)).await?;
+    first.write_bytes(data(10)).await?;
     let mut finish = Box::pin(first.finish());
     assert!(futures::poll!(&mut finish).is_pending());
     let mut second = store.writer("second").start().await?;
-    second.write(data(10)).await?;
+    second.write_bytes(data(10)).await?;
     let finished = timeout(LONG, second.finish()).await;
     assert!(finished.is_ok(), "it waits for ever for a turn");
     Ok(())
@@ -54,7 +54,7 @@ async fn an_upload_that_is_not_polled_does_not_keep_what_it_was_granted() -> Res
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), data(5 * PART)).unwrap();
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
-    first.write(data(MEMORY)).await?;
+    first.write_bytes(data(MEMORY)).await?;
     // Each upload waits for the memory of its first requests, and is not polled when it is granted.
     let mut uploads = Vec::new();
     for number in 0..11 {
@@ -66,7 +66,7 @@ async fn an_upload_that_is_not_polled_does_not_keep_what_it_was_granted() -> Res
     assert_eq!(tide.usage().waiting, 11);
     first.finish().await?;
     let mut second = store.writer("second").start().await?;
-    let wrote = timeout(LONG, second.write(data(PART))).await;
+    let wrote = timeout(LONG, second.write_bytes(data(PART))).await;
     assert!(wrote.is_ok(), "it waits for ever, and no error says so: {:?}", tide.usage());
     Ok(())
 }
@@ -76,14 +76,14 @@ async fn a_write_that_was_cancelled_long_ago_does_not_end_the_next_one() -> Resu
     let tide = builder().build()?;
     let store = store(&tide);
     let mut first = store.writer("first").part_size(MEMORY).start().await?;
-    first.write(data(1)).await?;
+    first.write_bytes(data(1)).await?;
     let mut second = store.writer("second").part_size(MEMORY).start().await?;
-    assert!(timeout(Duration::from_millis(1), second.write(data(PART))).await.is_err());
+    assert!(timeout(Duration::from_millis(1), second.write_bytes(data(PART))).await.is_err());
     sleep(Duration::from_secs(60)).await;
     first.abort().await?;
     sleep(Duration::from_secs(60)).await;
     assert_eq!((tide.usage().held, tide.usage().waiting), (0, 0), "all of the memory is free");
-    second.write(data(PART)).await?;
+    second.write_bytes(data(PART)).await?;
     second.finish().await?;
     Ok(())
 }

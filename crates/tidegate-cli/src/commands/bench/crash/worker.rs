@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate::journal::Durability;
-use tidegate::{Resumed, Strategy, Tidegate, Writer};
+use tidegate::recover::Resumed;
+use tidegate::{Strategy, Tidegate, Writer};
 use tokio::time::sleep;
 
 use super::{Args, Content};
@@ -93,7 +94,7 @@ async fn begin(args: &Args, place: &Place, source: &mut &[u8]) -> Outcome<Option
 async fn write(mut writer: Writer, source: &[u8]) -> Outcome {
     say(&format!("begins {}", writer.position()))?;
     for piece in source.chunks(PIECE) {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
         say(&format!("written {}", writer.position()))?;
     }
     writer.finish().await?;

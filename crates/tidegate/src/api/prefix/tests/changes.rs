@@ -9,10 +9,10 @@ use futures::future::BoxFuture;
 
 use super::late::copied;
 use super::*;
-use crate::RetryPolicy;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
 use crate::backend::{Attempt, Body};
+use crate::settings::RetryPolicy;
 
 /// A store with the layout `to`, whose objects were written with the layout `from`.
 pub(super) async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {
@@ -37,7 +37,7 @@ async fn old_objects_are_found_overwritten_and_removed() {
     write(&store, "a", b"new").await.unwrap();
     assert_eq!(read(&store, "a").await.unwrap(), b"new");
     assert_eq!(list(&store, "", true).await, ["a", "b", "c"]);
-    let sizes: Vec<Entry> = store.list("a", true).try_collect().await.unwrap();
+    let sizes: Vec<Entry> = store.list("a").try_collect().await.unwrap();
     assert!(matches!(&sizes[..], [Entry::Object(object)] if object.size == 3), "{sizes:?}");
     for key in ["a", "b"] {
         store.delete(key).await.unwrap();
@@ -76,7 +76,7 @@ async fn moves_all_with_what_they_carry(memory: Memory) {
         .start()
         .await
         .unwrap();
-    writer.write(vec![7; 3 * PART].into()).await.unwrap();
+    writer.write_bytes(vec![7; 3 * PART].into()).await.unwrap();
     writer.finish().await.unwrap();
     write(&store, "a", b"new").await.unwrap();
     let migrated = store.migrate(Duration::ZERO).await.unwrap();
@@ -116,7 +116,7 @@ async fn an_upload_that_began_before_a_change_is_not_published_where_nobody_look
     PrefixedStore::init(&root, base2(4)).await.unwrap();
     let store = attentive(&root).await;
     let mut writer = store.writer("a").start().await.unwrap();
-    writer.write(vec![7; 2 * PART].into()).await.unwrap();
+    writer.write_bytes(vec![7; 2 * PART].into()).await.unwrap();
     while root.sessions("").try_collect::<Vec<_>>().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
@@ -250,7 +250,7 @@ async fn is_moved_as_it_is_when_it_is_replaced(memory: Memory) {
     let (plain, key) = (root(&engine(), &memory), place.clone());
     let late = async move {
         let mut writer = plain.writer(key).start().await.unwrap();
-        writer.write(Bytes::from_static(b"newer")).await.unwrap();
+        writer.write_bytes(Bytes::from_static(b"newer")).await.unwrap();
         writer.finish().await.unwrap();
     };
     let backend = Meanwhile::new(&memory, format!("root/{place}"), late);

@@ -20,7 +20,7 @@ async fn create_only_holds_across_both_places() {
 /// Writes `bytes` on the condition that they replace the object `replaced`.
 async fn replace(store: &PrefixedStore, key: &str, bytes: &[u8], replaced: &Object) -> Result<Object> {
     let mut writer = store.writer(key).replaces(replaced.clone()).start().await?;
-    writer.write(Bytes::copy_from_slice(bytes)).await?;
+    writer.write_bytes(Bytes::copy_from_slice(bytes)).await?;
     writer.finish().await
 }
 

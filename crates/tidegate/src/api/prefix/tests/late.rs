@@ -10,11 +10,12 @@ use futures::{FutureExt, StreamExt};
 use super::changes::{Meanwhile, changed};
 use super::paged::Paged;
 use super::*;
+use crate::Progress;
 use crate::api::prefix::migrate::Step;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
 use crate::backend::{Attempt, Listing};
-use crate::{Progress, RetryPolicy};
+use crate::settings::RetryPolicy;
 
 /// Copies all objects that a migration must move, but does not update the record.
 pub(super) async fn copied(store: &PrefixedStore) -> u64 {
@@ -62,7 +63,7 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
         let other = changed(&memory, base2(4), base2(64), keys).await;
         let backend = Paged::new(memory.clone());
         let store = PrefixedStore::open(&engine().store(backend).within("root")).await.unwrap();
-        let mut listing = store.list("", true);
+        let mut listing = store.list("");
         let mut listed = Vec::new();
         loop {
             if listed.len() == given && other.older().is_some() {

@@ -118,7 +118,7 @@ async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
                 (found, expected) => panic!("{}: {found:?} where {expected:?} was written", KEYS[key]),
             },
             Step::List(prefix, recursive, given, requests) => {
-                let mut entries = store.list(prefix, recursive);
+                let mut entries = store.list(prefix).recursive(recursive);
                 let mut listed: Vec<Entry> = entries.by_ref().take(given).try_collect().await.unwrap();
                 proceed(&mut migration, requests).await;
                 listed.extend(entries.try_collect::<Vec<_>>().await.unwrap());

@@ -6,7 +6,7 @@ use crate::api::prefix::record;
 async fn put(root: &Store, number: u64, text: &str) {
     let mut writer =
         root.writer(format!("{}{}", record::DIRECTORY, record::name(number))).start().await.unwrap();
-    writer.write(text.to_owned().into()).await.unwrap();
+    writer.write_bytes(text.to_owned().into()).await.unwrap();
     writer.finish().await.unwrap();
 }
 
@@ -51,7 +51,7 @@ async fn other_files_beside_records_are_none() {
     PrefixedStore::init(&root, base2(4)).await.unwrap();
     for name in ["9.json", "00000009.json.bak", "notes", "00000009"] {
         let mut writer = root.writer(format!("{}{name}", record::DIRECTORY)).start().await.unwrap();
-        writer.write("{}".into()).await.unwrap();
+        writer.write_bytes("{}".into()).await.unwrap();
         writer.finish().await.unwrap();
     }
     assert_eq!(PrefixedStore::open(&root).await.unwrap().layout(), base2(4));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{ErrorKind, RetryPolicy, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Tidegate};
 
 over_both! {
     what_is_copied_is_kept_whole,

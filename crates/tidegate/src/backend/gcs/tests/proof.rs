@@ -20,7 +20,7 @@ fn store_of(gcs: Gcs) -> Store {
 
 async fn write(store: &Store) -> crate::Result<Object> {
     let mut writer = store.writer("k").start().await?;
-    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.write_bytes(Bytes::from_static(b"hello")).await?;
     writer.finish().await
 }
 
@@ -230,7 +230,7 @@ async fn a_refused_write_is_made_again_and_a_later_412_is_a_word() {
         let (count, next) = (answers.len(), Mutex::new(answers.into_iter()));
         let (gcs, asked) = raw(move |_| next.lock().unwrap().next().unwrap()).await;
         let mut writer = store_of(gcs).writer("k").create_only().start().await.unwrap();
-        writer.write(Bytes::from_static(b"hello")).await.unwrap();
+        writer.write_bytes(Bytes::from_static(b"hello")).await.unwrap();
         assert_eq!(writer.finish().await.err().map(|error| error.kind()), expected);
         assert_eq!(asked.lock().unwrap().len(), count);
     }

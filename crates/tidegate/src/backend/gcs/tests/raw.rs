@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::backend::samples::raw_server;
-use crate::{ErrorKind, RetryPolicy, Store, Strategy, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Store, Strategy, Tidegate};
 
 /// The `Content-Range` of each request to a session, in order.
 type Ranges = Arc<Mutex<Vec<String>>>;
@@ -57,7 +58,7 @@ fn published(data: &[u8]) -> String {
 
 async fn write(store: &Store, data: &[u8]) -> crate::Result<crate::Object> {
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await?;
-    writer.write(Bytes::copy_from_slice(data)).await?;
+    writer.write_bytes(Bytes::copy_from_slice(data)).await?;
     writer.finish().await
 }
 

@@ -1,7 +1,8 @@
 //! Copies that the store itself makes.
 
 use super::*;
-use crate::{Attributes, ErrorKind, RetryPolicy, Store, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{Attributes, ErrorKind, Store, Tidegate};
 
 async fn write(store: &Store, key: &str, bytes: &[u8]) {
     let attributes = Attributes {
@@ -14,7 +15,7 @@ async fn write(store: &Store, key: &str, bytes: &[u8]) {
         ..Attributes::default()
     };
     let mut writer = store.writer(key).attributes(attributes).start().await.unwrap();
-    writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+    writer.write_bytes(Bytes::copy_from_slice(bytes)).await.unwrap();
     writer.finish().await.unwrap();
 }
 

@@ -28,7 +28,7 @@ async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, As
 
 async fn write(store: &Store) -> crate::Result<Object> {
     let mut writer = store.writer("k").start().await?;
-    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.write_bytes(Bytes::from_static(b"hello")).await?;
     writer.finish().await
 }
 
@@ -178,7 +178,7 @@ async fn a_session_whose_abort_is_answered_strangely_is_asked_for() {
         .await;
         let tide = crate::Tidegate::builder().build().unwrap();
         let mut writer = tide.store(Arc::new(s3)).writer("k").part_size(5 << 20).start().await.unwrap();
-        writer.write(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
+        writer.write_bytes(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
         assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::PermissionDenied);
         assert_eq!(tide.settled().await.is_empty(), is_ended, "{listed}");
         assert!(asked.lock().unwrap().iter().any(|method| method == "GET"));
@@ -222,7 +222,7 @@ async fn a_part_is_looked_up_where_its_answer_proves_nothing() {
         let store = tide.store(Arc::new(s3));
         let written = async {
             let mut writer = store.writer("k").strategy(crate::Strategy::Chunked).start().await?;
-            writer.write(bytes_of(PART + 1).into()).await?;
+            writer.write_bytes(bytes_of(PART + 1).into()).await?;
             writer.finish().await
         };
         let written = written.await;
@@ -303,7 +303,8 @@ async fn bodies_without_a_length_are_read_whole_or_not_at_all() {
             if head.starts_with("head") { described } else { body.clone() }
         })
         .await;
-        let tide = crate::Tidegate::builder().retry(crate::RetryPolicy { attempts: 2, ..Default::default() });
+        let tide = crate::Tidegate::builder()
+            .retry(crate::settings::RetryPolicy { attempts: 2, ..Default::default() });
         let store = tide.build().unwrap().store(Arc::new(s3));
         let bytes = match store.reader("k").start().await {
             Ok(reader) => text(reader).await.ok(),
@@ -376,7 +377,7 @@ async fn a_refused_write_is_made_again_and_a_later_412_is_a_word() {
         let next = AtomicUsize::new(0);
         let (s3, asked) = raw(move |_| answers[next.fetch_add(1, Ordering::Relaxed)].clone()).await;
         let mut writer = store_of(s3).writer("k").create_only().start().await.unwrap();
-        writer.write(Bytes::from_static(b"hello")).await.unwrap();
+        writer.write_bytes(Bytes::from_static(b"hello")).await.unwrap();
         assert_eq!(writer.finish().await.err().map(|error| error.kind()), expected);
         assert_eq!(asked.lock().unwrap().len(), asked_for);
     }

@@ -6,7 +6,8 @@ use tokio::io::AsyncReadExt;
 
 use super::*;
 use crate::backend::samples::{Asked, raw_server};
-use crate::{ErrorKind, Reader, RetryPolicy, Store, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Reader, Store, Tidegate};
 
 /// A server that responds with `answer`, which gets the head of each request.
 async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
@@ -131,7 +132,7 @@ async fn without_checksums(then: &'static str) -> (Store, Asked) {
 
 async fn put(store: &Store) -> crate::Result<Object> {
     let mut writer = store.writer("k").create_only().start().await?;
-    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.write_bytes(Bytes::from_static(b"hello")).await?;
     writer.finish().await
 }
 
@@ -223,7 +224,7 @@ async fn a_session_that_cannot_be_aborted_is_told_once() {
     .await;
     let tide = Tidegate::builder().build().unwrap();
     let mut writer = tide.store(Arc::new(s3)).writer("k").part_size(5 << 20).start().await.unwrap();
-    writer.write(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
+    writer.write_bytes(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
     assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::PermissionDenied);
     let failed = tide.settled().await;
     let told = failed.iter().map(|error| (error.object(), error.operation())).collect::<Vec<_>>();

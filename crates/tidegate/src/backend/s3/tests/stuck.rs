@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use super::raw::connect;
 use super::*;
 use crate::backend::samples::next_head;
-use crate::{RetryPolicy, Strategy, Tidegate};
+use crate::settings::RetryPolicy;
+use crate::{Strategy, Tidegate};
 
 const MIB: u64 = 1 << 20;
 
@@ -75,7 +76,7 @@ async fn an_object_from_the_spool_outlives_a_stuck_connection() {
     let builder = store.writer("k").strategy(Strategy::Spool).part_size(64 * MIB);
     let mut writer = builder.start().await.unwrap();
     for _ in 0..40 {
-        writer.write(vec![7; MIB as usize].into()).await.unwrap();
+        writer.write_bytes(vec![7; MIB as usize].into()).await.unwrap();
     }
     let object = writer.finish().await;
     assert!(object.is_ok(), "{}", object.unwrap_err());

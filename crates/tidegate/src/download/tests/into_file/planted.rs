@@ -23,9 +23,9 @@ async fn cut(data: &[u8]) -> Place {
     cut_with(data, |tide| tide).await
 }
 
-async fn cut_with(data: &[u8], with: impl FnOnce(crate::Builder) -> crate::Builder) -> Place {
+async fn cut_with(data: &[u8], with: impl FnOnce(crate::TidegateBuilder) -> crate::TidegateBuilder) -> Place {
     let fates = vec![Fate::Stalls(MIB, Duration::from_secs(1000))];
-    let with = |tide: crate::Builder| with(tide.concurrency(Concurrency::Fixed(1)));
+    let with = |tide: crate::TidegateBuilder| with(tide.concurrency(Concurrency::Fixed(1)));
     let place = Place::with(data, fates.into_iter(), with).await;
     let begun = async {
         while place.names().len() < 2 || place.entries() != [MIB] {
@@ -107,7 +107,7 @@ async fn files_of_an_owner_that_is_trusted_are_resumed() {
     }
     let data = bytes_of(3 * MIB, 3);
     for is_trusted in [true, false] {
-        let with = |tide: crate::Builder| if is_trusted { tide.owner(65534) } else { tide };
+        let with = |tide: crate::TidegateBuilder| if is_trusted { tide.owner(65534) } else { tide };
         let place = cut_with(&data, with).await;
         for left in [place.note(), place.part()] {
             std::os::unix::fs::chown(left, Some(65534), Some(65534)).unwrap();

@@ -150,7 +150,7 @@ async fn one_that_fails_is_kept_too() {
     let refused = vec![Fate::Refused; 100];
     let fates = [vec![Fate::Breaks(MIB)], refused.clone()].concat();
     let policy = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
-    let with = |tide: crate::Builder| tide.concurrency(Concurrency::Fixed(1)).retry(policy);
+    let with = |tide: crate::TidegateBuilder| tide.concurrency(Concurrency::Fixed(1)).retry(policy);
     let place = Place::with(&data, fates.into_iter(), with).await;
     place.run().await.unwrap_err();
     assert_eq!(place.entries(), [MIB, 0, 0]);

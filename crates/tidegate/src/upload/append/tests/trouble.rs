@@ -54,7 +54,7 @@ async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(ov
     let bent = Bent(both::bucket(&place.server, over).await);
     let store = place.tide.store(Arc::new(bent));
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
-    writer.write(data(7 * GRAIN)).await.unwrap();
+    writer.write_bytes(data(7 * GRAIN)).await.unwrap();
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
     assert!(place.tide.settled().await.is_empty());
@@ -92,7 +92,7 @@ async fn a_slow_chunk_is_not_sent_beside_itself(over: GcsTransport) {
     let writer = place.store.writer("k").strategy(Strategy::Chunked).part_size(GRAIN);
     let mut writer = writer.start().await.unwrap();
     let bytes = data(30 * GRAIN);
-    writer.write(bytes.clone()).await.unwrap();
+    writer.write_bytes(bytes.clone()).await.unwrap();
     writer.finish().await.unwrap();
     let asked = place.asked();
     assert_eq!((asked.len(), asked.iter().filter(|asked| *asked == "append").count()), (31, 30), "{asked:?}");

@@ -3,9 +3,9 @@
 use tidegate_dev::{Action, Bandwidth, Fault as Rule, Knobs, Server};
 
 use super::*;
-use crate::Concurrency;
 use crate::backend::gcs::both::{self, over_both};
 use crate::backend::gcs::{Gcs, GcsTransport};
+use crate::settings::Concurrency;
 
 mod chaos;
 mod full;
@@ -50,7 +50,7 @@ impl Google {
         Self { over, folder: tempfile::tempdir().unwrap(), server }
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self) -> TidegateBuilder {
         let retry = RetryPolicy {
             attempts: 4,
             first_pause: Duration::from_millis(1),
@@ -69,7 +69,7 @@ impl Google {
         both::bucket(&self.server, self.over).await
     }
 
-    async fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
+    async fn process_of(&self, builder: TidegateBuilder) -> (Tidegate, Store) {
         let tide = builder.build().unwrap();
         let store = tide.store(Arc::new(self.connect().await));
         (tide, store)
@@ -141,7 +141,7 @@ async fn begin(store: &Store) -> Writer {
 
 async fn write(writer: &mut Writer, bytes: &[u8]) -> Result<()> {
     for piece in bytes.chunks(50_000) {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ async fn one_stream_is_held_open_while_the_producer_goes_on(over: GcsTransport) 
     let bytes = data(40 * CHUNK + 5);
     let mut writer = begin(&store).await;
     for (at, piece) in bytes.chunks(2 * CHUNK as usize).enumerate() {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
         if at % 5 == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -243,7 +243,7 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
         place.goes_wrong(vec![Rule::new(APPEND, Action::ResetRequest { after_bytes: kept + 4321 }).times(1)]);
         let bytes = data(6 * CHUNK);
         let mut writer = begin(&store).await;
-        writer.write(bytes.clone()).await?;
+        writer.write_bytes(bytes.clone()).await?;
         until_acknowledged(&writer, kept).await;
         until("it is opened again", || place.count("append") >= streams).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -287,7 +287,7 @@ async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on(over:
         // More attempts than one request has.
         until("it is tried again", || place.count("append") > 12).await;
         place.goes_wrong(Vec::new());
-        writer.write(Bytes::from_static(b"more")).await?;
+        writer.write_bytes(Bytes::from_static(b"more")).await?;
         writer.finish().await?;
         place.check(&store, &[&bytes[..], b"more"].concat()).await;
     }
@@ -302,7 +302,7 @@ async fn what_is_acknowledged_is_given_back(over: GcsTransport) -> Result<()> {
     let mut writer = begin(&store).await;
     let mut most = 0;
     for piece in bytes.chunks(1 << 20) {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
         // The server persists pieces of 8 MiB.
         let taken = writer.position();
         until_acknowledged(

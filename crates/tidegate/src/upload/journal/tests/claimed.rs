@@ -15,7 +15,7 @@ async fn goes_further(place: &Place, size: u64) -> Result<()> {
         None => place.writer(&store).await?,
     };
     let position = writer.position() as usize;
-    writer.write(data(size).slice(position..)).await?;
+    writer.write_bytes(data(size).slice(position..)).await?;
     drop(writer);
     tide.settled().await;
     Ok(())
@@ -77,9 +77,9 @@ async fn what_another_process_writes_is_found_by_its_key() -> Result<()> {
     let place = Place::new();
     let (_tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(100)).await?;
+    writer.write_bytes(data(100)).await?;
     let mut other = store.writer("other").strategy(Strategy::Journal).start().await?;
-    other.write(data(100)).await?;
+    other.write_bytes(data(100)).await?;
     let (_tide, store) = place.process();
     let left = store.left("k").await?;
     let [left] = &left[..] else { panic!("{left:?}") };
@@ -122,7 +122,7 @@ async fn an_abort_of_what_was_published_says_so() -> Result<()> {
         let (tide, store) = place.process();
         place.backend.lose_answers(true);
         let mut writer = place.writer(&store).await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         writer.finish().await.unwrap_err();
         tide.settled().await;
         place.backend.go_down(false);
@@ -177,7 +177,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
         let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync));
         let mut writer = place.writer(&store).await?;
         place.backend.go_down(early);
-        writer.write(data(10 * PART)).await?;
+        writer.write_bytes(data(10 * PART)).await?;
         while !early && writer.progress().snapshot().acknowledged < 9 * PART {
             tokio::task::yield_now().await;
         }
@@ -189,7 +189,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
 
         let mut writer = place.writer(&store).await?;
         place.backend.go_down(early);
-        writer.write(data(10 * PART)).await?;
+        writer.write_bytes(data(10 * PART)).await?;
         journal(&writer).fail();
         place.backend.go_down(false);
         let object = writer.finish().await?;
@@ -203,7 +203,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
 async fn leave_a_session(place: &Place) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(5 * PART)).await?;
+    writer.write_bytes(data(5 * PART)).await?;
     while writer.progress().snapshot().acknowledged < 4 * PART {
         tokio::task::yield_now().await;
     }
@@ -264,14 +264,14 @@ async fn after_an_append_that_failed_nothing_is_said_to_be_in_the_journal() -> R
     let place = Place::new();
     let (_tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(100)).await?;
+    writer.write_bytes(data(100)).await?;
     let Side::Journaled(journaled) = &mut writer.side else { panic!("it has no journal") };
     let path = journaled.appender.journal.path().to_owned();
     let full = JournalError::Full { path, source: std::io::ErrorKind::StorageFull.into() };
     journaled.gathered.lock().share(data(1));
     assert!(journaled.gathered.lock().begin(), "an append is under way");
     journaled.appending = Some(tokio::spawn(async { Err(full) }));
-    let error = writer.write(data(100)).await.unwrap_err();
+    let error = writer.write_bytes(data(100)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     for _ in 0..2 {
         let flushed = SinkExt::flush(&mut writer).await;

@@ -16,7 +16,7 @@ async fn finished(place: &Place, bytes: &Bytes) -> Result<PathBuf> {
     place.backend.go_down(true);
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(bytes.clone()).await?;
+    writer.write_bytes(bytes.clone()).await?;
     writer.finish().await.unwrap_err();
     tide.settled().await;
     place.backend.go_down(false);
@@ -86,7 +86,7 @@ async fn a_trusted_users_journal_goes_on_but_does_not_say_where_this_process_wri
     let tide = builder().build()?;
     let store = tide.open(target.path().to_str().unwrap()).await?;
     let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
-    writer.write("bytes".into()).await?;
+    writer.write_bytes("bytes".into()).await?;
     fs::create_dir_all(target.path().join("k/in the way")).unwrap();
     writer.finish().await.unwrap_err();
     fs::remove_dir_all(target.path().join("k")).unwrap();
@@ -190,7 +190,7 @@ async fn no_damage_publishes_another_object() -> Result<()> {
                 Ok(Resumed::Writer(mut writer)) => {
                     // Durable bytes are verified when they are read, so a write may fail.
                     let rest = bytes.slice(usize::try_from(writer.position()).unwrap()..);
-                    let written = writer.write(rest).await;
+                    let written = writer.write_bytes(rest).await;
                     if written.is_err() || writer.finish().await.is_err() {
                         ends[2] += 1;
                         continue;

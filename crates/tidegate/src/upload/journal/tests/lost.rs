@@ -11,7 +11,7 @@ fn destined(fate: Fate, completions: u32) -> Place {
 
 async fn written(place: &Place, store: &Store, size: u64) -> Result<Writer> {
     let mut writer = place.writer(store).await?;
-    writer.write(data(size)).await?;
+    writer.write_bytes(data(size)).await?;
     Ok(writer)
 }
 
@@ -61,7 +61,7 @@ async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
     let place = destined(Fate::Hollow, 1);
     let (tide, store) = place.process();
     let mut writer = store.writer("k").start().await?;
-    writer.write(data(5 * PART)).await?;
+    writer.write_bytes(data(5 * PART)).await?;
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     assert!(error.to_string().contains("has lost part 1"), "{error}");
@@ -76,7 +76,7 @@ async fn a_completion_that_ran_into_itself_is_one() -> Result<()> {
         let place = destined(Fate::Twice, 1);
         let (_tide, store) = place.process();
         let mut writer = store.writer("k").strategy(strategy).start().await?;
-        writer.write(data(5 * PART)).await?;
+        writer.write_bytes(data(5 * PART)).await?;
         assert_eq!(writer.finish().await?.size, 5 * PART, "{strategy:?}");
         assert_eq!(place.backend.opened(), 1, "{strategy:?}");
         assert_whole(&place, &store, 5 * PART).await;
@@ -90,7 +90,7 @@ async fn parts_that_are_there_and_refused_are_not_sent_again() -> Result<()> {
         let place = destined(Fate::Refused, u32::MAX);
         let (tide, store) = place.process();
         let mut writer = store.writer("k").strategy(strategy).start().await?;
-        writer.write(data(5 * PART)).await?;
+        writer.write_bytes(data(5 * PART)).await?;
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         assert!(error.to_string().contains("PartMismatch") && error.remedy().is_none(), "{error}");
@@ -160,7 +160,7 @@ async fn what_had_no_session_does_not_replace_an_object_that_came_since() -> Res
         place.backend.go_down(true);
         let builder = store.writer("k").strategy(Strategy::Journal);
         let mut writer = if create_only { builder.create_only() } else { builder }.start().await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         writer.finish().await.unwrap_err();
         tide.settled().await;
         place.backend.go_down(false);
@@ -188,7 +188,7 @@ async fn parts_that_were_stored_when_their_session_was_lost_are_not_counted_twic
     let (_tide, store) = place.process_of(place.builder().memory(1 << 20));
     place.backend.meet(4);
     let mut writer = store.writer("k").strategy(Strategy::Journal).concurrency(4).start().await?;
-    writer.write(data(5 * PART)).await?;
+    writer.write_bytes(data(5 * PART)).await?;
     let progress = writer.progress().clone();
     writer.finish().await?;
     assert_eq!(
@@ -224,7 +224,7 @@ async fn an_abort_says_that_a_completion_came_before_it() -> Result<()> {
     // The same abort when no completion came before it.
     let mut writer = written(&place, &store, 4 * PART).await?;
     place.backend.deny(true);
-    let _ = writer.write(data(PART)).await; // may fail already, if the 403 came back by then
+    let _ = writer.write_bytes(data(PART)).await; // may fail already, if the 403 came back by then
     let shutdown = AsyncWriteExt::shutdown(&mut writer);
     shutdown.await.unwrap_err();
     writer.abort().await?;

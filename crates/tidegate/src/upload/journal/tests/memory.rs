@@ -39,8 +39,8 @@ async fn beside_a_journaled_writer_others_fill_their_parts_at_once() -> Result<(
     let mut one = store.writer("one").start().await?;
     let mut other = store.writer("other").start().await?;
     for _ in 0..10 {
-        one.write(data(PART / 2)).await?;
-        other.write(data(PART / 2)).await?;
+        one.write_bytes(data(PART / 2)).await?;
+        other.write_bytes(data(PART / 2)).await?;
     }
     one.finish().await?;
     other.finish().await?;
@@ -54,7 +54,7 @@ async fn what_producers_hold_does_not_keep_requests_from_memory() -> Result<()> 
         let (_tide, store) = place.process();
         place.backend.go_down(true);
         let mut writer = place.writer(&store).await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         // Appends that wait for room on a full disk hold memory like this.
         let budget = store.context().engine().budget.clone();
         let _all = budget.lease(budget.total()).await.unwrap();
@@ -79,7 +79,7 @@ async fn quiet_sources_keep_nothing_from_others() -> Result<()> {
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut writer = store.writer("k").start().await?;
-    timeout(LONG, writer.write(data(5 * PART))).await.expect("it waits for what quiet sources hold")?;
+    timeout(LONG, writer.write_bytes(data(5 * PART))).await.expect("it waits for what quiet sources hold")?;
     timeout(LONG, writer.finish()).await.expect("it waits for what quiet sources hold")?;
     assert_eq!(tide.usage().held, 0);
     reading.shutdown().await;
@@ -111,13 +111,13 @@ async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     let budget = store.context().engine().budget.clone();
     let all = budget.lease(budget.total()).await.unwrap();
     let mut writer = place.writer(&store).await?;
-    assert!(timeout(Duration::from_millis(20), writer.write(data(100))).await.is_err());
+    assert!(timeout(Duration::from_millis(20), writer.write_bytes(data(100))).await.is_err());
     let mut next = pin!(budget.lease(budget.total()));
     assert!(timeout(Duration::from_millis(20), &mut next).await.is_err());
     drop(all);
     let all = timeout(LONG, next).await.expect("it waits for what nobody takes").unwrap();
     drop(all);
-    writer.write(data(PART)).await?;
+    writer.write_bytes(data(PART)).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, data(PART));
     Ok(())
@@ -132,13 +132,13 @@ async fn small_objects_that_wait_for_the_store_leave_memory_to_producers() -> Re
     let mut finishing = JoinSet::new();
     for number in 0..100 {
         let mut writer = store.writer(format!("{number}")).strategy(Strategy::Journal).start().await?;
-        let write = timeout(LONG, writer.write(data(4096))).await;
+        let write = timeout(LONG, writer.write_bytes(data(4096))).await;
         write.expect("the producer is held up by requests that pause")?;
         finishing.spawn(writer.finish());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let mut writer = place.writer(&store).await?;
-    let write = timeout(LONG, writer.write(data(20 * PART))).await;
+    let write = timeout(LONG, writer.write_bytes(data(20 * PART))).await;
     write.expect("the producer is held up by requests that pause")?;
     finishing.shutdown().await;
     drop(writer);
@@ -151,18 +151,18 @@ async fn a_store_that_is_down_does_not_hold_up_another() -> Result<()> {
     let place = Place::new();
     let (tide, store) = pausing(&place);
     let mut writer = store.writer("k").strategy(Strategy::Journal).concurrency(100).start().await?;
-    writer.write(data(2 * PART)).await?;
+    writer.write_bytes(data(2 * PART)).await?;
     while writer.progress().snapshot().acknowledged < PART {
         tokio::task::yield_now().await;
     }
     place.backend.go_down(true);
-    writer.write(data(100 * PART)).await?;
+    writer.write_bytes(data(100 * PART)).await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
     let other = tide.store(Arc::new(Memory::new("other").with_capabilities(capabilities)));
     for size in [100, 20 * PART] {
         let mut beside = other.writer("k").strategy(Strategy::Journal).start().await?;
-        beside.write(data(size)).await?;
+        beside.write_bytes(data(size)).await?;
         timeout(LONG, beside.finish()).await.expect("one store waits for another")?;
     }
     place.backend.go_down(false);
@@ -196,7 +196,7 @@ fn it_is_synced_and_ended_outside_of_a_runtime() {
     let (_tide, store) = place.process();
     let mut writer = runtime.block_on(place.writer(&store)).unwrap();
     let synced = outside(async {
-        writer.write(data(5 * PART)).await?;
+        writer.write_bytes(data(5 * PART)).await?;
         writer.sync().await
     });
     assert_eq!(synced.unwrap(), 5 * PART);
@@ -205,7 +205,7 @@ fn it_is_synced_and_ended_outside_of_a_runtime() {
 
     let mut writer = runtime.block_on(place.writer(&store)).unwrap();
     let object = outside(async {
-        writer.write(data(5 * PART)).await?;
+        writer.write_bytes(data(5 * PART)).await?;
         writer.finish().await
     });
     assert_eq!(object.unwrap().size, 5 * PART);
@@ -224,14 +224,14 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
         writing.spawn(async move {
             let mut writer = store.writer(format!("{number}")).strategy(Strategy::Journal).start().await?;
             for _ in 0..20 {
-                writer.write(data(2 * PART)).await?;
+                writer.write_bytes(data(2 * PART)).await?;
             }
             // The disk has room for one whole upload, whose `finish` would not wait until the store is back.
             is_back.wait_for(|back| *back).await.unwrap();
             writer.finish().await
         });
     }
-    while tide.progress().snapshot().waiting != Some(crate::Waiting::Disk) {
+    while tide.progress().snapshot().waiting != Some(crate::progress::Waiting::Disk) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -10,14 +10,14 @@ async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result
     let mut writer = place.writer(&store).await?;
     let bytes = data(200 * PART); // far more than the memory budget
     for piece in bytes.chunks(50_000) {
-        writer.write(Bytes::copy_from_slice(piece)).await?;
+        writer.write_bytes(Bytes::copy_from_slice(piece)).await?;
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     let figures = writer.progress().snapshot();
     assert_eq!((figures.journaled, figures.acknowledged), (200 * PART, 0), "what waits is told");
     assert!(figures.retries > 3, "it is tried again beyond the attempts of one request: {figures:?}");
     place.backend.go_down(false);
-    writer.write(Bytes::from_static(b"more")).await?;
+    writer.write_bytes(Bytes::from_static(b"more")).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, [&bytes[..], b"more"].concat());
     assert_eq!(place.files(), 0);
@@ -38,7 +38,7 @@ async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
     };
     place.backend.go_down(true);
     let mut writer = place.writer(&store).await?;
-    writer.write(data(2 * PART)).await?;
+    writer.write_bytes(data(2 * PART)).await?;
     // Wait until one attempt to open a session has failed and another has begun.
     while writer.progress().snapshot().requests < 3 {
         tokio::task::yield_now().await;
@@ -50,7 +50,7 @@ async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
     assert_eq!(live().await, (1, 1));
     place.backend.forget_sessions().await;
     while place.backend.opened() < 2 || writer.progress().snapshot().acknowledged < 2 * PART {
-        writer.write(data(100)).await?;
+        writer.write_bytes(data(100)).await?;
         tokio::task::yield_now().await;
     }
     assert_eq!(live().await, (1, 1));
@@ -68,14 +68,14 @@ async fn requests_that_wait_for_the_store_leave_memory_to_the_producer() -> Resu
     let (_tide, store) = place.process_of(place.builder().retry(retry));
     place.backend.go_down(false);
     let mut writer = place.writer(&store).await?;
-    writer.write(data(2 * PART)).await?;
+    writer.write_bytes(data(2 * PART)).await?;
     while writer.progress().snapshot().acknowledged < PART {
         tokio::task::yield_now().await;
     }
     place.backend.go_down(true);
     let writes = async {
         for _ in 0..200 {
-            writer.write(data(PART)).await?;
+            writer.write_bytes(data(PART)).await?;
         }
         Ok::<_, crate::Error>(())
     };
@@ -91,7 +91,7 @@ async fn a_finish_in_an_outage_ends_with_an_error_and_the_journal_has_all() -> R
         let (tide, store) = place.process();
         place.backend.go_down(true);
         let mut writer = place.writer(&store).await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains(".journal"), "{error}");
@@ -116,14 +116,14 @@ async fn what_does_not_pass_is_told_to_the_producer() -> Result<()> {
     place.backend.deny(true);
     let mut writer = place.writer(&store).await?;
     let error = loop {
-        if let Err(error) = writer.write(data(PART)).await {
+        if let Err(error) = writer.write_bytes(data(PART)).await {
             break error;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     let taken = writer.position();
-    assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(writer.write_bytes(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
     drop(writer);
     tide.settled().await;
     place.backend.deny(false);
@@ -138,12 +138,12 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> R
     let place = Place::new();
     let (_tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(10 * PART)).await?;
+    writer.write_bytes(data(10 * PART)).await?;
     while writer.progress().snapshot().acknowledged < 9 * PART {
         tokio::task::yield_now().await;
     }
     place.backend.forget_sessions().await;
-    writer.write(data(10 * PART)).await?;
+    writer.write_bytes(data(10 * PART)).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, [data(10 * PART), data(10 * PART)].concat());
     assert!(place.backend.parts() >= 29, "the first nine went out twice");
@@ -158,7 +158,7 @@ async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Resu
     let mut writer = place.writer(&store).await?;
     // Only whole frames are freed, so write in small pieces: one large write would make a large first frame.
     for _ in 0..20 {
-        writer.write(data(PART)).await?;
+        writer.write_bytes(data(PART)).await?;
     }
     while writer.progress().snapshot().acknowledged < 19 * PART {
         tokio::task::yield_now().await;
@@ -183,7 +183,7 @@ async fn a_completion_whose_answer_is_lost_is_settled_by_the_next_process() -> R
     let (tide, store) = place.process();
     place.backend.lose_answers(true);
     let mut writer = place.writer(&store).await?;
-    writer.write(data(5 * PART)).await?;
+    writer.write_bytes(data(5 * PART)).await?;
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
     tide.settled().await;
@@ -204,7 +204,7 @@ async fn an_object_that_came_late_by_an_earlier_process_is_its_own() -> Result<(
         let (tide, store) = place.process();
         place.backend.lose_answers(true);
         let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
-        writer.write(data(size)).await?;
+        writer.write_bytes(data(size)).await?;
         assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
         tide.settled().await;
         place.backend.go_down(false);
@@ -224,7 +224,7 @@ async fn a_session_that_is_opened_long_after_its_writer_went_is_aborted() -> Res
     let (tide, store) = place.process_of(place.builder().retry(retry));
     place.backend.go_down(true);
     let mut writer = place.writer(&store).await?;
-    writer.write(data(2 * PART)).await?;
+    writer.write_bytes(data(2 * PART)).await?;
     drop(writer);
     tide.settled().await;
     place.backend.go_down(false);

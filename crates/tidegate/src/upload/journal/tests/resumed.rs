@@ -11,7 +11,7 @@ use crate::types::trusted_file::TrustedOwners;
 async fn leave(place: &Place, size: u64) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(size)).await?;
+    writer.write_bytes(data(size)).await?;
     drop(writer);
     tide.settled().await;
     Ok(())
@@ -31,7 +31,7 @@ async fn a_writer_goes_on_where_the_journal_ends() -> Result<()> {
         let second = left.resume_on(&store).await.unwrap_err();
         assert_eq!(second.kind(), ErrorKind::InvalidInput, "{second}");
         let bytes = data(before + after);
-        writer.write(bytes.slice(before as usize..)).await?;
+        writer.write_bytes(bytes.slice(before as usize..)).await?;
         let object = writer.finish().await?;
         assert_eq!(object.size, before + after);
         assert_eq!(stored(&store, "k").await, bytes);
@@ -45,7 +45,7 @@ async fn parts_that_the_store_has_are_not_sent_again() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(10 * PART)).await?;
+    writer.write_bytes(data(10 * PART)).await?;
     while writer.progress().snapshot().acknowledged < 10 * PART {
         tokio::task::yield_now().await;
     }
@@ -111,7 +111,7 @@ async fn attributes_and_conditions_are_kept() -> Result<()> {
     let (tide, store) = place.process();
     let builder = store.writer("a/b.txt").strategy(Strategy::Journal).create_only();
     let mut writer = builder.metadata("who", "me").tag("t", "v").start().await?;
-    writer.write(data(3 * PART)).await?;
+    writer.write_bytes(data(3 * PART)).await?;
     drop(writer);
     tide.settled().await;
     let (tide, store) = place.process();
@@ -124,7 +124,7 @@ async fn attributes_and_conditions_are_kept() -> Result<()> {
     assert_eq!(object.attributes.content_type.as_deref(), Some("text/plain"));
 
     let mut writer = store.writer("a/b.txt").strategy(Strategy::Journal).create_only().start().await?;
-    writer.write(data(3 * PART)).await?;
+    writer.write_bytes(data(3 * PART)).await?;
     drop(writer);
     tide.settled().await;
     let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store).await? else {
@@ -150,7 +150,7 @@ async fn what_is_in_use_or_of_another_store_is_said_so() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(PART)).await?;
+    writer.write_bytes(data(PART)).await?;
     let left = tide.recover().await?;
     assert!(matches!(left[0].problem(), Some(JournalError::InUse { .. })), "{left:?}");
     drop(writer);
@@ -172,7 +172,7 @@ async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
         for is_listed_before in [false, true] {
             let (tide, store) = place.process();
             let mut writer = place.writer(&store).await?;
-            writer.write(data(2 * PART)).await?;
+            writer.write_bytes(data(2 * PART)).await?;
             let (tide, store) = if is_other_engine { place.process() } else { (tide, store) };
             let listed = tide.recover().await?;
             drop(writer);
@@ -188,7 +188,7 @@ async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
         let tide = place.builder().memory(64 << 20).part_size(5 << 20).build()?;
         let store = tide.open("memory://named").await?;
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
-        writer.write(data(2 * PART)).await?;
+        writer.write_bytes(data(2 * PART)).await?;
         let left = tide.recover().await?;
         drop(writer);
         match how {
@@ -209,7 +209,7 @@ async fn a_writer_that_this_process_has_is_named_as_its_own() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(PART)).await?;
+    writer.write_bytes(data(PART)).await?;
     let left = tide.recover().await?;
     let began = std::time::Instant::now();
     let error = left[0].resume_on(&store).await.unwrap_err();
@@ -246,9 +246,9 @@ async fn a_directory_that_is_gone_is_an_error_that_names_it() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
-    writer.write(data(PART)).await?;
+    writer.write_bytes(data(PART)).await?;
     std::fs::remove_dir_all(place.folder.path()).unwrap();
-    let error = writer.write(data(PART)).await.unwrap_err();
+    let error = writer.write_bytes(data(PART)).await.unwrap_err();
     assert!(error.to_string().contains(".journal"), "{error}");
     let error = place.writer(&store).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -267,7 +267,7 @@ async fn on_a_local_disk_what_was_published_is_known_by_its_bytes() -> Result<()
         let tide = place.builder().build()?;
         let store = tide.open(root.to_str().unwrap()).await?;
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
-        writer.write(data(5 * PART)).await?;
+        writer.write_bytes(data(5 * PART)).await?;
         writer.sync().await?;
         while writer.progress().snapshot().acknowledged < 5 * PART {
             tokio::task::yield_now().await;
@@ -399,7 +399,7 @@ async fn what_is_appended_measures_its_disk() -> Result<()> {
     assert_eq!(disk.cost(), 0.0);
     let mut writer = place.writer(&store).await?;
     assert_eq!(disk.cost(), f64::INFINITY);
-    writer.write(data(5 << 20)).await?;
+    writer.write_bytes(data(5 << 20)).await?;
     assert!(disk.cost() > 0.0 && disk.cost().is_finite(), "{}", disk.cost());
     writer.abort().await
 }
@@ -436,7 +436,7 @@ async fn a_finish_that_is_dropped_records_its_parts_and_publishes_nothing() -> R
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
     let store = tide.store(Arc::new(Late(Memory::new("late").with_capabilities(capabilities))));
     let mut writer = place.writer(&store).await?;
-    writer.write(data(3 * PART)).await?;
+    writer.write_bytes(data(3 * PART)).await?;
     let cancelled = tokio::time::timeout(Duration::from_millis(150), writer.finish()).await;
     assert!(cancelled.is_err(), "{cancelled:?}");
     tide.settled().await;

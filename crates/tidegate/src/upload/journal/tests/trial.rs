@@ -59,7 +59,7 @@ impl Trial {
         Self { seed, random, bytes, keep, durability, disk, is_failing, process, writer, written, durable }
     }
 
-    pub(super) fn builder(&self, builder: Builder) -> Builder {
+    pub(super) fn builder(&self, builder: TidegateBuilder) -> TidegateBuilder {
         builder.journal_keep(self.keep).durability(self.durability)
     }
 
@@ -179,7 +179,7 @@ impl Trial {
             return matches!(tokio::time::timeout(patience, finish).await, Ok(Ok(_)));
         }
         let end = position + self.random.u64(1..=rest.min(most));
-        let write = writer.write(self.bytes.slice(position as usize..end as usize));
+        let write = writer.write_bytes(self.bytes.slice(position as usize..end as usize));
         match tokio::time::timeout(patience, write).await {
             Ok(Ok(())) => {
                 self.written = end;

@@ -80,7 +80,7 @@ async fn a_session_that_is_open_was_not_published_whatever_object_is_there(over:
     place.leave_finished(&bytes).await?;
     let (tide, store) = place.process().await;
     let mut another = store.writer("k").strategy(Strategy::Chunked).start().await?;
-    another.write(data(100)).await?;
+    another.write_bytes(data(100)).await?;
     another.finish().await?;
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);

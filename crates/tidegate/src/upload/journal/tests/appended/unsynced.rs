@@ -62,7 +62,7 @@ async fn what_was_synced_before_is_gone_on_with_after_a_loss_of_power(over: GcsT
         until_given_back(journal(&writer)).await;
         disk.fail_sync();
         // The sender may sync before the writer does, so the write may already fail.
-        let written = writer.write(bytes.slice(SYNCED as usize..(SYNCED + more) as usize)).await;
+        let written = writer.write_bytes(bytes.slice(SYNCED as usize..(SYNCED + more) as usize)).await;
         let failed = journal(&writer).clone();
         until("its sync has failed", || failed.failure().is_some()).await;
         drop(failed);

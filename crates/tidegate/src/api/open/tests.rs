@@ -1,0 +1,71 @@
+//! Stores that are reached by several accounts, from one engine.
+
+use tidegate_dev::Server;
+
+use crate::settings::{Credentials, S3Settings};
+use crate::{ErrorKind, Tidegate};
+
+/// A server whose only account is `name`, with the bucket `bucket`.
+async fn account(name: &str) -> (Server, S3Settings) {
+    let server = Server::builder().credentials(name, format!("secret of {name}")).start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(name, format!("secret of {name}"), None));
+    (server, settings)
+}
+
+#[tokio::test]
+async fn two_accounts_share_one_budget() {
+    let ((_ours, ours), (_theirs, theirs)) = (account("ours").await, account("theirs").await);
+    let tide = Tidegate::builder().memory(8 << 20).s3(ours.clone()).build().unwrap();
+    let first = tide.open("s3://bucket").await.unwrap();
+    let second = tide.open("s3://bucket").s3(theirs.clone()).await.unwrap();
+    first.put("k", "ours").await.unwrap();
+    second.put("k", "theirs").await.unwrap();
+    assert_eq!(first.get("k").await.unwrap().as_ref(), b"ours");
+    assert_eq!(second.get("k").await.unwrap().as_ref(), b"theirs");
+
+    let mut writers = Vec::new();
+    for store in [&first, &second] {
+        let mut writer = store.writer("part").await.unwrap();
+        writer.write_bytes(vec![1; 300_000].into()).await.unwrap();
+        writers.push(writer);
+    }
+    let usage = tide.usage();
+    assert!(usage.held >= 600_000, "both writers hold memory of one budget: {usage:?}");
+    for writer in writers {
+        writer.abort().await.unwrap();
+    }
+
+    // The keys of one account open nothing of the other.
+    let (access, settings) = (Credentials::fixed("ours", "secret of ours", None), theirs);
+    let wrong = tide.open("s3://bucket").s3(settings.with_credentials(access)).await.unwrap();
+    assert_eq!(wrong.get("k").await.unwrap_err().kind(), ErrorKind::Credentials);
+}
+
+#[tokio::test]
+async fn stores_with_equal_settings_share_a_client_and_few_clients_are_kept() {
+    let (_server, settings) = account("ours").await;
+    let tide = Tidegate::builder().build().unwrap();
+    let known = async || tide.clients.s3_clients.clients.lock().await.len();
+    for _ in 0..3 {
+        tide.open("s3://bucket").s3(settings.clone()).await.unwrap();
+    }
+    assert_eq!(known().await, 1);
+    for number in 0..20 {
+        let credentials = Credentials::fixed(format!("user {number}"), "secret", None);
+        tide.open("s3://bucket").s3(settings.clone().with_credentials(credentials)).await.unwrap();
+    }
+    assert_eq!(known().await, 16);
+}
+
+#[tokio::test]
+async fn settings_of_another_kind_of_store_are_refused() {
+    let tide = Tidegate::builder().build().unwrap();
+    for location in ["gs://bucket", "memory://m", "/tmp"] {
+        let error = tide.open(location).s3(S3Settings::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+}

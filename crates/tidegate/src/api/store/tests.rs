@@ -1,0 +1,117 @@
+//! Objects in one call, listings, removals of many, renames.
+
+use futures::{SinkExt, StreamExt, TryStreamExt};
+use tokio::io::AsyncWriteExt;
+
+use super::*;
+use crate::settings::Concurrency;
+use crate::{Entry, Tidegate};
+
+mod no_bucket;
+mod renamed;
+
+async fn store() -> Store {
+    let tide = Tidegate::builder().memory(1 << 20).slab(4096).build().unwrap();
+    tide.open("memory://m").await.unwrap()
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+#[tokio::test]
+async fn an_object_goes_in_and_comes_out_in_one_call() {
+    let store = store().await;
+    let object = store.put("a", "hello, tide").content_type("text/x").create_only().await.unwrap();
+    assert_eq!((object.key.as_str(), object.size), ("a", 11));
+    assert_eq!(store.head("a").await.unwrap().attributes.content_type.as_deref(), Some("text/x"));
+    assert_eq!(kind(store.put("a", "again").create_only().await), ErrorKind::AlreadyExists);
+    assert_eq!(store.get("a").await.unwrap(), "hello, tide");
+    assert_eq!(store.get_range("a", 7..).await.unwrap(), "tide");
+    assert_eq!(store.get_range("a", 7..100).await.unwrap(), "tide");
+    assert_eq!(kind(store.get_range("a", 12..13).await), ErrorKind::InvalidInput);
+    store.put("empty", Bytes::new()).await.unwrap();
+    assert!(store.get("empty").await.unwrap().is_empty() && store.exists("empty").await.unwrap());
+    assert!(!store.exists("missing").await.unwrap());
+    assert_eq!(kind(store.get("missing").await), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn an_object_larger_than_the_budget_is_not_read_into_memory() {
+    let store = store().await;
+    let bytes: Vec<u8> = (0..(1 << 20) + 1_u32).map(|at| (at % 251) as u8).collect();
+    store.put("large", bytes.clone()).await.unwrap();
+    let error = store.get("large").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(store.get_range("large", ..1 << 20).await.unwrap(), bytes[..1 << 20]);
+    assert_eq!(kind(store.get_range("large", ..).await), ErrorKind::TooLarge);
+}
+
+#[tokio::test]
+async fn a_writer_is_an_async_write_and_a_sink_and_takes_bytes() {
+    let store = store().await;
+    let mut writer = store.writer("k").await.unwrap();
+    assert_eq!(writer.write(b"a").await.unwrap(), 1);
+    writer.write_all(b"b").await.unwrap();
+    writer.write_bytes("c".into()).await.unwrap();
+    SinkExt::feed(&mut writer, "d".into()).await.unwrap();
+    AsyncWriteExt::flush(&mut writer).await.unwrap();
+    writer.finish().await.unwrap();
+    assert_eq!(store.get("k").await.unwrap(), "abcd");
+}
+
+#[tokio::test]
+async fn a_listing_takes_settings_before_its_first_entry() {
+    let store = store().await;
+    for key in ["t/a", "t/b/1", "t/b/2", "t/c", "u"] {
+        store.put(key, "1").await.unwrap();
+    }
+    let keys = async |entries: ListStream| -> Vec<String> {
+        entries.map_ok(|entry: Entry| entry.key().to_owned()).try_collect().await.unwrap()
+    };
+    assert_eq!(keys(store.list("t/")).await, ["t/a", "t/b/1", "t/b/2", "t/c"]);
+    assert_eq!(keys(store.list("t/").recursive(false)).await, ["t/a", "t/b/", "t/c"]);
+    assert_eq!(keys(store.list("t/").start_after("t/b/1")).await, ["t/b/2", "t/c"]);
+    assert_eq!(keys(store.within("t").list("").start_after("b/1")).await, ["b/2", "c"]);
+}
+
+#[tokio::test]
+async fn of_many_removals_each_key_says_whether_it_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().concurrency(Concurrency::Fixed(2)).build().unwrap();
+    let store = tide.open(directory.path().to_str().unwrap()).await.unwrap();
+    let keys: Vec<String> = (0..200).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        store.put(key, "1").await.unwrap();
+    }
+    store.put("directory/inside", "1").await.unwrap();
+    let all = keys.iter().cloned().chain(["directory".into(), "a//b".into(), "missing".into()]);
+    let report = store.delete_many(all.collect::<Vec<_>>()).await;
+    assert_eq!(report.deleted, 201, "the missing one counts as removed");
+    let mut failed: Vec<&str> = report.failed.iter().map(|(key, _)| key.as_str()).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, ["a//b", "directory"]);
+    let error = report.into_result().unwrap_err();
+    assert!(error.to_string().contains("1 more of the keys"), "{error}");
+    let left: Vec<Entry> = store.list("").try_collect().await.unwrap();
+    assert_eq!(left.iter().map(Entry::key).collect::<Vec<_>>(), ["directory/inside"]);
+
+    // As a stream, of keys that a listing gives.
+    let listed = store.list("").filter_map(async |entry| Some(entry.ok()?.key().to_owned()));
+    let removed: Vec<_> = store.delete_all(listed).collect().await;
+    assert_eq!((removed.len(), removed[0].key.as_str()), (1, "directory/inside"));
+    assert!(removed[0].result.is_ok());
+}
+
+#[tokio::test]
+async fn removals_that_nobody_polls_hold_no_turn() {
+    let tide = Tidegate::builder().concurrency(Concurrency::Fixed(1)).build().unwrap();
+    let store = tide.open("memory://m").await.unwrap();
+    let keys = futures::stream::iter(0..1000).map(|number| number.to_string());
+    let mut removals = store.delete_all(keys);
+    assert!(removals.next().await.is_some());
+    // Others get their turns while the stream is kept and not polled.
+    let put = tokio::time::timeout(std::time::Duration::from_secs(20), async { store.put("k", "1").await });
+    put.await.expect("no turn is held").unwrap();
+    drop(removals);
+}

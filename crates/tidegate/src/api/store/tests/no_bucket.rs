@@ -1,0 +1,110 @@
+//! Every operation says in the same way that a bucket or root is missing.
+
+use tidegate_dev::Server;
+
+use super::*;
+use crate::backend::gcs::both;
+use crate::settings::{Credentials, GcsTransport, S3Settings};
+
+/// A bucket that exists, and one that does not, of one server.
+async fn s3() -> (Server, Store, Store) {
+    let server = server().await;
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(access, secret, None));
+    let tide = Tidegate::builder().s3(settings).build().unwrap();
+    let (there, missing) =
+        (tide.open("s3://bucket").await.unwrap(), tide.open("s3://missing").await.unwrap());
+    (server, there, missing)
+}
+
+async fn gcs(over: GcsTransport) -> (Server, Store, Store) {
+    let server = server().await;
+    let tide = Tidegate::builder().gcs(both::settings(&server, over)).build().unwrap();
+    let (there, missing) =
+        (tide.open("gs://bucket").await.unwrap(), tide.open("gs://missing").await.unwrap());
+    (server, there, missing)
+}
+
+async fn server() -> Server {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    server
+}
+
+#[tokio::test]
+async fn a_missing_bucket_of_s3_is_one_kind_of_error() {
+    let (_server, there, missing) = s3().await;
+    reads_fail(&missing).await;
+    writes_fail(&there, &missing).await;
+    sessions_fail(&missing).await;
+    // In a bucket that exists, only the object is missing.
+    assert_eq!(kind(there.head("k2").await), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_missing_bucket_of_google_is_one_kind_of_error_over_http() {
+    let (_server, there, missing) = gcs(GcsTransport::Http).await;
+    reads_fail(&missing).await;
+    writes_fail(&there, &missing).await;
+    assert_eq!(kind(there.head("k2").await), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_missing_bucket_of_google_is_one_kind_of_error_over_grpc() {
+    let (_server, there, missing) = gcs(GcsTransport::Grpc).await;
+    reads_fail(&missing).await;
+    writes_fail(&there, &missing).await;
+    assert_eq!(kind(there.head("k2").await), ErrorKind::NotFound);
+}
+
+/// A write makes the root.
+#[tokio::test]
+async fn a_missing_root_on_disk_is_the_same_kind_of_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().build().unwrap();
+    let missing = tide.open(directory.path().join("missing").to_str().unwrap()).await.unwrap();
+    reads_fail(&missing).await;
+    sessions_fail(&missing).await;
+    assert_eq!(kind(missing.copy("k", &missing, "to").await), ErrorKind::NoBucket);
+    missing.put("k", "1").await.unwrap();
+    assert_eq!(kind(missing.head("k2").await), ErrorKind::NotFound);
+}
+
+/// The operations that neither write nor copy.
+async fn reads_fail(missing: &Store) {
+    assert_eq!(kind(missing.head("k").await), ErrorKind::NoBucket, "head");
+    assert_eq!(kind(missing.exists("k").await), ErrorKind::NoBucket, "exists");
+    assert_eq!(kind(missing.get("k").await), ErrorKind::NoBucket, "get");
+    assert_eq!(kind(missing.get_range("k", 1..2).await), ErrorKind::NoBucket, "get_range");
+    assert_eq!(kind(missing.reader("k").await.map(|_| ())), ErrorKind::NoBucket, "reader");
+    assert_eq!(kind(missing.blocks("k", [0..1]).await.map(|_| ())), ErrorKind::NoBucket, "blocks");
+    let into = tempfile::tempdir().unwrap();
+    assert_eq!(kind(missing.download("k", into.path().join("k")).await), ErrorKind::NoBucket, "download");
+    assert_eq!(kind(missing.list("").try_collect::<Vec<_>>().await), ErrorKind::NoBucket, "list");
+    assert_eq!(kind(missing.delete("k").await), ErrorKind::NoBucket, "delete");
+    let report = missing.delete_many(["k", "l"]).await;
+    let kinds: Vec<_> = report.failed.iter().map(|(_, error)| error.kind()).collect();
+    assert_eq!((report.deleted, kinds), (0, vec![ErrorKind::NoBucket; 2]), "delete_many");
+    assert_eq!(kind(missing.rename("k", "l").await), ErrorKind::NoBucket, "rename");
+}
+
+async fn writes_fail(there: &Store, missing: &Store) {
+    assert_eq!(kind(missing.put("k", "1").await), ErrorKind::NoBucket, "put");
+    let mut writer = missing.writer("k").part_size(5 << 20).await.unwrap();
+    let written = writer.write_bytes(vec![0; 11 << 20].into()).await;
+    let ended = match written {
+        Ok(()) => writer.finish().await.map(|_| ()),
+        Err(error) => Err(error),
+    };
+    assert_eq!(kind(ended), ErrorKind::NoBucket, "parts");
+    there.put("k", "1").await.unwrap();
+    assert_eq!(kind(there.copy("k", missing, "k").await), ErrorKind::NoBucket, "copy to");
+    assert_eq!(kind(missing.copy("k", there, "k").await), ErrorKind::NoBucket, "copy from");
+}
+
+async fn sessions_fail(missing: &Store) {
+    assert_eq!(kind(missing.sessions("").try_collect::<Vec<_>>().await), ErrorKind::NoBucket, "sessions");
+}

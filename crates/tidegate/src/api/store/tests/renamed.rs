@@ -1,0 +1,142 @@
+//! Renames on stores and on a local disk.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::backend::memory::Memory;
+use crate::backend::{Attempt, Backend, Copied, CopySource, Fault, Layer, ServerCopy, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+
+async fn disk() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().build().unwrap();
+    let store = tide.open(directory.path().to_str().unwrap()).await.unwrap();
+    (directory, store)
+}
+
+#[tokio::test]
+async fn a_renamed_object_has_the_other_key_and_its_attributes() {
+    let store = store().await;
+    store.put("a", "text").content_type("text/x").metadata("by", "me").await.unwrap();
+    let object = store.rename("a", "b/c").await.unwrap();
+    assert_eq!((object.key.as_str(), object.size), ("b/c", 4));
+    let found = store.head("b/c").await.unwrap();
+    assert_eq!(found.attributes.content_type.as_deref(), Some("text/x"));
+    assert_eq!(found.attributes.metadata["by"], "me");
+    assert!(!store.exists("a").await.unwrap());
+
+    store.put("a", "other").await.unwrap();
+    assert_eq!(kind(store.rename("a", "b/c").create_only().await), ErrorKind::AlreadyExists);
+    assert_eq!(store.get("b/c").await.unwrap(), "text");
+    store.rename("a", "b/c").await.unwrap();
+    assert_eq!(store.get("b/c").await.unwrap(), "other");
+    assert_eq!(kind(store.rename("b/c", "b/c").await), ErrorKind::InvalidInput);
+    assert_eq!(store.get("b/c").await.unwrap(), "other");
+    assert_eq!(kind(store.rename("missing", "x").await), ErrorKind::NotFound);
+}
+
+/// A store in which somebody writes the source of each copy anew once the copy is made.
+#[derive(Debug)]
+struct Rewritten(Memory);
+
+#[async_trait]
+impl Layer for Rewritten {
+    fn below(&self) -> &dyn Backend {
+        &self.0
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Copied, Fault> {
+        let copied = self.0.copy(from, key, cursor, options, attempt).await?;
+        let bytes = Bytes::from("newer");
+        let checksum = Checksum::of(self.0.capabilities().checksum, &bytes);
+        let payload = Payload::from_memory(vec![bytes], checksum);
+        self.0.put(&from.key, payload, &WriteOptions::default(), attempt).await?;
+        Ok(copied)
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_took_the_place_of_the_source_meanwhile_is_not_removed() {
+    let tide = Tidegate::builder().build().unwrap();
+    let store = tide.store(std::sync::Arc::new(Rewritten(Memory::new("m"))));
+    store.put("a", "older").await.unwrap();
+    let error = store.rename("a", "b").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+    assert_eq!(store.get("a").await.unwrap(), "newer");
+    assert_eq!(store.get("b").await.unwrap(), "older");
+}
+
+#[tokio::test]
+async fn a_file_is_renamed_by_the_system() {
+    let (directory, store) = disk().await;
+    let at = |key: &str| directory.path().join(key);
+    store.put("a", "text").await.unwrap();
+    fs::set_permissions(at("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let inode = fs::metadata(at("a")).unwrap().ino();
+    let object = store.rename("a", "new/deep/b").create_only().await.unwrap();
+    assert_eq!((object.key.as_str(), object.size), ("new/deep/b", 4));
+    let found = fs::metadata(at("new/deep/b")).unwrap();
+    assert_eq!((found.ino(), found.mode() & 0o777), (inode, 0o640), "it is the same file");
+    assert!(!at("a").exists());
+
+    store.put("a", "other").await.unwrap();
+    assert_eq!(kind(store.rename("a", "new/deep/b").create_only().await), ErrorKind::AlreadyExists);
+    store.rename("a", "new/deep/b").await.unwrap();
+    assert_eq!(store.get("new/deep/b").await.unwrap(), "other");
+    assert!(!at("a").exists());
+    assert_eq!(kind(store.rename("new/deep/b", "new/deep/b").await), ErrorKind::InvalidInput);
+    assert_eq!(kind(store.rename("missing", "made/x").await), ErrorKind::NotFound);
+    assert!(!at("made").exists(), "a rename that fails leaves no directory");
+    assert_eq!(kind(store.rename("new/deep/b", "new").await), ErrorKind::InvalidInput);
+    assert_eq!(kind(store.rename("new/deep", "x").await), ErrorKind::NotFound);
+    assert_eq!(kind(store.rename("../a", "x").await), ErrorKind::InvalidInput);
+}
+
+#[tokio::test]
+async fn two_names_of_one_file_become_one() {
+    let (directory, store) = disk().await;
+    store.put("a", "text").await.unwrap();
+    fs::hard_link(directory.path().join("a"), directory.path().join("b")).unwrap();
+    assert_eq!(kind(store.rename("a", "b").create_only().await), ErrorKind::AlreadyExists);
+    store.rename("a", "b").await.unwrap();
+    assert_eq!(store.get("b").await.unwrap(), "text");
+    assert!(!store.exists("a").await.unwrap());
+}
+
+#[tokio::test]
+async fn links_are_written_through_and_what_they_lead_to_stays() {
+    let (directory, store) = disk().await;
+    let at = |key: &str| directory.path().join(key);
+    store.put("real", "text").await.unwrap();
+    symlink("real", at("link")).unwrap();
+    // The link has the object's bytes: they get the new key, and the link goes.
+    store.rename("link", "copied").await.unwrap();
+    assert_eq!(store.get("copied").await.unwrap(), "text");
+    assert!(!at("link").is_symlink() && at("real").exists());
+
+    symlink("real", at("link")).unwrap();
+    store.put("new", "newer").await.unwrap();
+    store.rename("new", "link").await.unwrap();
+    assert!(at("link").is_symlink() && !at("new").exists());
+    assert_eq!(store.get("real").await.unwrap(), "newer");
+    // The target is the source itself, by a link: removing it would remove all there is.
+    assert_eq!(kind(store.rename("real", "link").await), ErrorKind::InvalidInput);
+    assert_eq!(store.get("real").await.unwrap(), "newer");
+
+    fs::create_dir(at("folder")).unwrap();
+    store.put("folder/k", "1").await.unwrap();
+    symlink("folder", at("way")).unwrap();
+    assert_eq!(kind(store.rename("way/k", "x").await), ErrorKind::InvalidInput);
+    assert!(at("folder/k").exists() && !at("x").exists());
+}
