@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate::backend::Backend;
+use tidegate::backend::{Attempt, Backend};
 use tidegate_bench::certificate::Certificate;
 use tidegate_bench::embedded::Endpoint;
 use tidegate_bench::http::Client;
@@ -63,7 +63,9 @@ fn the_control_client_trusts_the_authority_and_nobody_else() {
 #[test]
 fn the_library_trusts_it_as_well() {
     let place = place();
-    let missing = place.runtime.block_on(async { place.endpoint.connect().await.unwrap().head("k").await });
+    let missing = place
+        .runtime
+        .block_on(async { place.endpoint.connect().await.unwrap().head("k", Attempt::FIRST).await });
     assert!(missing.unwrap_err().to_string().contains("HTTP 404"));
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 
-use super::{Attempt, Fault, FaultKind, Receipt, WriteOptions};
+use super::{Attempt, Fault, FaultKind, WriteOptions};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
@@ -76,11 +76,6 @@ pub(super) fn check_range(from: &CopySource, range: &Range<u64>) -> Result<(), F
     let size = from.object.size;
     let message = format!("bytes {}..{} are no part of an object of {size} bytes", range.start, range.end);
     Err(Fault::new(FaultKind::Invalid, message))
-}
-
-/// Bytes of all parts together.
-pub(super) fn size_of(parts: &[Receipt]) -> u64 {
-    parts.iter().map(|part| part.size).sum()
 }
 
 /// Turns "not found" into `Replaced`, for a copy of one particular object.

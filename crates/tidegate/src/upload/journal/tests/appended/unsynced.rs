@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::super::claimed::journal;
 use super::*;
-use crate::backend::{Append, Appended, Attempt, Backend, Session};
+use crate::backend::{Append, Appended, Attempt, Session};
 use crate::journal::{Journal, SimDisk};
 
 over_both! {
