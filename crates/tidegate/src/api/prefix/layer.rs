@@ -148,6 +148,10 @@ impl Backend for Spread {
         Ok(object)
     }
 
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        self.below().is_bucket_missing(attempt).await
+    }
+
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         let below = self.below();
         let head = |place: String| async move { below.head(&place, attempt).await };
