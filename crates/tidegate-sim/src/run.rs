@@ -113,6 +113,7 @@ async fn simulate(settings: &Settings) -> Report {
         } else {
             scenario.memory_wait
         })
+        .aborts_on_writers_runtime()
         .seed(settings.seed);
     let disks = disks(&scenario, settings, &mut random, &trace);
     let built = disks.iter().fold(built, |built, disk| built.spool_disk(Arc::new(disk.clone()))).build();

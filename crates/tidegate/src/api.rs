@@ -35,8 +35,10 @@ pub use store::Store;
 /// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
 /// from it. A clone is the same engine.
 ///
-/// The engine has no threads of its own. Its tasks run on the tokio runtime that calls it, which must have the time
-/// and I/O drivers enabled.
+/// Its tasks run on the tokio runtime that calls it, which must have the time and I/O drivers enabled. Aborts of dropped
+/// writers run on a thread of the engine, so that they outlive that runtime, and the last drop of an engine, its stores
+/// and writers waits for them, for two seconds at most. (The thread starts with the first abort, on a runtime of one
+/// thread with the first session, and ends when it is idle.)
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -105,8 +107,7 @@ impl Tidegate {
         usage
     }
 
-    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call this before the
-    /// runtime shuts down.
+    /// Waits until the sessions of all writers that failed or were dropped so far are aborted, however long that takes.
     ///
     /// Returns the errors of sessions that could not be aborted. The store may hold their parts until a sweep removes
     /// them. Each error is returned once; only the latest 1,000 since the last call are kept.

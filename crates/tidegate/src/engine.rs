@@ -33,6 +33,9 @@ pub(crate) use context::{Context, KeyMap};
 use journaling::Journaling;
 use relief::Relief;
 
+/// How long the last drop of an engine waits for aborts.
+const LAST_DROP: Duration = Duration::from_secs(2);
+
 /// One memory budget, one limiter for each endpoint, and the settings that apply to every store.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -54,6 +57,12 @@ pub(crate) struct Engine {
     pub(crate) parts_in_flight: usize,
     pub(crate) concurrency: Concurrency,
     pub(crate) endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.aborts.block_on_awaited(LAST_DROP);
+    }
 }
 
 impl Engine {

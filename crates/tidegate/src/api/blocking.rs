@@ -25,8 +25,7 @@ use std::future::IntoFuture;
 use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -49,9 +48,8 @@ use crate::upload::WriterBuilder;
 
 /// The engine, with its own runtime. A clone is the same engine.
 ///
-/// When the last clone and everything that came from it is dropped, the sessions of dropped writers are still
-/// aborted, for up to ten seconds. The drop waits for that; inside a tokio runtime, where waiting holds up other
-/// tasks, it waits at most two seconds. The drop never panics.
+/// When the last clone and everything that came from it is dropped, the drop waits until the sessions of dropped
+/// writers are aborted, for two seconds at most. It may be dropped anywhere, and never panics.
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
@@ -59,34 +57,22 @@ pub struct Tidegate {
 
 #[derive(Debug)]
 struct Engine {
+    /// Declared before the runtime: its drop waits for aborts, which may wait for requests on the runtime.
     tide: crate::Tidegate,
     /// Runs every blocking call.
     runtime: Handle,
-    /// `None` only while the engine is being dropped.
-    owned: Option<Runtime>,
+    _owned: Owned,
 }
 
-/// Longest time for the aborts when an engine is dropped.
-const SETTLES: Duration = Duration::from_secs(10);
-/// Longest wait of the drop itself on a thread that belongs to a tokio runtime.
-const SETTLES_IN_RUNTIME: Duration = Duration::from_secs(2);
+/// A runtime that may be dropped in a task: its drop waits for nothing.
+#[derive(Debug)]
+struct Owned(Option<Runtime>);
 
-impl Drop for Engine {
+impl Drop for Owned {
     fn drop(&mut self) {
-        let Some(owned) = self.owned.take() else { return };
-        let (tide, (done, is_done)) = (self.tide.clone(), mpsc::channel::<()>());
-        // A thread that runs tasks may neither wait for a runtime nor drop one, so the runtime shuts itself down.
-        self.runtime.spawn(async move {
-            if tokio::time::timeout(SETTLES, tide.settled()).await.is_err() {
-                tracing::warn!("sessions were left to be aborted; a sweep will find them");
-            }
-            drop((tide, done));
-            owned.shutdown_background();
-        });
-        let is_in_runtime = Handle::try_current().is_ok();
-        let longest = if is_in_runtime { SETTLES_IN_RUNTIME } else { 2 * SETTLES };
-        // Nothing is sent: the wait ends when the sender is dropped, also by a panic.
-        let _ = is_done.recv_timeout(longest);
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -100,7 +86,7 @@ impl Tidegate {
             let message = format!("the system gives no threads: {error}");
             Error::new(ErrorKind::Unsupported, Operation::Connect, "tidegate", message).with_source(error)
         })?;
-        let engine = Engine { tide, runtime: runtime.handle().clone(), owned: Some(runtime) };
+        let engine = Engine { tide, runtime: runtime.handle().clone(), _owned: Owned(Some(runtime)) };
         Ok(Self { engine: Arc::new(engine) })
     }
 

@@ -10,7 +10,7 @@ use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
 use crate::engine::Engine;
-use crate::engine::aborts::Aborts;
+use crate::engine::aborts::{Aborts, AbortsOn};
 use crate::engine::journaling::Journaling;
 use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;
@@ -46,6 +46,7 @@ pub struct TidegateBuilder {
     idle_limit: Option<Duration>,
     records: Option<PathBuf>,
     owners: TrustedOwners,
+    aborts_on: AbortsOn,
     s3: S3Settings,
     gcs: GcsSettings,
 }
@@ -70,6 +71,7 @@ impl Default for TidegateBuilder {
             idle_limit: None,
             records: None,
             owners: TrustedOwners::default(),
+            aborts_on: AbortsOn::default(),
             s3: S3Settings::default(),
             gcs: GcsSettings::default(),
         }
@@ -220,6 +222,20 @@ impl TidegateBuilder {
         self
     }
 
+    /// Runs aborts on the runtime of their writer instead of a thread of the engine, and lets no drop wait for them:
+    /// for a program that pauses tokio's clock, as a simulation does.
+    pub fn aborts_on_writers_runtime(mut self) -> Self {
+        self.aborts_on = AbortsOn::WritersRuntime;
+        self
+    }
+
+    /// Undoes `aborts_on_writers_runtime`, the default of this crate's tests.
+    #[cfg(test)]
+    pub(crate) fn aborts_on_own_thread(mut self) -> Self {
+        self.aborts_on = AbortsOn::OwnThread;
+        self
+    }
+
     /// Builds the engine.
     ///
     /// # Errors
@@ -278,7 +294,7 @@ impl TidegateBuilder {
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             hedge: self.hedge,
             progress: Progress::default(),
-            aborts: Aborts::default(),
+            aborts: Aborts::new(self.aborts_on),
             records: Records::new(self.records, self.owners.clone()),
             owners: self.owners,
             batches: Batches::default(),

@@ -1,28 +1,52 @@
-//! Aborts that outlive their writers, and the errors of aborts that failed.
+//! Aborts that outlive their writers and their writers' runtimes, and the errors of aborts that failed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::warn;
 
 use crate::types::error::{Error, Result};
 
 #[cfg(test)]
 mod tests;
+mod thread;
+
+use thread::OwnThread;
+
+/// How long an abort waits for what a runtime that stands still never gives: the end of its upload's requests, and
+/// their turns.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.
 const KEPT: usize = 1000;
 
+/// Where the aborts of an engine run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AbortsOn {
+    #[cfg_attr(not(test), default)]
+    OwnThread,
+    /// The runtime that the writer was started on. Many tests of this crate pause that runtime's clock, which no other
+    /// runtime shares.
+    #[cfg_attr(test, default)]
+    WritersRuntime,
+}
+
 /// The aborts of one engine. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Aborts {
+    /// `None` where aborts run on the writer's runtime.
+    thread: Option<Arc<OwnThread>>,
     tasks: TaskTracker,
+    /// Counts the aborts that the engine's last drop waits for.
+    awaited: TaskTracker,
     failed: Arc<Mutex<Vec<Error>>>,
     given_up: Arc<Uploads>,
 }
@@ -65,31 +89,82 @@ impl Uploads {
     }
 }
 
-impl Default for Aborts {
-    fn default() -> Self {
-        let tasks = TaskTracker::new();
-        tasks.close(); // a closed tracker still takes tasks; `wait` needs it closed to return once there are none
-        Self { tasks, failed: Arc::default(), given_up: Arc::default() }
-    }
-}
-
 impl Aborts {
-    /// Runs an abort on `runtime`, whether or not a caller waits for it, and keeps its error. `lost` is the error to
-    /// keep where there is something to abort and the runtime ends first.
-    pub(crate) fn spawn_on(
+    pub(crate) fn new(on: AbortsOn) -> Self {
+        let (tasks, awaited) = (TaskTracker::new(), TaskTracker::new());
+        // A closed tracker still takes tasks; `wait` needs it closed to return once there are none.
+        tasks.close();
+        awaited.close();
+        let thread = (on == AbortsOn::OwnThread).then(Arc::default);
+        Self { thread, tasks, awaited, failed: Arc::default(), given_up: Arc::default() }
+    }
+
+    /// Runs an abort, whether or not a caller waits for it, and keeps its error. `lost` is the error to keep where
+    /// there is something to abort and the runtime ends first. `runtime` is the writer's.
+    pub(crate) fn spawn(
         &self,
         abort: impl Future<Output = Result<()>> + Send + 'static,
         lost: Option<Error>,
         runtime: &Handle,
     ) -> JoinHandle<Result<()>> {
         let mut outcome = Outcome { failed: self.failed.clone(), error: lost };
-        let abort = async move {
+        let abort = self.tasks.track_future(async move {
             let aborted = abort.await;
             outcome.error = aborted.as_ref().err().map(Error::again);
             drop(outcome);
             aborted
-        };
-        self.tasks.spawn_on(abort, runtime)
+        });
+        self.on_thread(abort, runtime)
+    }
+
+    /// Runs the request that opens a session, so that its answer is not lost. A runtime of one thread stands still
+    /// while that thread drops the engine, and ends right after.
+    pub(crate) fn spawn_opening<T: Send + 'static>(
+        &self,
+        opening: impl Future<Output = T> + Send + 'static,
+        runtime: &Handle,
+    ) -> JoinHandle<T> {
+        match runtime.runtime_flavor() {
+            RuntimeFlavor::CurrentThread => self.on_thread(opening, runtime),
+            _ => runtime.spawn(opening),
+        }
+    }
+
+    fn on_thread<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+        runtime: &Handle,
+    ) -> JoinHandle<T> {
+        match &self.thread {
+            Some(thread) => thread.spawn(task, runtime),
+            None => runtime.spawn(task),
+        }
+    }
+
+    /// How long an abort waits for its upload's runtime; `None` where it runs there itself.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.thread.as_ref().map(|_| PATIENCE)
+    }
+
+    /// While the token is held, the engine's last drop waits.
+    pub(crate) fn awaited(&self) -> TaskTrackerToken {
+        self.awaited.token()
+    }
+
+    /// Blocks until the aborts that are in flight have ended, or for `longest`. May be called anywhere. Does not wait
+    /// where aborts run on their writers' runtimes: this may be such a runtime's only thread.
+    pub(crate) fn block_on_awaited(&self, longest: Duration) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        let Some(runtime) = self.thread.as_ref().and_then(|thread| thread.elsewhere()) else { return };
+        let (awaited, (done, is_done)) = (self.awaited.clone(), mpsc::channel::<()>());
+        runtime.spawn(async move {
+            awaited.wait().await;
+            drop(done);
+        });
+        // Nothing is sent: the wait ends when the sender is dropped.
+        let _ = is_done.recv_timeout(longest);
     }
 
     /// Counts the abort of `upload` as in flight until the guard is dropped.

@@ -10,11 +10,16 @@ use crate::engine::limiter::{Concurrency, Lanes, Limiter};
 use crate::engine::retry::{Allowance, RetryPolicy};
 use crate::types::error::Operation;
 
+/// Aborts in flight beside the limiter's requests.
+const ABORTS: usize = 4;
+
 /// One endpoint, with all that the engine has learned about it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     /// How many requests may be in flight.
     pub(crate) limiter: Limiter,
+    /// How many aborts may be in flight where the limiter's turns are held by a runtime that stands still.
+    pub(crate) aborts: Limiter,
     /// How many requests a second, for key prefixes that are limited separately.
     pub(crate) lanes: Lanes,
     /// How many retries the endpoint may be sent.
@@ -36,6 +41,7 @@ impl Endpoint {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
             limiter: Limiter::new(concurrency),
+            aborts: Limiter::new(Concurrency::Fixed(ABORTS)),
             lanes: Lanes::new(retry),
             allowance: Allowance::new(retry),
             pace: Pace::default(),

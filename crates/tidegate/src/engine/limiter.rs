@@ -29,7 +29,8 @@ pub(crate) use lanes::Lanes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Concurrency {
-    /// Begins with three; grows while throughput grows, shrinks when the store throttles or does not answer in time.
+    /// Begins with three; grows while throughput grows, returns to the fewest that keep it, and shrinks when the store
+    /// throttles or does not answer in time.
     #[default]
     Auto,
     /// This many, at least 1.

@@ -65,6 +65,19 @@ impl Requests {
         .await
     }
 
+    /// The same object's requests with turns of their own, beside those of the limiter.
+    pub(crate) fn beside(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            flow: self.endpoint.aborts.flow(),
+            lane: None,
+            endpoint: self.endpoint.clone(),
+            retry: self.retry.clone(),
+            progress: self.progress.clone(),
+            brings: 0,
+        }
+    }
+
     /// Whether the store asked for fewer requests, or did not answer in time, within the last `span`.
     pub(crate) fn was_overloaded(&self, span: Duration) -> bool {
         self.endpoint.limiter.was_overloaded(span)

@@ -268,8 +268,10 @@ impl WriteSettings {
         }
         let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
         let key = Some(self.key.clone());
-        let upload = Arc::new(self.into_upload(&policy));
-        let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
+        let engine = self.context.engine().clone();
+        let (strategy, upload) = (policy.strategy, Arc::new(self.into_upload(&policy)));
+        let direct = Direct::new(upload, policy, relief, idle_limit);
+        let mut writer = Writer::direct(strategy, direct, engine);
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
     }
@@ -389,7 +391,7 @@ impl WriteSettings {
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
         let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;
-        let mut writer = Writer::journaled(journaled);
+        let mut writer = Writer::journaled(journaled, engine);
         writer.key = key;
         Ok(writer)
     }

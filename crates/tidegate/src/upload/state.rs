@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::append::Order;
 use super::given_up::GivenUp;
@@ -59,6 +61,8 @@ pub(crate) struct Upload {
     pub(crate) runtime: Handle,
     /// Aborts that continue after their writer is gone.
     pub(crate) aborts: Aborts,
+    /// Cancelled with the upload. A session whose opening has not been sent is then not opened.
+    ended: CancellationToken,
     pub(crate) given_up: GivenUp,
     /// Whether a request that publishes the object was given up before the store answered.
     pub(super) publishing: GivenUp,
@@ -110,6 +114,7 @@ impl Upload {
             options,
             runtime: Handle::current(),
             aborts: engine.aborts.clone(),
+            ended: CancellationToken::new(),
             given_up: GivenUp::default(),
             publishing: GivenUp::default(),
             opening: Mutex::default(),
@@ -128,34 +133,24 @@ impl Upload {
         *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
     }
 
-    /// Begins to open the session. The request is not cancelled with the writer: only a session whose id is
-    /// known can be aborted.
+    /// Begins to open the session. Once the request is sent, it is not cancelled with the writer: only a session
+    /// whose id is known can be aborted.
     pub(crate) fn open(self: &Arc<Self>) {
         let upload = self.clone();
-        let open = self.runtime.spawn(async move {
-            let (upload, options) = (&*upload, &upload.options);
+        let open = async move {
             let entry = upload.enter().await;
-            let sent = upload
-                .requests
-                .send(Operation::Open, None, None, |attempt| async move {
-                    if upload.order.is_some() {
-                        return upload.backend.need_append()?.open(&upload.key, options, attempt).await;
-                    }
-                    let parts = upload.backend.need_parts()?;
-                    parts.open(&upload.key, options, upload.origin, attempt).await
-                })
-                .await;
-            match &sent {
+            let opened = upload.send_open().await;
+            match &opened {
                 Ok(session) => entry.opened(&session.id).await,
                 Err(_) => entry.ended().await,
             }
-            sent
-        });
+            opened
+        };
+        let open = self.aborts.spawn_opening(open, &self.runtime);
         let object = self.requests.object.clone();
         let opening = async move {
             match open.await {
-                Ok(Ok(session)) => Ok(session),
-                Ok(Err(failure)) => Err(Arc::new(failure.into_error(Operation::Open, &object))),
+                Ok(opened) => opened.map_err(Arc::new),
                 Err(ended) => {
                     let message = "the runtime was shut down while the session was opened";
                     Err(Arc::new(
@@ -165,6 +160,21 @@ impl Upload {
             }
         };
         *self.lock() = Some(opening.boxed().shared());
+    }
+
+    async fn send_open(&self) -> Result<Session> {
+        let turn = self.ended.run_until_cancelled(self.requests.turn()).await;
+        let Some(permit) = turn.filter(|_| !self.ended.is_cancelled()) else {
+            return Err(self.error(ErrorKind::Closed, Operation::Open, "the upload ended before"));
+        };
+        let open = |attempt| async move {
+            if self.order.is_some() {
+                return self.backend.need_append()?.open(&self.key, &self.options, attempt).await;
+            }
+            self.backend.need_parts()?.open(&self.key, &self.options, self.origin, attempt).await
+        };
+        let sent = self.requests.send(Operation::Open, None, Some(permit), open);
+        sent.await.map_err(|failure| failure.into_error(Operation::Open, &self.requests.object))
     }
 
     /// Records that a session is about to be opened. Each session has its own record, so that the open
@@ -315,13 +325,31 @@ impl Upload {
     /// Aborts the session: `false` where the store had no such session any more. `true` also where no session
     /// was opened.
     pub(crate) async fn abort_session(&self) -> Result<bool> {
+        self.abort_session_by(&self.requests, None).await
+    }
+
+    /// As `abort_session`, with turns of its own where none comes in time: a runtime that stands still may hold all
+    /// turns.
+    async fn abort_session_in_turn(&self) -> Result<bool> {
+        let Some(patience) = self.aborts.patience() else { return self.abort_session().await };
+        if self.lock().is_none() || self.session().await.is_err() {
+            return Ok(true);
+        }
+        // The session is open: nobody waits for a session while holding a turn.
+        match timeout(patience, self.requests.turn()).await {
+            Ok(permit) => self.abort_session_by(&self.requests, Some(permit)).await,
+            Err(_) => self.abort_session_by(&self.requests.beside(), None).await,
+        }
+    }
+
+    async fn abort_session_by(&self, requests: &Requests, permit: Option<Permit>) -> Result<bool> {
         if self.lock().is_none() {
             return Ok(true);
         }
         // A session that could not be opened need not be aborted.
         let Ok(session) = self.session().await else { return Ok(true) };
         let abort = |attempt| self.backend.abort(&session, attempt);
-        let sent = self.requests.send(Operation::Abort, None, None, abort).await;
+        let sent = requests.send(Operation::Abort, None, permit, abort).await;
         match sent {
             Ok(()) => {
                 self.session_ended().await;
@@ -355,21 +383,28 @@ impl Upload {
     /// where the writer can't wait.
     pub(crate) fn abort<T: Send + 'static>(
         self: &Arc<Self>,
-        tasks: JoinSet<T>,
+        mut tasks: JoinSet<T>,
     ) -> impl Future<Output = Result<()>> + use<T> {
         let upload = self.clone();
+        self.ended.cancel();
         // A single PUT has no session, but its request must be cancelled.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
         let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
+        let awaited = is_needed.then(|| self.aborts.awaited());
         let task = async move {
-            stop(tasks).await;
+            let is_stopped = stop(&mut tasks, upload.aborts.patience()).await;
             let had_session = upload.lock().is_some();
-            let mut aborted = upload.abort_session().await;
+            let mut aborted = upload.abort_session_in_turn().await;
             // A session that still existed has published nothing.
             let is_unpublished = matches!(aborted, Ok(true)) && had_session;
-            if is_unpublished && upload.given_up.is_set() {
+            if !is_stopped {
+                // The runtime of the requests stands still, perhaps in the very drop that waits for this abort.
+                drop(awaited);
+                stop(&mut tasks, Some(STANDSTILL)).await;
+            }
+            if is_unpublished && (upload.given_up.is_set() || !is_stopped) {
                 // A part request that was given up may have reached the store after the abort.
-                aborted = upload.abort_session().await;
+                aborted = upload.abort_session_in_turn().await;
             }
             let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
             if let Some(under_way) = under_way.filter(|_| is_certain) {
@@ -383,7 +418,7 @@ impl Upload {
             upload.error(ErrorKind::Closed, Operation::Abort, message)
         };
         let lost = self.lock().is_some().then(&shut_down);
-        let task = is_needed.then(|| self.aborts.spawn_on(task, lost, &self.runtime));
+        let task = is_needed.then(|| self.aborts.spawn(task, lost, &self.runtime));
         async move {
             let Some(task) = task else { return Ok(()) };
             task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
@@ -415,8 +450,18 @@ impl Upload {
     }
 }
 
-/// Cancels requests and waits until their tasks have ended.
-async fn stop<T: 'static>(mut tasks: JoinSet<T>) {
+/// Longest wait for requests on a runtime that stands still, before their session is aborted once more.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
+/// Cancels requests and waits until their tasks have ended, for `longest` at most; returns whether they have.
+async fn stop<T: 'static>(tasks: &mut JoinSet<T>, longest: Option<Duration>) -> bool {
     tasks.abort_all();
-    while tasks.join_next().await.is_some() {}
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    match longest {
+        Some(longest) => timeout(longest, ended).await.is_ok(),
+        None => {
+            ended.await;
+            true
+        }
+    }
 }

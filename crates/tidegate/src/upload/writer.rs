@@ -4,6 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use super::intake::Taking;
 use super::interrupted::{Interrupted, Unknown};
 use super::journal::Journaled;
 use super::strategy::Strategy;
+use crate::engine::Engine;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
@@ -29,8 +31,8 @@ use crate::types::progress::Progress;
 ///
 /// The object becomes visible only by [`finish`](Self::finish), or by `shutdown` or `close`, which do the
 /// same. [`abort`](Self::abort) aborts the session and waits until the session is gone. Dropping the writer
-/// aborts as well, in a task on the runtime that the writer was started on;
-/// [`Tidegate::settled`](crate::Tidegate::settled) waits for these tasks.
+/// aborts as well, in the background; [`Tidegate::settled`](crate::Tidegate::settled) waits for that, and so
+/// does the last drop of the engine, for two seconds at most.
 ///
 /// With [`Strategy::Journal`] only a successful `finish` or an [`abort`](Self::abort) ends the upload: when
 /// the writer fails or is dropped, its journal and its session stay, and
@@ -65,6 +67,8 @@ pub struct Writer {
     /// The exact size of the object, where the caller has set one.
     pub(super) exact: Option<u64>,
     interrupted: Interrupted,
+    /// Declared last, so that the side is dropped before: an engine's last drop waits for aborts.
+    _engine: Arc<Engine>,
 }
 
 /// Where the writer keeps its bytes until the store has them.
@@ -96,17 +100,17 @@ impl DerefMut for Side {
 }
 
 impl Writer {
-    pub(super) fn direct(strategy: Strategy, direct: Direct) -> Self {
-        Self::new(strategy, Side::Direct(direct))
+    pub(super) fn direct(strategy: Strategy, direct: Direct, engine: Arc<Engine>) -> Self {
+        Self::new(strategy, Side::Direct(direct), engine)
     }
 
-    pub(super) fn journaled(journaled: Journaled) -> Self {
-        Self::new(Strategy::Journal, Side::Journaled(Box::new(journaled)))
+    pub(super) fn journaled(journaled: Journaled, engine: Arc<Engine>) -> Self {
+        Self::new(Strategy::Journal, Side::Journaled(Box::new(journaled)), engine)
     }
 
-    fn new(strategy: Strategy, side: Side) -> Self {
+    fn new(strategy: Strategy, side: Side, engine: Arc<Engine>) -> Self {
         let (item, interrupted) = (Given::default(), Interrupted::default());
-        Self { strategy, side, item, key: None, exact: None, interrupted }
+        Self { strategy, side, item, key: None, exact: None, interrupted, _engine: engine }
     }
 
     /// Takes all of `bytes`.

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Uri;
 use hyper_util::client::legacy;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::runtime::{Handle, Id};
 
 use super::client::Client;
 use super::dialer::Dialer;
@@ -126,12 +127,18 @@ fn named(proxies: &Matcher) -> impl Iterator<Item = Intercept> {
 /// The clients for requests to a store.
 #[derive(Debug)]
 pub(in crate::backend) struct Connections {
-    pooled: Client,
+    connector: Connector,
+    /// One client for each of the runtimes that made requests last: a kept connection is driven by the runtime that
+    /// opened it, and must not carry the request of a runtime that outlives or outruns that one. The latest is last.
+    pooled: Mutex<Vec<(Id, Client)>>,
     /// Keeps no connection: each request looks up the address and opens a new connection.
     unpooled: Client,
 }
 
 impl Connections {
+    /// The most runtimes whose connections are kept.
+    const RUNTIMES: usize = 8;
+
     /// Connects to the store at `url`, and trusts the authorities in `bundle` in addition to the system's.
     pub(in crate::backend) fn new(
         url: &str,
@@ -139,11 +146,51 @@ impl Connections {
         bundle: Option<&Path>,
     ) -> Result<Self, Fault> {
         let connector = Connector::new(url, connect_timeout, bundle, Version::One)?;
-        Ok(Self { pooled: connector.client(usize::MAX), unpooled: connector.client(0) })
+        let unpooled = connector.client(0);
+        Ok(Self { connector, pooled: Mutex::default(), unpooled })
     }
 
     /// The client for an attempt of a request.
-    pub(in crate::backend) fn client(&self, attempt: Attempt) -> &Client {
-        if attempt.wants_new_connection() { &self.unpooled } else { &self.pooled }
+    pub(in crate::backend) fn client(&self, attempt: Attempt) -> Client {
+        if attempt.wants_new_connection() { self.unpooled.clone() } else { self.of_runtime(Handle::current().id()) }
+    }
+
+    fn of_runtime(&self, runtime: Id) -> Client {
+        let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = pooled.iter().position(|(of, _)| *of == runtime) {
+            // A busy runtime stays among the latest.
+            pooled[at..].rotate_left(1);
+        } else {
+            if pooled.len() == Self::RUNTIMES {
+                pooled.remove(0);
+            }
+            pooled.push((runtime, self.connector.client(usize::MAX)));
+        }
+        pooled[pooled.len() - 1].1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_of_a_few_runtimes_are_kept() {
+        let connections = Connections::new("http://127.0.0.1:1", Duration::from_secs(1), None).unwrap();
+        let runtimes: Vec<_> = (0..Connections::RUNTIMES + 1)
+            .map(|_| tokio::runtime::Builder::new_current_thread().build().unwrap())
+            .collect();
+        let id = |at: usize| runtimes[at].handle().id();
+        let kept = || connections.pooled.lock().unwrap().iter().map(|(of, _)| *of).collect::<Vec<_>>();
+        for runtime in &runtimes[..Connections::RUNTIMES] {
+            runtime.block_on(async { connections.client(Attempt::default()) });
+        }
+        connections.of_runtime(id(0));
+        connections.of_runtime(id(Connections::RUNTIMES));
+        assert_eq!(kept().len(), Connections::RUNTIMES);
+        assert!(
+            kept().contains(&id(0)) && !kept().contains(&id(1)),
+            "the one unused for longest is forgotten"
+        );
     }
 }

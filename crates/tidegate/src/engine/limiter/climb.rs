@@ -2,8 +2,8 @@
 //!
 //! It begins with a few requests, and stays there if one of them shows that a single connection carries about as much
 //! as a machine can. It allows many where the store is far or some time has passed. Then a quick start raises the
-//! limit for as long as requests do not slow each other down. After that it climbs both ways, and steps back on
-//! overload.
+//! limit for as long as requests do not slow each other down, and large ones together become faster. After that it
+//! climbs both ways: down to the fewest requests that keep the rate, up where more raise it. It steps back on overload.
 
 use std::time::Duration;
 
@@ -26,13 +26,26 @@ pub(super) struct Climb {
     rest: Duration,
     /// The direction of the next step.
     direction: Direction,
+    /// How far the next step down goes.
+    stride: Stride,
+    /// The limit that was too high last, and until when steps up stay below.
+    overloaded: Option<(usize, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stride {
+    /// Half of the limit: the quick start went past what the rate needs.
+    Long,
+    /// A quarter, a third where that is less than two requests.
+    Short,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The limit grows by two for each request that ends, while requests do not slow each other down.
     Start(Start),
-    /// Trying a quarter more or less (half more while few) than `back`, which gave the rate `before`.
+    /// Trying more or less than `back`. `before` is the rate there; on the way down, the best since that began, so that
+    /// small losses do not add up.
     Try { back: usize, before: f64 },
     /// Resting for a while.
     Hold { until: Instant },
@@ -62,12 +75,12 @@ impl Direction {
         }
     }
 
-    fn step(self, limit: usize) -> usize {
-        match self {
-            Self::Up if limit < Climb::WIDE => limit + (limit / 2).max(1),
-            Self::Up => limit + limit / 4,
-            // Below `WIDE`, overload or a few fast connections have set the limit: it only goes up.
-            Self::Down => (limit - limit / 4).max(Climb::WIDE).min(limit),
+    fn step(self, limit: usize, stride: Stride) -> usize {
+        match (self, stride) {
+            (Self::Up, _) if limit < Climb::WIDE => limit + (limit / 2).max(1),
+            (Self::Up, _) => limit + limit / 4,
+            (Self::Down, Stride::Long) => (limit / 2).max(Climb::AT_FIRST).min(limit),
+            (Self::Down, Stride::Short) => (limit - (limit / 4).max(1)).max(Climb::AT_FIRST).min(limit),
         }
     }
 }
@@ -87,6 +100,55 @@ struct Start {
     many_since: Option<Instant>,
     /// How many requests in a row moved nothing, once the limit is `FEW`.
     empty: usize,
+    /// The large requests that ended under the present limit, and what those under the limit before have shown.
+    round: Option<Round>,
+    before: Option<Shown>,
+    early: Option<Early>,
+}
+
+/// As many large requests as the limit is.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    began: Instant,
+    ended: usize,
+    work: u64,
+}
+
+/// The large requests that began among the first few and ended after the limit had risen to `WIDE`: how many, their
+/// bytes, and how long they took, all in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Early {
+    ended: usize,
+    work: f64,
+    took: f64,
+}
+
+impl Early {
+    /// The rate of the first few before the limit rose, where each request has `share` of the rate since.
+    fn shown(self, share: f64) -> Shown {
+        let alone = seconds(Climb::WIDENS_AFTER) * self.ended as f64;
+        let rate = (self.work - (self.took - alone).max(0.0) * share) / alone;
+        Shown { limit: Climb::AT_FIRST, rate: rate * Climb::AT_FIRST as f64 }
+    }
+}
+
+/// The rate of as many requests as `limit`, in bytes a second.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    limit: usize,
+    rate: f64,
+}
+
+/// What a round of the quick start shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gain {
+    Unknown,
+    /// The requests together are faster than under the limit before.
+    Some,
+    /// They are as fast as with this limit.
+    None {
+        with: usize,
+    },
 }
 
 impl Start {
@@ -112,6 +174,39 @@ impl Start {
             self.recent += (speed - self.recent) / Climb::WIDE as f64;
         }
         true
+    }
+
+    /// Takes in that a large request ended; `waiting` says whether others wait for a permit, as only then the rate is
+    /// that of the limit.
+    fn round(&mut self, work: u64, limit: usize, waiting: bool, now: Instant) -> Gain {
+        let Some(round) = self.round.as_mut().filter(|_| waiting) else {
+            self.round = waiting.then_some(Round { began: now, ended: 0, work: 0 });
+            return Gain::Unknown;
+        };
+        round.ended += 1;
+        round.work += work;
+        let took = now - round.began;
+        if round.ended < limit || took < Climb::LEAST_ROUND {
+            return Gain::Unknown;
+        }
+        let rate = round.work as f64 / seconds(took);
+        let early = self.early.take().map(|early| early.shown(rate / limit as f64));
+        let before = self.before.replace(Shown { limit, rate }).or(early);
+        self.round = Some(Round { began: now, ended: 0, work: 0 });
+        match before {
+            Some(before) if rate < before.rate * Climb::least_gain(before.limit, limit) => {
+                Gain::None { with: before.limit }
+            }
+            _ => Gain::Some,
+        }
+    }
+
+    /// A large request that began among the first few ended; the limit has risen since.
+    fn early(&mut self, work: u64, took: Duration) {
+        let early = self.early.get_or_insert_default();
+        early.ended += 1;
+        early.work += work as f64;
+        early.took += seconds(took);
     }
 }
 
@@ -148,6 +243,12 @@ impl Climb {
     /// The work of a request itself, in bytes; added to the bytes that it moves.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
+    /// How many requests must end for a rate of which a few percent count, and for one that should rise by a quarter.
+    const PRECISE: usize = 48;
+    const ROUGH: usize = 8;
+    const LEAST_ROUND: Duration = Duration::from_millis(40);
+    /// The share of the gain of a rate that is in proportion to the limit, for which the quick start goes on.
+    const LEAST_GAIN: f64 = 0.15;
     /// The quick start ends at this limit, or when requests slow down to `CROWDED` of the first ones' speed: until
     /// then more requests hide latency.
     const FEW: usize = 64;
@@ -179,6 +280,8 @@ impl Climb {
             calm_until: None,
             rest: Self::FIRST_REST,
             direction: Direction::Up,
+            stride: Stride::Short,
+            overloaded: None,
         }
     }
 
@@ -210,10 +313,10 @@ impl Climb {
     ) -> usize {
         match (outcome, self.phase) {
             (Outcome::Moved(bytes), Phase::Start(_)) => {
-                self.start(bytes, Self::WRITES_A_SECOND, waiting, began, now);
+                self.start(bytes, Self::WRITES_A_SECOND, waiting, in_flight, began, now);
             }
             (Outcome::Brought(bytes), Phase::Start(_)) => {
-                self.start(bytes, Self::READS_A_SECOND, waiting, began, now);
+                self.start(bytes, Self::READS_A_SECOND, waiting, in_flight, began, now);
             }
             _ => self.climb(outcome, in_flight, waiting, now),
         }
@@ -235,7 +338,15 @@ impl Climb {
     }
 
     /// A request ended in the quick start; S3 grants a prefix `a_second` requests like it each second.
-    fn start(&mut self, bytes: u64, a_second: f64, waiting: bool, began: Instant, now: Instant) {
+    fn start(
+        &mut self,
+        bytes: u64,
+        a_second: f64,
+        waiting: bool,
+        in_flight: usize,
+        began: Instant,
+        now: Instant,
+    ) {
         let Phase::Start(start) = &mut self.phase else { return };
         let took = now - began;
         let is_far = bytes <= Self::SMALL && took >= Self::FAR;
@@ -262,23 +373,60 @@ impl Climb {
         if (1..Self::WIDE).contains(&start.empty) {
             return;
         }
+        let is_large = bytes > Self::SMALL;
+        let mut gain = Gain::Unknown;
+        if is_large {
+            let is_early = self.busy_since.is_some_and(|since| began < since + Self::WIDENS_AFTER);
+            if is_early && self.limit == Self::WIDE {
+                start.early(bytes, took);
+            }
+            gain = start.round(bytes, self.limit, waiting, now);
+        }
+        if let Gain::None { with } = gain {
+            return self.descend(with, in_flight, now);
+        }
         // A small request's time is mostly latency, whatever its size.
         let size = if is_small { Self::SMALL } else { bytes };
         let counts = start.take_in(size + Self::REQUEST_WORK, took);
         let is_few = self.limit < Self::WIDE;
-        let is_enough = is_few && bytes > Self::SMALL && bytes as f64 / seconds(took) >= Self::VERY_FAST;
+        let is_enough = is_few && is_large && bytes as f64 / seconds(took) >= Self::VERY_FAST;
         let fast = start.first >= Self::FAST;
         let crowded = start.recent < start.first * Self::CROWDED;
         // Requests of another size than the first, fast ones do not count, so `WIDE` might never be reached: stop
         // here too.
         let is_judged = fast && !is_few && (start.ended == Self::WIDE || !counts);
-        if is_enough || crowded || self.limit >= few || is_judged {
+        // A store that only seemed far has been met with many before any round.
+        let is_unproven = is_large && self.limit >= few && start.before.is_none();
+        if crowded || is_judged || is_unproven {
+            return self.descend(self.limit, in_flight, now);
+        }
+        if is_enough || self.limit >= few {
             self.phase = Phase::Hold { until: now + self.rest };
             return;
         }
-        if counts && waiting && (is_few || !fast) {
+        if !is_few && fast {
+            return;
+        }
+        if gain == Gain::Some {
+            let factor = if is_few { 3 } else { 2 };
+            self.limit = self.limit.max(few.min(self.limit * factor));
+        } else if counts && waiting && !is_large {
             self.limit += 2;
         }
+    }
+
+    /// The least gain of `more` requests over `few`, as a factor of the rate.
+    fn least_gain(few: usize, more: usize) -> f64 {
+        1.0 + Self::LEAST_GAIN * (more as f64 / few as f64 - 1.0)
+    }
+
+    /// Ends the quick start with `limit`, and goes down from there.
+    fn descend(&mut self, limit: usize, in_flight: usize, now: Instant) {
+        let is_least = limit <= Self::AT_FIRST;
+        self.direction = if is_least { Direction::Up } else { Direction::Down };
+        self.stride = Stride::Long;
+        self.phase = Phase::Hold { until: now };
+        self.move_to(limit, in_flight);
     }
 
     /// Steps down by a third, once for all requests that were in flight together.
@@ -287,13 +435,29 @@ impl Climb {
             return;
         }
         self.calm_until = Some(now + Duration::from_secs(1));
+        self.overloaded = Some((self.limit.min(in_flight), now + Self::LONGEST_REST));
         self.rest = Self::FIRST_REST;
+        self.direction = Direction::Up;
         self.phase = Phase::Hold { until: now + self.rest };
         self.move_to((self.limit.min(in_flight) * 2 / 3).max(1), in_flight);
     }
 
+    /// The limit of the next try.
+    fn next(&self, now: Instant) -> usize {
+        let next = self.direction.step(self.limit, self.stride);
+        match self.overloaded {
+            Some((limit, until)) if limit > Self::WIDE && now < until && next >= limit => {
+                (self.limit + limit) / 2
+            }
+            _ => next,
+        }
+    }
+
     fn count(&mut self, bytes: u64, waiting: bool, in_flight: usize, now: Instant) {
-        let limit = self.limit;
+        let enough = match self.direction {
+            Direction::Up => self.limit.max(Self::ROUGH),
+            Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE),
+        };
         let Some(window) = &mut self.window else {
             self.window = Some(Window::from(now));
             return;
@@ -302,7 +466,7 @@ impl Climb {
         window.work += bytes + Self::REQUEST_WORK;
         window.full &= waiting;
         let took = now - window.began;
-        if window.ended < limit || took < Self::LEAST_WINDOW {
+        if window.ended < enough || took < Self::LEAST_WINDOW {
             return;
         }
         let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
@@ -317,18 +481,32 @@ impl Climb {
         match self.phase {
             Phase::Start(_) => {}
             Phase::Try { back, before } if rate < before * self.direction.least() => {
-                self.direction = self.direction.turned();
-                self.rest = (self.rest * 2).min(Self::LONGEST_REST);
-                self.phase = Phase::Hold { until: now + self.rest };
+                if self.direction == Direction::Down && self.stride == Stride::Long {
+                    self.stride = Stride::Short;
+                    self.phase = Phase::Hold { until: now };
+                } else {
+                    self.direction = self.direction.turned();
+                    self.phase = Phase::Hold { until: now + self.rest };
+                    self.rest = (self.rest * 2).min(Self::LONGEST_REST);
+                }
                 self.move_to(back, in_flight);
             }
             Phase::Hold { until } if now < until => {}
             Phase::Try { .. } | Phase::Hold { .. } => {
-                if self.direction.step(self.limit) == self.limit {
-                    self.direction = Direction::Up;
+                let before = match self.phase {
+                    Phase::Try { before, .. } if self.direction == Direction::Down => rate.max(before),
+                    _ => rate,
+                };
+                if self.next(now) == self.limit {
+                    self.direction = self.direction.turned();
                 }
-                self.phase = Phase::Try { back: self.limit, before: rate };
-                self.move_to(self.direction.step(self.limit), in_flight);
+                let next = self.next(now);
+                if next == self.limit {
+                    self.phase = Phase::Hold { until: now + self.rest };
+                    return;
+                }
+                self.phase = Phase::Try { back: self.limit, before };
+                self.move_to(next, in_flight);
             }
         }
     }
@@ -339,3 +517,6 @@ impl Climb {
         self.window = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

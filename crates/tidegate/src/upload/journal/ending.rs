@@ -137,7 +137,9 @@ impl Drop for Journaled {
         // No byte was ever taken: there is nothing to resume.
         let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
         let journal = self.appender.journal.clone();
+        let awaited = self.upload.aborts.awaited();
         let task = async move {
+            let _awaited = awaited;
             end(appending).await;
             // An appended session keeps what arrived, so only parts are worth a wait.
             let draining = if upload.order.is_some() { Duration::ZERO } else { DRAINING };
@@ -160,6 +162,6 @@ impl Drop for Journaled {
             upload.abort_session().await.map(|_| ())
         };
         // If the runtime ends first, nothing is lost: the bytes are in the journal.
-        drop(self.upload.aborts.spawn_on(task, None, &self.upload.runtime));
+        drop(self.upload.aborts.spawn(task, None, &self.upload.runtime));
     }
 }

@@ -133,7 +133,7 @@ impl Claimed {
             let object = std::future::poll_fn(|cx| journaled.poll_finish(cx)).await?;
             return Ok(Resumed::Object(object));
         }
-        Ok(Resumed::Writer(Writer::journaled(journaled)))
+        Ok(Resumed::Writer(Writer::journaled(journaled, engine)))
     }
 
     /// Aborts the session and removes the journal. Returns the object where it turns out to be published: it

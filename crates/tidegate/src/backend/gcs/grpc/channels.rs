@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
+
 use crate::backend::http::{Client, Connector, STREAMS, Version};
 use crate::backend::{Attempt, Fault};
 
@@ -20,6 +22,8 @@ pub(in crate::backend::gcs) struct Channels {
 #[derive(Debug)]
 struct Channel {
     client: Client,
+    /// The runtime that drives the connection.
+    runtime: Option<Id>,
     users: Arc<()>,
 }
 
@@ -61,12 +65,17 @@ impl Channels {
         if alone || attempt.wants_new_connection() {
             return Ok(Line { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = |channel: &Channel| Arc::strong_count(&channel.users) <= STREAMS;
         // Take the first connection with room, so that connections that are no longer needed fall idle and close.
-        let channel = match kept.iter().position(|channel| Arc::strong_count(&channel.users) <= STREAMS) {
+        let channel = match kept.iter().position(|kept| kept.runtime == runtime && has_room(kept)) {
             Some(at) => &kept[at],
             None => {
-                kept.push(Channel { client: self.connector.client(1), users: Arc::default() });
+                // Unused channels of other runtimes may be those of runtimes that have ended.
+                kept.retain(|kept| kept.runtime == runtime || Arc::strong_count(&kept.users) > 1);
+                let client = self.connector.client(1);
+                kept.push(Channel { client, runtime, users: Arc::default() });
                 &kept[kept.len() - 1]
             }
         };

@@ -1,0 +1,80 @@
+//! Tidegate's own thread and runtime, for work that must outlive the runtime of its caller. The thread starts with
+//! the first such work and ends when it has had none for a while.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+/// How long the thread, with its connections, waits for more work.
+const LINGERS: Duration = Duration::from_secs(1);
+
+/// The thread of one engine.
+#[derive(Debug)]
+pub(super) struct OwnThread {
+    /// The thread's runtime, while the thread runs.
+    running: Mutex<Option<Handle>>,
+    work: TaskTracker,
+}
+
+impl Default for OwnThread {
+    fn default() -> Self {
+        let work = TaskTracker::new();
+        work.close(); // a closed tracker still takes tasks; `wait` needs it closed to return once there are none
+        Self { running: Mutex::default(), work }
+    }
+}
+
+impl OwnThread {
+    /// Runs `task` on the thread; on `otherwise`, if the system gives no thread.
+    pub(super) fn spawn<T: Send + 'static>(
+        self: &Arc<Self>,
+        task: impl Future<Output = T> + Send + 'static,
+        otherwise: &Handle,
+    ) -> JoinHandle<T> {
+        let mut running = self.lock();
+        if running.is_none() {
+            match self.start() {
+                Ok(runtime) => *running = Some(runtime),
+                Err(error) => warn!(%error, "no thread for aborts: they run on the writer's runtime"),
+            }
+        }
+        // The thread ends only while nobody holds the lock and no work is counted.
+        self.work.spawn_on(task, running.as_ref().unwrap_or(otherwise))
+    }
+
+    /// The thread's runtime, if it runs and this is another thread.
+    pub(super) fn elsewhere(&self) -> Option<Handle> {
+        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        self.lock().clone().filter(|runtime| Some(runtime.id()) != here)
+    }
+
+    fn start(self: &Arc<Self>) -> io::Result<Handle> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (handle, own) = (runtime.handle().clone(), self.clone());
+        let run = move || runtime.block_on(own.until_idle());
+        std::thread::Builder::new().name("tidegate-aborts".to_owned()).spawn(run)?;
+        Ok(handle)
+    }
+
+    async fn until_idle(&self) {
+        loop {
+            self.work.wait().await;
+            tokio::time::sleep(LINGERS).await;
+            let mut running = self.lock();
+            if self.work.is_empty() {
+                *running = None;
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
