@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::append::Order;
-use super::direct::Direct;
+use super::driver::Driver;
 use super::exact::WrongSize;
-use super::file;
 use super::journal::Journaled;
 use super::plan::ScheduleError;
-use super::state::Upload;
+use super::session::{Persistence, Upload};
+use super::source::file;
 use super::strategy::{Policy, Strategy, Target};
 use super::writer::Writer;
 use crate::backend::WriteOptions;
@@ -179,7 +178,8 @@ impl WriterBuilder {
         let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
         let key = Some(self.key.clone());
         let upload = Arc::new(self.into_upload(&policy));
-        let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
+        let mut writer =
+            Writer::direct(policy.strategy, Driver::buffered(upload, policy, relief, idle_limit));
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
     }
@@ -292,8 +292,7 @@ impl WriterBuilder {
         let mut options = self.options;
         options.token = Some(self.context.engine().retry.token());
         let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
-        let algorithm = upload.backend.capabilities().checksum;
-        upload.order = Order::of(policy.cut, algorithm);
+        upload.takes = policy.cut.into();
         upload
     }
 
@@ -302,7 +301,7 @@ impl WriterBuilder {
         let engine = self.context.engine().clone();
         let key = Some(self.key.clone());
         let mut upload = self.into_upload(&policy);
-        upload.is_journaled = true;
+        upload.persistence = Persistence::Journal;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
         let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;
