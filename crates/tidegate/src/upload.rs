@@ -3,16 +3,11 @@
 //! Its public part: the builders of a [`Store`](crate::Store)'s uploads and copies, and the [`Writer`].
 
 mod adaptive_part_size;
-mod append;
 mod builder;
-mod commit;
-mod copied;
-mod copies;
 mod copy;
-mod direct;
+mod driver;
 mod exact;
 mod faces;
-mod file;
 mod fill;
 mod given;
 mod given_up;
@@ -21,22 +16,23 @@ mod interrupted;
 mod journal;
 mod part_buffer;
 mod plan;
+mod publish;
+mod session;
 mod settle;
+mod sink;
+mod source;
 mod spool_first;
-mod state;
 mod strategy;
-mod streamed;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use crate::engine::aborts::Unsettled;
 pub use builder::{Producer, WriterBuilder};
-pub(crate) use copied::{Copy, NoWay, Way};
 pub use copy::CopyBuilder;
 pub use exact::WrongSize;
 pub use journal::{Claimed, Resumed};
 pub(crate) use journal::{forget, ids};
-pub(crate) use state::Upload;
+pub(crate) use session::Upload;
 pub use strategy::Strategy;
 pub use writer::Writer;

@@ -25,7 +25,7 @@ mod outcome;
 use moving::Carried;
 pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
 use outcome::Seen;
-pub(crate) use outcome::{Failure, Made};
+pub(crate) use outcome::{Doubt, Failure, Made};
 
 /// Makes the requests of one object.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Requests {
         self.make(operation, payload, permit, request).await.map(|made| made.answer)
     }
 
-    /// As `send`, and also returns how many attempts there were and whether an earlier one is in doubt.
+    /// As `send`, and also returns how many attempts there were and the doubt about earlier ones.
     pub(crate) async fn make<T, F>(
         &self,
         operation: Operation,
@@ -278,7 +278,7 @@ impl Requests {
                     if tells {
                         flight.went_well(bytes, matches!(carried, Carried::Payload(_)));
                     }
-                    return Ok(Made { answer, attempts: attempt, in_doubt: seen.in_doubt });
+                    return Ok(Made { answer, attempts: attempt, doubt: seen.doubt });
                 }
                 Err(fault) => fault,
             };

@@ -8,13 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-use super::append::Order;
-use super::direct::Direct;
+use super::driver::Driver;
 use super::exact::WrongSize;
-use super::file;
 use super::journal::Journaled;
 use super::plan::ScheduleError;
-use super::state::Upload;
+use super::session::{Persistence, Upload};
+use super::source::file;
 use super::strategy::{Policy, Strategy, Target};
 use super::writer::Writer;
 use crate::backend::WriteOptions;
@@ -270,8 +269,8 @@ impl WriteSettings {
         let key = Some(self.key.clone());
         let engine = self.context.engine().clone();
         let (strategy, upload) = (policy.strategy, Arc::new(self.into_upload(&policy)));
-        let direct = Direct::new(upload, policy, relief, idle_limit);
-        let mut writer = Writer::direct(strategy, direct, engine);
+        let driver = Driver::buffered(upload, policy, relief, idle_limit);
+        let mut writer = Writer::direct(strategy, driver, engine);
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
     }
@@ -377,8 +376,7 @@ impl WriteSettings {
         let mut options = self.options;
         options.token = Some(self.context.engine().retry.token());
         let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
-        let algorithm = upload.backend.capabilities().checksum;
-        upload.order = Order::of(policy.cut, algorithm);
+        upload.takes = policy.cut.into();
         upload
     }
 
@@ -387,7 +385,7 @@ impl WriteSettings {
         let engine = self.context.engine().clone();
         let key = Some(self.key.clone());
         let mut upload = self.into_upload(&policy);
-        upload.is_journaled = true;
+        upload.persistence = Persistence::Journal;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
         let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;

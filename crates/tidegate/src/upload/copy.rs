@@ -10,7 +10,8 @@ use crate::engine::Context;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, Object};
 use crate::types::progress::Progress;
-use crate::upload::{Copy, NoWay, Upload, Way};
+use crate::upload::session::Upload;
+use crate::upload::source::copy::{NoWay, Way, copy};
 
 /// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy). Awaiting the
 /// builder makes the copy, see [`run`](Self::run).
@@ -114,7 +115,7 @@ impl CopyBuilder {
         options.token = Some(self.to.engine().retry.token());
         let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);
         let upload = Upload::new(&self.to, &self.to_key, options, self.progress);
-        let object = Copy::new(upload, from).run(way, in_flight).await?;
+        let object = copy(upload, from, way, in_flight).await?;
         Ok(Object { not_carried, ..self.to.relative(object) })
     }
 

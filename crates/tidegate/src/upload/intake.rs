@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 
 use super::given::Given;
-use super::state::Upload;
+use super::session::Upload;
 use crate::memory::budget::{Acquire, Lease, Starved};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;

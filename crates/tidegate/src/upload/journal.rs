@@ -13,9 +13,10 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
+use super::driver::WriterState;
 use super::intake::{LEAST_SLAB, Memory, Taking};
 use super::plan::{Cut, Plan};
-use super::state::Upload;
+use super::session::Upload;
 use crate::engine::journaling::{Disk, Feed, InUse, Journaling};
 use crate::journal::{Journal, JournalError};
 use crate::memory::budget::Budget;
@@ -29,11 +30,11 @@ mod intent;
 mod resume;
 mod room;
 mod sender;
-mod source;
 mod take;
 #[cfg(test)]
 mod tests;
 
+use super::source::journal::{JournalRanges, failed};
 use append::Appender;
 use gather::Gathered;
 use intent::Intent;
@@ -41,7 +42,6 @@ pub(crate) use intent::ids;
 pub(crate) use resume::forget;
 pub use resume::{Claimed, Resumed};
 use sender::{Before, Sender};
-use source::{Source, failed};
 
 /// The producer's side of one journaled upload.
 #[derive(Debug)]
@@ -62,20 +62,9 @@ pub(super) struct Journaled {
     sending: Option<JoinHandle<Result<Object>>>,
     /// Tracks part requests until they have ended, cancelled ones too.
     tracker: TaskTracker,
-    stage: Stage,
+    /// `Finishing` while the end of the object is being written to the journal, `Publishing` after that.
+    state: WriterState,
     _in_use: InUse,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Open,
-    /// The end of the object is being written to the journal.
-    Finishing,
-    /// The end is in the journal; the object is being sent and published.
-    Sending,
-    /// The object, until `finish` has taken it.
-    Done(Option<Box<Object>>),
-    Failed,
 }
 
 impl Journaled {
@@ -121,11 +110,14 @@ impl Journaled {
         let in_use = journaling.live.uses(journal.path());
         let progress = upload.requests.progress.clone();
         let reach = Plan::new(upload.backend.capabilities(), cut).reach();
-        let stage = if feed.finish.is_some() { Stage::Sending } else { Stage::Open };
+        let state = match feed.finish {
+            Some(_) => WriterState::Publishing(Operation::Complete),
+            None => WriterState::Open,
+        };
         let (feeder, fed) = watch::channel(feed);
         let feeder = Arc::new(feeder);
         disk.join(&feeder);
-        let source = Source {
+        let source = JournalRanges {
             journal: journal.clone(),
             upload: upload.clone(),
             memory: journaling.memory.clone(),
@@ -149,7 +141,7 @@ impl Journaled {
             memory: Memory::default(),
             appending: None,
             tracker,
-            stage,
+            state,
             _in_use: in_use,
         }
     }
@@ -170,8 +162,8 @@ impl Journaled {
     /// Writes the end of the object to the journal, then waits until the object is published.
     fn poll_publish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         loop {
-            match &mut self.stage {
-                Stage::Open => {
+            match &mut self.state {
+                WriterState::Open => {
                     // The end is written even where the store's side has failed: then a resume needs no
                     // producer.
                     self.set_off();
@@ -181,22 +173,22 @@ impl Journaled {
                     }
                     let finish = finish(self.appender.clone(), self.taken);
                     self.appending = Some(self.upload.runtime.spawn(finish));
-                    self.stage = Stage::Finishing;
+                    self.state = WriterState::Finishing;
                 }
-                Stage::Finishing => {
+                WriterState::Finishing => {
                     ready!(self.poll_append(cx))?;
-                    self.stage = Stage::Sending;
+                    self.state = WriterState::Publishing(Operation::Complete);
                 }
-                Stage::Sending => {
+                WriterState::Publishing(_) => {
                     let object = ready!(self.poll_sending(cx))?;
                     // Kept: a `finish` after a `shutdown` returns the object once more.
-                    self.stage = Stage::Done(Some(Box::new(object.clone())));
+                    self.state = WriterState::Published(Some(Box::new(object.clone())));
                     return Poll::Ready(Ok(object));
                 }
-                Stage::Done(object) => {
+                WriterState::Published(object) => {
                     return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
                 }
-                Stage::Failed => return Poll::Ready(Err(self.closed())),
+                WriterState::Failed => return Poll::Ready(Err(self.closed())),
             }
         }
     }
@@ -215,20 +207,14 @@ impl Journaled {
         let Some(sending) = &mut self.sending else { return Poll::Ready(Err(self.closed())) };
         let sent = ready!(Pin::new(sending).poll(cx));
         self.sending = None;
-        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(self.commit(), ended)));
+        let commit = self.appender.feed.borrow().finish.map(|_| Operation::Complete);
+        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(commit, ended)));
         Poll::Ready(sent.map_err(|error| self.fail(error)))
     }
 
-    /// The request by which the store's side may have published the object, if any.
-    fn commit(&self) -> Option<Operation> {
-        let has_session = self.upload.lock().is_some();
-        let publishes = if has_session { Operation::Complete } else { Operation::Put };
-        self.appender.feed.borrow().finish.map(|_| publishes)
-    }
-
     fn closed(&self) -> Error {
-        let why = match self.stage {
-            Stage::Failed => "the writer has failed before; its journal is there",
+        let why = match self.state {
+            WriterState::Failed => "the writer has failed before; its journal is there",
             _ => "the writer was finished before",
         };
         self.upload.error(ErrorKind::Closed, Operation::Write, why)

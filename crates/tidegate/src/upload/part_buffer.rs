@@ -1,7 +1,6 @@
 //! The half-filled part of one writer, and the budget's memory that it holds. While the producer does
 //! nothing, others can spill the part's bytes to the spool, or end the upload.
 
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
-use super::state::{Tasks, Upload};
+use super::session::{Ending, Upload};
 use crate::engine::relief::Relief;
 use crate::memory::budget::{Account, Acquire, Holder, Lease};
 use crate::memory::spool::{Spool, SpoolError};
@@ -18,14 +17,11 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 type Spill = BoxFuture<'static, Result<u64, SpoolError>>;
 
-/// The end of an upload that publishes nothing: its requests are cancelled and its session is aborted.
-pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
-
 fn going_on(spilling: &Option<WeakShared<Spill>>) -> Option<Shared<Spill>> {
     spilling.as_ref().and_then(WeakShared::upgrade).filter(|spill| spill.peek().is_none())
 }
 
-/// A writer's half-filled part and its requests in flight.
+/// A writer's half-filled part.
 #[derive(Debug)]
 pub(super) struct Held {
     upload: Arc<Upload>,
@@ -35,8 +31,6 @@ pub(super) struct Held {
     /// The spill in progress, if any; a later spill waits for it. Each waiter polls it, because the runtime
     /// of the task that began it may stand still.
     spilling: Mutex<Option<WeakShared<Spill>>>,
-    /// Locked before `state`.
-    ending: Mutex<Option<Ending>>,
     /// Dropped after `account`: as long as memory is held, the relief that can reclaim it lives.
     _relief: Arc<Relief>,
 }
@@ -44,7 +38,6 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) fill: Fill,
-    pub(super) tasks: Tasks,
     /// How many parts were taken out of `fill`. A spill that was begun for an earlier part is discarded.
     taken: u64,
     last_write: Instant,
@@ -72,7 +65,6 @@ impl Held {
             idle_limit,
             state: Mutex::new(State {
                 fill,
-                tasks: Tasks::new(),
                 taken: 0,
                 last_write: Instant::now(),
                 finishing: false,
@@ -80,7 +72,6 @@ impl Held {
                 ended: None,
             }),
             spilling: Mutex::default(),
-            ending: Mutex::default(),
             _relief: relief.clone(),
         })
     }
@@ -143,28 +134,15 @@ impl Held {
         self.account.close();
     }
 
-    /// Gives up all memory, cancels the requests in flight and aborts the session. All callers wait for the
-    /// same abort; after a failed abort, the next call tries once more.
+    /// Gives up all memory, cancels the requests in flight and aborts the session.
     pub(super) fn end(&self) -> Ending {
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(begun) = &*ending
-            && !matches!(begun.peek(), Some(Err(_)))
-        {
-            return begun.clone();
-        }
-        let ended = self.upload.abort(self.give_up());
-        let ended = async move { ended.await.map_err(Arc::new) }.boxed().shared();
-        ending.insert(ended).clone()
-    }
-
-    fn give_up(&self) -> Tasks {
         let mut state = self.lock();
         state.taken += 1;
-        let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
+        let fill = state.fill.take();
         drop(state);
         drop(fill);
         self.account.close();
-        tasks
+        self.upload.discard()
     }
 
     /// Fails where the upload was ended as idle.

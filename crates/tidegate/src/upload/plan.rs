@@ -134,6 +134,13 @@ impl Plan {
         }
     }
 
+    /// Opens the session at once: the object goes in parts even if it is no larger than the first.
+    pub(crate) fn in_session(mut self) -> Self {
+        self.stage = Stage::Open;
+        self.actions.push_back(Action::Open);
+        self
+    }
+
     /// Lets parts become smaller than scheduled, down to `least` bytes.
     pub(crate) fn down_to(self, least: Option<u64>) -> Self {
         Self { least, ..self }
@@ -267,11 +274,25 @@ impl Plan {
         self.actions.pop_front()
     }
 
-    /// The receipts of all parts in ascending order, and the checksum of the whole.
-    pub(crate) fn parts(&self) -> (Vec<Receipt>, Checksum) {
+    /// The receipts of all parts in ascending order.
+    pub(crate) fn parts(&self) -> Vec<Receipt> {
+        self.receipts.values().cloned().collect()
+    }
+
+    /// The checksum of all parts that are stored, in order, if they were sent from here.
+    pub(crate) fn checksum(&self) -> Checksum {
         let sums = self.receipts.values().filter_map(|receipt| receipt.checksum);
-        let whole = sums.reduce(|sum, next| sum.then(&next)).unwrap_or_else(|| self.checksum.empty());
-        (self.receipts.values().cloned().collect(), whole)
+        sums.reduce(|sum, next| sum.then(&next)).unwrap_or_else(|| self.checksum.empty())
+    }
+
+    /// Whether all bytes were taken.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Finishing | Stage::Ended)
+    }
+
+    /// Whether parts are appended to each other, one at a time.
+    pub(crate) fn appends(&self) -> bool {
+        self.cut.appends()
     }
 
     fn cut_part(&mut self) {

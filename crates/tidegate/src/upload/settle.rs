@@ -8,9 +8,9 @@ use futures::TryStreamExt;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-use super::state::Upload;
+use super::session::{Persistence, Upload};
 use crate::backend::{Body, Fault, FaultKind};
-use crate::engine::request::{Failure, Made};
+use crate::engine::request::{Doubt, Failure, Made};
 use crate::types::checksum::{Checksum, Hasher};
 use crate::types::date::http_date;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -21,35 +21,71 @@ use crate::types::progress::Waiting;
 /// `RequestTimeTooSkewed`).
 const CLOCKS_APART: Duration = Duration::from_secs(15 * 60);
 
-/// The write that was sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
+/// A write that was sent, and whose outcome the store is asked for.
+struct SentWrite {
     /// The operation that publishes the object.
-    pub(super) operation: Operation,
-    pub(super) size: u64,
-    pub(super) checksum: Option<Checksum>,
-}
-
-/// A write whose outcome is not known on this side.
-struct Doubt {
-    written: Written,
+    operation: Operation,
+    size: u64,
+    checksum: Option<Checksum>,
     /// When the write was first sent.
     since: SystemTime,
 }
 
-/// The object at the key: ours, another writer's, or none.
+/// The object at the key.
 pub(super) enum There {
     Ours(Box<Object>),
-    Another(Box<Object>),
+    /// Another writer's, from before our write was sent: ours was not published since.
+    Older,
+    /// Another writer's, which may have replaced ours.
+    Another,
     Nothing,
 }
 
-impl Doubt {
-    /// True when the store has another writer's object from before our write was sent: ours was not published
-    /// since.
-    fn is_older(&self, there: &There) -> bool {
-        let There::Another(object) = there else { return false };
-        was_modified_before(object, self.since, CLOCKS_APART)
+/// By which request the object was to be published.
+#[derive(Clone, Copy)]
+enum Publishing {
+    /// By the one that carries it: nothing can stop that request.
+    Put,
+    /// By the completion of a session, which can be aborted.
+    Session,
+    /// The same, but a resume needs the session, and settles the outcome first.
+    JournaledSession,
+}
+
+/// The outcome of a failed write, where the object at the key is not ours.
+enum Verdict {
+    NotCommitted,
+    Uncertain(&'static str),
+    /// The session must be aborted first, so that no request on its way can publish the object.
+    Abort,
+}
+
+impl Verdict {
+    /// Decides as `docs/CERTAINTY.md` says.
+    fn of(by: Publishing, fault: FaultKind, doubt: Doubt, there: &There) -> Self {
+        match (by, fault, there) {
+            // The store's own condition refused the write because of another writer's object. If an answer was lost,
+            // that object must be older than our write: a newer one may have replaced ours.
+            (_, FaultKind::Exists, There::Older) => Self::NotCommitted,
+            (_, FaultKind::Exists, There::Another) if doubt < Doubt::AnswerLost => Self::NotCommitted,
+            (Publishing::Session, ..) => Self::Abort,
+            (Publishing::Put, _, There::Another) => {
+                Self::Uncertain("the object that is there now is another's, and may have replaced this one")
+            }
+            (Publishing::Put, ..) if doubt >= Doubt::OnItsWay => {
+                Self::Uncertain("the store may write the object yet")
+            }
+            (Publishing::Put, ..) => Self::NotCommitted,
+            // Our object would have replaced this older one.
+            (_, FaultKind::NoSession | FaultKind::PartMismatch, There::Older) => Self::NotCommitted,
+            // A store that has published the object would not check its parts. A completion still under way ends
+            // with the session.
+            (_, FaultKind::PartMismatch, There::Nothing) => Self::NotCommitted,
+            (_, FaultKind::NoSession, _) => {
+                Self::Uncertain("it may have been there, and been removed or replaced since")
+            }
+            (Publishing::JournaledSession, ..) => Self::Uncertain("the store may publish it yet"),
+        }
     }
 }
 
@@ -60,67 +96,48 @@ fn was_modified_before(object: &Object, since: SystemTime, apart: Duration) -> b
 }
 
 impl Upload {
-    /// Asks the store whether the object at the key is ours.
-    pub(super) async fn settle(&self, failure: Failure, written: Written) -> Result<Object> {
+    /// Asks the store whether the object at the key is ours, of `size` bytes. `operation` is to have published it.
+    pub(super) async fn settle(
+        &self,
+        failure: Failure,
+        operation: Operation,
+        size: u64,
+        checksum: Option<Checksum>,
+    ) -> Result<Object> {
         let (attempts, elapsed, asked) = (failure.attempts, failure.elapsed, Instant::now());
         let since = SystemTime::now().checked_sub(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.ask(failure, Doubt { written, since })
+        self.ask(failure, SentWrite { operation, size, checksum, since })
             .await
             .map_err(|error| error.after(attempts, elapsed + asked.elapsed()))
     }
 
-    async fn ask(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
+    async fn ask(&self, failure: Failure, sent: SentWrite) -> Result<Object> {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
-        let operation = doubt.written.operation;
-        let there = match self.there(&doubt, &failure).await {
-            Ok(There::Nothing) if failure.unseen => self.appears(&doubt, &failure).await,
+        let operation = sent.operation;
+        let there = match self.there(&sent, &failure).await {
+            Ok(There::Nothing) if failure.doubt == Doubt::Unseen => self.appears(&sent, &failure).await,
             there => there,
         };
         let there = match there {
             Ok(There::Ours(object)) => return Ok(*object),
             // The store itself refused the first attempt, and nothing contradicts that.
-            _ if !failure.is_unsettled() => return Err(self.failed(failure, operation)),
+            _ if failure.doubt == Doubt::None => return Err(self.failed(failure, operation)),
             there => there?,
         };
-        let is_older = doubt.is_older(&there);
-        let is_another = matches!(there, There::Another(_));
-        // The store's own condition refused the write because of another writer's object. If an earlier
-        // attempt is in doubt, that object must be older than our write: a newer one may have replaced ours.
-        if failure.fault.kind == FaultKind::Exists && is_another && (is_older || !failure.in_doubt) {
-            return Err(self.failed(failure, operation));
+        let by = match (operation, self.persistence) {
+            (Operation::Put | Operation::Copy, _) => Publishing::Put,
+            (_, Persistence::Process) => Publishing::Session,
+            (_, Persistence::Journal | Persistence::MayBePublished) => Publishing::JournaledSession,
+        };
+        match Verdict::of(by, failure.fault.kind, failure.doubt, &there) {
+            Verdict::NotCommitted => Err(self.failed(failure, operation)),
+            Verdict::Uncertain(why) => Err(self.uncertain(&sent, &format!("{}; {why}", failure.fault))),
+            Verdict::Abort => self.end(failure, sent).await,
         }
-        if matches!(operation, Operation::Put | Operation::Copy) {
-            // There is no session to abort, so this side cannot know whether ours was published before
-            // another's object, or will still be published.
-            let why = if is_another && !is_older {
-                "the object that is there now is another's, and may have replaced this one"
-            } else if failure.late {
-                "the store may write the object yet"
-            } else {
-                return Err(self.failed(failure, operation));
-            };
-            return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
-        }
-        if self.is_journaled {
-            // A resume needs the session, so it is kept; the resume settles the outcome first.
-            let why = match failure.fault.kind {
-                // Our object would have replaced this older one.
-                FaultKind::NoSession | FaultKind::PartMismatch if is_older => {
-                    return Err(self.failed(failure, operation));
-                }
-                // A store that has published the object would not check its parts. A completion still under
-                // way ends with the session.
-                FaultKind::PartMismatch if !is_another => return Err(self.failed(failure, operation)),
-                FaultKind::NoSession => "it may have been there, and been removed or replaced since",
-                _ => "the store may publish it yet",
-            };
-            return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
-        }
-        self.end(failure, doubt).await
     }
 
     /// The object at the key, where an earlier process may have published this upload, which was begun at
-    /// `since`. An object older than `since` counts as `Nothing`.
+    /// `since`.
     pub(super) async fn published(&self, checksum: Checksum, since: SystemTime) -> Result<There> {
         let head = self.head_now().await.map_err(|failure| self.failed(failure, Operation::Head))?;
         let Some(object) = head else { return Ok(There::Nothing) };
@@ -130,15 +147,14 @@ impl Upload {
         let keeps_tokens = self.backend.capabilities().tokens;
         let apart = if keeps_tokens { CLOCKS_APART } else { Duration::ZERO };
         if was_modified_before(&object, since, apart) {
-            return Ok(There::Nothing);
+            return Ok(There::Older);
         }
         // The store keeps no writer tokens, so an object with the same bytes counts as ours.
         if !keeps_tokens && object.size == checksum.covers() {
             let (object, has_bytes) = self.compared(&checksum).await?;
-            let object = Box::new(object);
-            return Ok(if has_bytes { There::Ours(object) } else { There::Another(object) });
+            return Ok(if has_bytes { There::Ours(Box::new(object)) } else { There::Another });
         }
-        Ok(There::Another(Box::new(object)))
+        Ok(There::Another)
     }
 
     /// Downloads the object at the key; returns it, and whether its bytes match the checksum.
@@ -179,19 +195,18 @@ impl Upload {
     /// Aborts the session of an object that is not there (yet): a request still on its way could publish the
     /// object, but not once the session is aborted. Not every store distinguishes an abort that came too late
     /// from one in time (MinIO does not), so the store is asked for the object once more.
-    async fn end(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
-        let operation = doubt.written.operation;
+    async fn end(&self, failure: Failure, sent: SentWrite) -> Result<Object> {
+        let operation = sent.operation;
         let mut in_time = match self.abort_session().await {
             // An abort can't be in time for a session that the store reported as gone.
             Ok(in_time) => in_time && failure.fault.kind != FaultKind::NoSession,
             Err(error) => {
                 let why = format!("{}; the session could not be aborted either", failure.fault);
-                return Err(self.uncertain(&doubt, &why).with_source(error));
+                return Err(self.uncertain(&sent, &why).with_source(error));
             }
         };
-        let there = self.there(&doubt, &failure).await;
-        let is_older = there.as_ref().is_ok_and(|there| doubt.is_older(there));
-        if in_time && !is_older && matches!(there, Ok(There::Another(_))) {
+        let there = self.there(&sent, &failure).await;
+        if in_time && matches!(there, Ok(There::Another)) {
             // The other object may have replaced ours, if the abort came too late and the store does not say
             // so. Such a store does not report a second abort as too late either, so the first is trusted
             // only where the second is reported so.
@@ -203,23 +218,24 @@ impl Upload {
         }
         let why = match there? {
             There::Ours(object) => return Ok(*object),
-            _ if in_time || is_older => return Err(self.failed(failure, operation)),
-            There::Another(_) => "the session has ended, and the object that is there now is another's",
+            There::Older => return Err(self.failed(failure, operation)),
+            _ if in_time => return Err(self.failed(failure, operation)),
+            There::Another => "the session has ended, and the object that is there now is another's",
             There::Nothing => "the session has ended, and no object is there",
         };
-        Err(self.uncertain(&doubt, why))
+        Err(self.uncertain(&sent, why))
     }
 
     /// Waits for an object that the store has reported as published but that is not there: the store may
     /// still be publishing it. Asks as often as a failed request is retried.
-    async fn appears(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
+    async fn appears(&self, sent: &SentWrite, failure: &Failure) -> Result<There> {
         let unseen = Fault::new(FaultKind::Undone, "not there yet");
         for attempt in 1.. {
             let Some(pause) = self.requests.retry.pause(&unseen, attempt) else { break };
             let waiting = self.requests.progress.waiting(Waiting::Backoff);
             sleep(pause).await;
             drop(waiting);
-            match self.there(doubt, failure).await? {
+            match self.there(sent, failure).await? {
                 There::Nothing => {}
                 there => return Ok(there),
             }
@@ -228,19 +244,23 @@ impl Upload {
     }
 
     /// Asks the store for the object at the key, and says whose it is.
-    async fn there(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
-        let Written { size, checksum, .. } = doubt.written;
+    async fn there(&self, sent: &SentWrite, failure: &Failure) -> Result<There> {
+        let SentWrite { size, checksum, since, .. } = *sent;
         let head = self.head_now().await.map_err(|asked| {
             let what = match failure.fault.kind {
                 FaultKind::NotAStore => &failure.fault.message,
                 _ => "the answer was lost",
             };
-            self.uncertain(doubt, &format!("{what}, and asking for the object failed: {}", asked.fault))
+            self.uncertain(sent, &format!("{what}, and asking for the object failed: {}", asked.fault))
         })?;
         let Some(object) = head else { return Ok(There::Nothing) };
-        let is_ours = self.is_ours(&object, size, checksum);
-        let object = Box::new(object);
-        Ok(if is_ours { There::Ours(object) } else { There::Another(object) })
+        Ok(if self.is_ours(&object, size, checksum) {
+            There::Ours(Box::new(object))
+        } else if was_modified_before(&object, since, CLOCKS_APART) {
+            There::Older
+        } else {
+            There::Another
+        })
     }
 
     pub(super) fn verify(
@@ -264,10 +284,10 @@ impl Upload {
     }
 
     /// The error of an unknown outcome: says how to recognize the object, and when it was sent.
-    fn uncertain(&self, doubt: &Doubt, why: &str) -> Error {
-        let Written { operation, size, .. } = doubt.written;
+    fn uncertain(&self, sent: &SentWrite, why: &str) -> Error {
+        let SentWrite { operation, size, since, .. } = *sent;
         let token = self.options.token.as_deref().unwrap_or_default();
-        let [since, until] = [doubt.since, SystemTime::now()].map(http_date);
+        let [since, until] = [since, SystemTime::now()].map(http_date);
         let message = format!(
             "{why}; if it was written, it has {size} bytes and `tidegate-writer: {token}` in its metadata, and \
              was sent between {since} and {until}"

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use futures::{Sink, SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
-use super::direct::Direct;
+use super::driver::Driver;
+use super::source::buffer::Buffered;
 use super::writer::Side;
 use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
@@ -40,7 +41,7 @@ fn store(tide: &Tidegate) -> Store {
     tide.store(Arc::new(Memory::new("test").with_capabilities(capabilities)))
 }
 
-fn direct(writer: &mut crate::Writer) -> &mut Direct {
+fn direct(writer: &mut crate::Writer) -> &mut Driver<Buffered> {
     match &mut writer.side {
         Side::Direct(direct) => direct,
         Side::Journaled(_) => panic!("its bytes go to a journal"),

@@ -1,4 +1,4 @@
-//! The public writer: takes a producer's bytes and hands them to memory (`direct.rs`) or to a journal
+//! The public writer: takes a producer's bytes and hands them to memory (`source/buffer.rs`) or to a journal
 //! (`journal.rs`).
 
 use std::future::{Future, poll_fn};
@@ -11,11 +11,12 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::coop::poll_proceed;
 
-use super::direct::Direct;
+use super::driver::Driver;
 use super::given::Given;
 use super::intake::Taking;
 use super::interrupted::{Interrupted, Unknown};
 use super::journal::Journaled;
+use super::source::buffer::Buffered;
 use super::strategy::Strategy;
 use crate::engine::Engine;
 use crate::types::error::{ErrorKind, Operation, Result};
@@ -75,7 +76,7 @@ pub struct Writer {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all writers are the large one")]
 pub(super) enum Side {
-    Direct(Direct),
+    Direct(Driver<Buffered>),
     Journaled(Box<Journaled>),
 }
 
@@ -100,7 +101,7 @@ impl DerefMut for Side {
 }
 
 impl Writer {
-    pub(super) fn direct(strategy: Strategy, direct: Direct, engine: Arc<Engine>) -> Self {
+    pub(super) fn direct(strategy: Strategy, direct: Driver<Buffered>, engine: Arc<Engine>) -> Self {
         Self::new(strategy, Side::Direct(direct), engine)
     }
 
@@ -170,7 +171,7 @@ impl Writer {
             Side::Journaled(journaled) => journaled.sync().await,
             Side::Direct(direct) => {
                 let message = "only the strategy `journal` keeps bytes before `finish`";
-                Err(direct.upload.error(ErrorKind::Unsupported, Operation::Write, message))
+                Err(direct.upload().error(ErrorKind::Unsupported, Operation::Write, message))
             }
         }
     }

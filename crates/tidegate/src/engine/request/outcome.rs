@@ -5,13 +5,31 @@ use std::time::Duration;
 use crate::backend::{Fault, FaultKind};
 use crate::types::error::{Error, Operation};
 
+/// Whether the attempts of a request may have been carried out although the last one failed. Each variant includes
+/// the doubts of those before it, so the doubt about several requests for the same thing is the largest of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doubt {
+    /// The store refused each attempt, or was not reached.
+    #[default]
+    None,
+    /// No answer was lost, but the last fault (no such session, the object exists) may be the effect of an earlier
+    /// attempt that the store reported as failed.
+    RanIntoItself,
+    /// An answer was lost: the attempt may have been carried out, and is no longer on its way.
+    AnswerLost,
+    /// The store never answered an attempt, and may carry it out later.
+    OnItsWay,
+    /// The store says that it was carried out, but the result is not there yet.
+    Unseen,
+}
+
 /// A request that succeeded.
 #[derive(Debug)]
 pub(crate) struct Made<T> {
     pub(crate) answer: T,
     pub(crate) attempts: u32,
-    /// Whether an earlier attempt may have been carried out although its answer was lost.
-    pub(crate) in_doubt: bool,
+    /// The doubt about earlier attempts.
+    pub(crate) doubt: Doubt,
 }
 
 /// A request that failed for good.
@@ -20,14 +38,7 @@ pub(crate) struct Failure {
     pub(crate) fault: Fault,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
-    /// Whether some attempt may have been carried out although its answer was lost.
-    pub(crate) in_doubt: bool,
-    /// Whether the store never answered some attempt, and may still carry it out.
-    pub(crate) late: bool,
-    /// Whether an earlier attempt of the same request may be the reason for the last one's fault.
-    pub(crate) ran_into: bool,
-    /// Whether the store says that it carried out the request, but the result has not been seen yet.
-    pub(crate) unseen: bool,
+    pub(crate) doubt: Doubt,
 }
 
 impl From<Fault> for Failure {
@@ -39,8 +50,8 @@ impl From<Fault> for Failure {
 /// What the attempts of one request have met with so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    pub(super) in_doubt: bool,
-    late: bool,
+    /// The doubt about the answers of the attempts.
+    pub(super) doubt: Doubt,
     /// Attempts that the store did not refuse outright, as it does with a 409.
     accepted: u32,
     /// Whether the last attempt's connection broke or stood still.
@@ -56,10 +67,11 @@ impl Seen {
     }
 
     pub(super) fn take_in(&mut self, fault: &Fault) {
-        self.in_doubt |= fault.is_ambiguous();
-        // `NotAStore` means that some server has answered the request: no part of it is still on its way.
-        let is_on_its_way = fault.is_ambiguous() && !fault.answered && fault.kind != FaultKind::NotAStore;
-        self.late |= is_on_its_way;
+        if fault.is_ambiguous() {
+            // `NotAStore` means that some server has answered the request: no part of it is still on its way.
+            let has_ended = fault.answered || fault.kind == FaultKind::NotAStore;
+            self.doubt = self.doubt.max(if has_ended { Doubt::AnswerLost } else { Doubt::OnItsWay });
+        }
         self.accepted += u32::from(fault.kind != FaultKind::Undone);
         self.broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
         self.expired |= fault.kind == FaultKind::Expired;
@@ -68,8 +80,8 @@ impl Seen {
     pub(super) fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
         let is_met = matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
         let ran_into = is_met && attempts > 1 && self.accepted > 1;
-        let (in_doubt, late) = (self.in_doubt, self.late);
-        Failure { fault, attempts, elapsed, in_doubt, late, ran_into, unseen: false }
+        let least = if ran_into { Doubt::RanIntoItself } else { Doubt::None };
+        Failure { fault, attempts, elapsed, doubt: self.doubt.max(least) }
     }
 }
 
@@ -78,7 +90,7 @@ impl<T> Made<T> {
     pub(crate) fn after(mut self, earlier: Option<&Failure>) -> Self {
         if let Some(earlier) = earlier {
             self.attempts += earlier.attempts;
-            self.in_doubt |= earlier.in_doubt;
+            self.doubt = self.doubt.max(earlier.doubt);
         }
         self
     }
@@ -96,29 +108,14 @@ impl Failure {
         if let Some(earlier) = earlier {
             self.attempts += earlier.attempts;
             self.elapsed += earlier.elapsed;
-            self.in_doubt |= earlier.in_doubt;
-            self.late |= earlier.late;
+            self.doubt = self.doubt.max(earlier.doubt);
         }
         self
     }
 
-    /// Whether the request may have been carried out after all: an answer was lost, or an earlier attempt of our own
-    /// may have caused the last one's fault.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.in_doubt || self.ran_into
-    }
-
     /// A fault that no retry preceded.
     pub(crate) fn at_once(fault: Fault) -> Self {
-        Self {
-            fault,
-            attempts: 1,
-            elapsed: Duration::ZERO,
-            in_doubt: false,
-            late: false,
-            ran_into: false,
-            unseen: false,
-        }
+        Self { fault, attempts: 1, elapsed: Duration::ZERO, doubt: Doubt::None }
     }
 
     pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {

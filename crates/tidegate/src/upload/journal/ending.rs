@@ -8,15 +8,16 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::source::failed;
-use super::{Journaled, Stage};
+use super::Journaled;
 use crate::journal::{End, Journal, JournalError, Session, SessionKind};
 use crate::types::checksum::Checksum;
 use crate::types::date::since_1970;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
+use crate::upload::driver::WriterState;
+use crate::upload::session::{SessionTakes, Upload};
 use crate::upload::settle::There;
-use crate::upload::state::{Tasks, Upload};
+use crate::upload::source::journal::failed;
 
 /// How long a journal may be held open by connections that are being closed.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -43,7 +44,7 @@ impl Journaled {
 
     /// The same in the caller's task.
     pub(in crate::upload) async fn abort_now(&mut self) -> Result<()> {
-        self.stage = Stage::Failed;
+        self.state = WriterState::Failed;
         self.stop().await;
         // After a cancelled `shutdown`, the store may have carried out the commit.
         let finish = self.appender.feed.borrow().finish;
@@ -76,7 +77,7 @@ pub(super) async fn end_upload(
 ) -> Result<Option<Object>> {
     let state = journal.state().await.map_err(|error| failed(upload, error))?;
     if state.end.is_none() {
-        upload.abort(Tasks::new()).await?;
+        upload.abort().await?;
     }
     let mut published = None;
     if let Some(checksum) = finish.filter(|_| state.end != Some(End::Aborted)) {
@@ -120,7 +121,10 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
     if known.is_some_and(|known| known.id == session.id) {
         return;
     }
-    let kind = if upload.order.is_some() { SessionKind::Append } else { SessionKind::Parts };
+    let kind = match upload.takes {
+        SessionTakes::AppendedBytes => SessionKind::Append,
+        SessionTakes::Parts(_) => SessionKind::Parts,
+    };
     let opened = Session { kind, id: session.id };
     if journal.session(opened).await.is_err() {
         let _ = upload.abort_session().await;
@@ -129,20 +133,21 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
 
 impl Drop for Journaled {
     fn drop(&mut self) {
-        if matches!(self.stage, Stage::Done(_)) {
+        if matches!(self.state, WriterState::Published(_)) {
             return;
         }
         let (sending, appending) = (self.sending.take(), self.appending.take());
         let (tracker, upload) = (self.tracker.clone(), self.upload.clone());
         // No byte was ever taken: there is nothing to resume.
-        let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
+        let unused = matches!(self.state, WriterState::Open) && self.taken == 0;
         let journal = self.appender.journal.clone();
         let awaited = self.upload.aborts.awaited();
         let task = async move {
             let _awaited = awaited;
             end(appending).await;
             // An appended session keeps what arrived, so only parts are worth a wait.
-            let draining = if upload.order.is_some() { Duration::ZERO } else { DRAINING };
+            let appends = upload.takes == SessionTakes::AppendedBytes;
+            let draining = if appends { Duration::ZERO } else { DRAINING };
             if let Some(mut sending) = sending
                 && timeout(draining, &mut sending).await.is_err()
             {

@@ -8,7 +8,6 @@ use super::Journaled;
 use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
-use super::source::failed;
 use crate::engine::Context;
 use crate::engine::journaling::{Feed, InUse, Journaling};
 use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
@@ -17,9 +16,9 @@ use crate::types::object::Object;
 use crate::types::progress::Progress;
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
-use crate::upload::append::Order;
 use crate::upload::intake::Taking;
-use crate::upload::state::Upload;
+use crate::upload::session::{Persistence, Upload};
+use crate::upload::source::journal::failed;
 use crate::upload::writer::Writer;
 
 /// An upload that was left, and that this process has claimed, from [`Left::claim`](crate::recover::Left::claim):
@@ -77,9 +76,11 @@ impl Claimed {
         intent.check_parts(&recovered, context.backend())?;
         let progress = context.engine().progress.part();
         let mut upload = Upload::new(&context, &header.key, intent.clone().into_options(), progress);
-        upload.is_journaled = true;
-        upload.order = Order::of(intent.cut(), header.checksum.algorithm());
-        upload.may_be_published = recovered.state.finish.is_some();
+        upload.takes = intent.cut().into();
+        upload.persistence = match recovered.state.finish {
+            Some(_) => Persistence::MayBePublished,
+            None => Persistence::Journal,
+        };
         let upload = Arc::new(upload);
         if let Some(session) = &recovered.state.session {
             if (session.kind == SessionKind::Append) != intent.cut().appends() {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::source::Source;
 use crate::journal::{End, Part};
 use crate::types::error::Result;
 use crate::types::object::Object;
 use crate::upload::plan::Cut;
+use crate::upload::source::journal::JournalRanges;
 
 mod appending;
 mod link;
@@ -50,7 +50,7 @@ pub(super) struct Before {
 
 impl Sender {
     pub(super) fn new(
-        source: Arc<Source>,
+        source: Arc<JournalRanges>,
         cut: Cut,
         in_flight: usize,
         keep: u64,

@@ -7,13 +7,14 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::source::failed;
-use super::{Journaled, Stage};
+use super::Journaled;
 use crate::memory::budget::{Lease, Starved};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
+use crate::upload::driver::WriterState;
 use crate::upload::intake::{Filling, LEAST_SLAB, Taking};
-use crate::upload::state::Upload;
+use crate::upload::session::{SessionTakes, Upload};
+use crate::upload::source::journal::failed;
 
 /// With this many bytes gathered, an append begins, or the producer waits for one.
 const CHUNK: u64 = 1 << 20;
@@ -32,11 +33,11 @@ impl Taking for Journaled {
     }
 
     fn check_open(&mut self) -> Result<()> {
-        if matches!(self.stage, Stage::Open) { Ok(()) } else { Err(self.closed()) }
+        if matches!(self.state, WriterState::Open) { Ok(()) } else { Err(self.closed()) }
     }
 
     fn is_published(&self) -> bool {
-        matches!(self.stage, Stage::Done(_))
+        matches!(self.state, WriterState::Published(_))
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
@@ -124,7 +125,7 @@ impl Taking for Journaled {
 
     /// Waits until all bytes taken so far are in the journal, as durable as the journal makes them.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if matches!(self.stage, Stage::Failed) {
+        if matches!(self.state, WriterState::Failed) {
             // Bytes that were taken may not be in the journal, and never will be.
             return Poll::Ready(Err(self.closed()));
         }
@@ -143,7 +144,7 @@ impl Taking for Journaled {
 
     /// Marks the writer as failed; its journal stays.
     fn fail(&mut self, error: Error) -> Error {
-        self.stage = Stage::Failed;
+        self.state = WriterState::Failed;
         self.memory.forget();
         self.set_off();
         let path = self.appender.journal.path().display();
@@ -169,7 +170,8 @@ impl Journaled {
     /// Adds to the error of a full disk where the upload can't make room, because it has fewer bytes than the
     /// store takes at once.
     fn no_room(&self, error: Error) -> Error {
-        let grain = self.upload.backend.capabilities().append.filter(|_| self.upload.order.is_some());
+        let appends = self.upload.takes == SessionTakes::AppendedBytes;
+        let grain = self.upload.backend.capabilities().append.filter(|_| appends);
         let figures = self.appender.progress.snapshot();
         let waits = figures.journaled.saturating_sub(figures.acknowledged);
         match grain {

@@ -195,7 +195,7 @@ proptest! {
         }
         let size = plan.size();
         prop_assert_eq!(plan.next(), Some(Action::Complete { size }));
-        let (receipts, whole) = plan.parts();
+        let (receipts, whole) = (plan.parts(), plan.checksum());
         prop_assert!(receipts.is_sorted_by_key(|receipt| receipt.number));
         prop_assert_eq!(whole, Checksum::of(Algorithm::Crc64Nvme, &vec![0; size as usize]));
     }

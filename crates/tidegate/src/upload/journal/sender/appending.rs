@@ -250,7 +250,7 @@ impl Appending {
         let source = self.link.source.clone();
         let range = self.stored..whole.covers();
         let (payload, _share) = source.payload(range.clone(), &self.read).await?;
-        let published = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        let published = source.upload.append_rest(self.number(), range, payload, whole).await?;
         self.is_wrong = published.is_err();
         source.disk.moves();
         published

@@ -11,12 +11,12 @@ use crate::engine::journaling::Feed;
 use crate::journal::{Journal, JournalError, Session, SessionKind};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
-use crate::upload::journal::source::Source;
-use crate::upload::state::Upload;
+use crate::upload::session::Upload;
+use crate::upload::source::journal::JournalRanges;
 
 /// Links the journal and its session.
 pub(super) struct Link {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<JournalRanges>,
     pub(super) feed: watch::Receiver<Feed>,
     /// How many acknowledged bytes the journal keeps.
     pub(super) keep: u64,
@@ -45,8 +45,8 @@ struct Disk {
 }
 
 impl Link {
-    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, created: u64) -> Self {
-        let resumed = source.upload.may_be_published;
+    pub(super) fn new(source: Arc<JournalRanges>, keep: u64, session: Option<String>, created: u64) -> Self {
+        let resumed = source.upload.persistence.may_be_published();
         let feed = source.feed.clone();
         Self {
             source,

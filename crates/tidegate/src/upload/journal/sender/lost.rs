@@ -12,7 +12,6 @@ use crate::types::date::since_1970;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::settle::There;
-use crate::upload::state::Tasks;
 
 /// How many sessions in a row may be lost without the upload getting further than before.
 const LOST: u32 = 3;
@@ -83,11 +82,11 @@ impl Link {
     async fn abort(&self, refused: Operation) -> Result<()> {
         loop {
             let is_last = self.source.is_finished();
-            let Err(error) = self.upload().abort(Tasks::new()).await else { return Ok(()) };
+            let Err(error) = self.upload().abort().await else { return Ok(()) };
             if self.source.goes_on(&error, is_last).await {
                 continue;
             }
-            let may_publish = refused == Operation::Complete || self.upload().may_be_published;
+            let may_publish = refused == Operation::Complete || self.upload().persistence.may_be_published();
             if may_publish {
                 return Err(error);
             }
@@ -136,10 +135,10 @@ impl Link {
     pub(super) async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
         let since = since_1970(self.created);
         match self.upload().published(checksum, since).await? {
-            There::Nothing => Ok(None),
-            There::Another(_) => {
+            There::Nothing | There::Older => Ok(None),
+            There::Another => {
                 // Only the process that began the upload would know that it has published nothing.
-                self.rival = self.upload().may_be_published;
+                self.rival = self.upload().persistence.may_be_published();
                 Ok(None)
             }
             There::Ours(object) => {

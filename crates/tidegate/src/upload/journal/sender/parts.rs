@@ -164,13 +164,13 @@ impl Parts {
                 return Err(self.link.upload().error(ErrorKind::Unsupported, Operation::Part, message));
             }
             Action::Complete { .. } => {
-                let (parts, checksum) = self.plan.parts();
+                let (parts, checksum) = (self.plan.parts(), self.plan.checksum());
                 if self.link.feed.borrow().finish != Some(checksum) {
                     let message = "the journal gave other bytes than were written to it";
                     let upload = self.link.upload();
                     return Err(upload.error(ErrorKind::Integrity, Operation::Complete, message));
                 }
-                return self.link.upload().complete(parts, checksum).await.map(Some);
+                return self.link.upload().complete(parts, Some(checksum)).await.map(Some);
             }
         }
         Ok(None)

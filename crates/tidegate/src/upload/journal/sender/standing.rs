@@ -12,7 +12,7 @@ use crate::journal::JournalError;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
-use crate::upload::append::FINISHED;
+use crate::upload::sink::append::FINISHED;
 
 impl Appending {
     /// Asks the store how many bytes the session has. Returns the object where it is published.

@@ -26,7 +26,7 @@ use crate::engine::limiter::Outcome;
 use crate::engine::request::answer;
 use crate::memory::payload::{Giver, Unending};
 use crate::types::error::{Error, Operation, Result};
-use crate::upload::journal::source::Source;
+use crate::upload::source::journal::JournalRanges;
 
 /// How long until a store that has not acknowledged all that was sent is asked again; then twice as long each
 /// time.
@@ -56,7 +56,7 @@ enum Ended {
 
 /// Gives a stream its bytes.
 struct Feeding<'a> {
-    source: &'a Arc<Source>,
+    source: &'a Arc<JournalRanges>,
     /// Whether a record may name the session.
     on_record: bool,
     feed: watch::Receiver<Feed>,

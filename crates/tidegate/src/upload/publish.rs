@@ -1,4 +1,4 @@
-//! Completes an upload with the copies of parts that the store has kept.
+//! Publishes an object: in one request, or from the parts of a session.
 //!
 //! A part may have been sent twice: as a hedge, or again after a request that was given up. The store keeps
 //! the copy that arrives last, and where copies of the same bytes have different tags, our receipt may be of
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::state::Upload;
+use super::session::Upload;
 use crate::backend::{Fault, FaultKind, Receipt, Session, StoredPart};
-use crate::engine::request::{Failure, Made};
+use crate::engine::request::{Doubt, Failure, Made};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
-use crate::types::error::Operation;
+use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 
 /// The parts that a session still has, of those that it had acknowledged.
@@ -29,11 +29,55 @@ enum Kept {
 }
 
 impl Upload {
+    /// Writes the whole object in one request.
+    pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
+        let began = Instant::now();
+        let put = |attempt| {
+            self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options, attempt))
+        };
+        let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
+            Ok(made) => (made.answer, made.attempts),
+            Err(failure) if failure.doubt > Doubt::None || self.persistence.may_be_published() => {
+                let (size, checksum) = (payload.len(), payload.checksum());
+                let attempts = failure.attempts;
+                (Box::pin(self.settle(failure, Operation::Put, size, checksum)).await?, attempts)
+            }
+            Err(failure) => return Err(self.failed(failure, Operation::Put)),
+        };
+        self.requests.progress.acknowledged(payload.len());
+        self.verify(object, payload.len(), payload.checksum(), Operation::Put)
+            .map_err(|error| error.after(attempts, began.elapsed()))
+    }
+
+    /// Publishes the object from its parts. The checksum of the whole is not always known of copied parts.
+    pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Option<Checksum>) -> Result<Object> {
+        let session = self.session().await?;
+        let began = Instant::now();
+        let size = parts.iter().map(|part| part.size).sum();
+        let (object, attempts) = match self.publish(&session, parts, checksum).await {
+            Ok(made) => (made.answer, made.attempts),
+            // A session that is gone or lacks parts may have been completed by this very attempt: something
+            // between here and the store may have sent the request twice.
+            Err(failure)
+                if failure.doubt > Doubt::None
+                    || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
+                    || self.persistence.may_be_published() =>
+            {
+                let attempts = failure.attempts;
+                (Box::pin(self.settle(failure, Operation::Complete, size, checksum)).await?, attempts)
+            }
+            Err(failure) => return Err(self.failed(failure, Operation::Complete)),
+        };
+        self.session_ended().await;
+        self.verify(object, size, checksum, Operation::Complete)
+            .map_err(|error| error.after(attempts, began.elapsed()))
+    }
+
     /// Completes `session` from `parts`. Where the store refuses, because it has other copies than those that
     /// were acknowledged last, completes with the tags of the copies that it has. Each copy can arrive only
     /// once, so this ends; a store that keeps changing its answer is asked as often as a failed request is
     /// retried.
-    pub(super) async fn publish(
+    async fn publish(
         &self,
         session: &Session,
         mut parts: Vec<Receipt>,
@@ -56,20 +100,12 @@ impl Upload {
                 // while it completed may report that as done, and so may one that is still completing for
                 // another process (versitygw 1.8.0 does).
                 Ok(made)
-                    if (made.in_doubt || self.may_be_published) && self.backend.capabilities().tokens =>
+                    if (made.doubt > Doubt::None || self.persistence.may_be_published())
+                        && self.backend.capabilities().tokens =>
                 {
                     let message = "the store has answered that the object is published, and it is not there";
                     let (fault, attempts) = (Fault::new(FaultKind::NoSession, message), made.attempts);
-                    let elapsed = began.elapsed();
-                    return Err(Failure {
-                        fault,
-                        attempts,
-                        elapsed,
-                        in_doubt: true,
-                        late: true,
-                        ran_into: true,
-                        unseen: true,
-                    });
+                    return Err(Failure { fault, attempts, elapsed: began.elapsed(), doubt: Doubt::Unseen });
                 }
                 Ok(made) => return Ok(made),
                 Err(failure) => failure.after(before.take()),
@@ -104,22 +140,6 @@ impl Upload {
         }
     }
 
-    /// The receipt of a part that the session lists, where the answer to the part's own request proves
-    /// nothing.
-    pub(super) async fn listed_part(
-        &self,
-        session: &Session,
-        number: u32,
-        payload: &Payload,
-    ) -> Option<Receipt> {
-        let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
-        // If that fails as well, the first failure is reported.
-        let listed = self.requests.send(Operation::List, None, None, list).await.ok()?;
-        let there = listed.into_iter().find(|part| part.number == number && !part.etag.is_empty())?;
-        let checksum = Some(payload.checksum()?);
-        kept(&Receipt { number, size: payload.len(), etag: String::new(), checksum }, &there)
-    }
-
     /// Asks the store which of these parts it has now.
     async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Kept, Failure> {
         let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
@@ -137,7 +157,7 @@ impl Upload {
 }
 
 /// The receipt of the listed copy, if it has the same bytes as far as both checksums tell.
-fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
+pub(super) fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
     let sums = receipt.checksum.as_ref().zip(there.checksum.as_ref());
     let agrees = sums.is_none_or(|(ours, theirs)| ours.compare(theirs) != Some(false));
     if there.size != receipt.size || !agrees {

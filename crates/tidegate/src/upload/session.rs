@@ -1,27 +1,22 @@
-//! One upload's shared state, whatever the strategy: its session, its requests and its commit.
+//! One upload's shared state, whatever the strategy: its session, from opening to abort.
 
-use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::append::Order;
 use super::given_up::GivenUp;
-use super::settle::Written;
+use super::plan::Cut;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
-use crate::engine::limiter::Permit;
 use crate::engine::records::{self, Entry, Records};
 use crate::engine::request::{Failure, Requests};
-use crate::memory::payload::Payload;
-use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
@@ -45,6 +40,9 @@ impl Done {
 /// when its producer is not polled, so that its memory and its limiter permit come back.
 pub(crate) type Tasks = JoinSet<Result<Done>>;
 
+/// The end of an upload that publishes nothing: its requests are cancelled and its session is aborted.
+pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
+
 type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
 
 /// One upload, shared by its writer and the tasks of its parts.
@@ -54,8 +52,6 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
-    /// For a session that is appended to: which part is next.
-    pub(super) order: Option<Box<Order>>,
     /// Whether slow part requests are hedged: sent a second time in parallel.
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
@@ -66,19 +62,49 @@ pub(crate) struct Upload {
     pub(crate) given_up: GivenUp,
     /// Whether a request that publishes the object was given up before the store answered.
     pub(super) publishing: GivenUp,
+    tasks: Mutex<Tasks>,
+    ending: Mutex<Option<Ending>>,
     /// The session, once its opening was begun.
     pub(crate) opening: Mutex<Option<Opening>>,
     /// The records of this machine's open sessions. The session is listed there for as long as it may exist.
     pub(crate) records: Records,
     /// The record of the session whose opening was begun last.
     entry: Mutex<Option<Arc<Entry>>>,
-    /// Whether the bytes are in a journal. The session is then kept where the upload can be resumed.
-    pub(crate) is_journaled: bool,
-    /// Where the parts come from.
-    pub(super) origin: PartOrigin,
-    /// Whether an earlier process may have published the object. Then even a refused first attempt is checked
-    /// by asking for the object.
-    pub(crate) may_be_published: bool,
+    pub(super) persistence: Persistence,
+    pub(super) takes: SessionTakes,
+}
+
+/// What the session of an upload takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionTakes {
+    /// Parts in any order.
+    Parts(PartOrigin),
+    /// Bytes that are appended to those that it has. The last of them publish the object.
+    AppendedBytes,
+}
+
+impl From<Cut> for SessionTakes {
+    fn from(cut: Cut) -> Self {
+        if cut.appends() { Self::AppendedBytes } else { Self::Parts(PartOrigin::Sent) }
+    }
+}
+
+/// How much of an upload outlasts its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Persistence {
+    /// Nothing: where the upload fails, its session is aborted.
+    Process,
+    /// The bytes are in a journal. The session is kept where the upload can be resumed.
+    Journal,
+    /// The same, and an earlier process may have published the object. So even a refused first attempt is checked by
+    /// asking for the object.
+    MayBePublished,
+}
+
+impl Persistence {
+    pub(super) fn may_be_published(self) -> bool {
+        self == Self::MayBePublished
+    }
 }
 
 impl Settling for Upload {
@@ -109,7 +135,6 @@ impl Upload {
             requests: context.requests(key, progress),
             key: context.full_key(key),
             backend: context.backend().clone(),
-            order: None,
             hedge: engine.hedge && context.backend().capabilities().hedge,
             options,
             runtime: Handle::current(),
@@ -117,12 +142,13 @@ impl Upload {
             ended: CancellationToken::new(),
             given_up: GivenUp::default(),
             publishing: GivenUp::default(),
+            tasks: Mutex::default(),
+            ending: Mutex::default(),
             opening: Mutex::default(),
             records: engine.records.clone(),
             entry: Mutex::default(),
-            is_journaled: false,
-            origin: PartOrigin::Sent,
-            may_be_published: false,
+            persistence: Persistence::Process,
+            takes: SessionTakes::Parts(PartOrigin::Sent),
         }
     }
 
@@ -168,10 +194,13 @@ impl Upload {
             return Err(self.error(ErrorKind::Closed, Operation::Open, "the upload ended before"));
         };
         let open = |attempt| async move {
-            if self.order.is_some() {
-                return self.backend.need_append()?.open(&self.key, &self.options, attempt).await;
+            let (key, options) = (&self.key, &self.options);
+            match self.takes {
+                SessionTakes::Parts(origin) => {
+                    self.backend.need_parts()?.open(key, options, origin, attempt).await
+                }
+                SessionTakes::AppendedBytes => self.backend.need_append()?.open(key, options, attempt).await,
             }
-            self.backend.need_parts()?.open(&self.key, &self.options, self.origin, attempt).await
         };
         let sent = self.requests.send(Operation::Open, None, Some(permit), open);
         sent.await.map_err(|failure| failure.into_error(Operation::Open, &self.requests.object))
@@ -190,7 +219,7 @@ impl Upload {
         self.entry.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Opening>> {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,119 +230,6 @@ impl Upload {
             Some(opening) => opening.await.map_err(|error| error.again()),
             None => Err(self.error(ErrorKind::Closed, Operation::Open, "no session was asked for")),
         }
-    }
-
-    /// Stores one part, with retries.
-    pub(crate) async fn part(
-        &self,
-        number: u32,
-        range: Range<u64>,
-        payload: Payload,
-        permit: Option<Permit>,
-    ) -> Result<Receipt> {
-        if let Some(order) = &self.order {
-            return self.append(order, number, range, payload, permit).await;
-        }
-        let session = self.session().await?;
-        let receipt = self
-            .requests
-            .send_part(&payload, permit, self.hedge, |payload, attempt| {
-                let (session, offset) = (&session, range.start);
-                self.given_up.watch(async move {
-                    let parts = self.backend.need_parts()?;
-                    parts.part(session, number, offset, payload.into(), attempt).await
-                })
-            })
-            .await;
-        let receipt = match receipt {
-            Err(failure) if failure.fault.kind == FaultKind::NotAStore => {
-                self.listed_part(&session, number, &payload).await.ok_or(failure)
-            }
-            sent => sent,
-        };
-        let receipt = receipt
-            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
-        if receipt.checksum.is_none() {
-            let message = "the receipt has no checksum of the bytes that were sent";
-            return Err(self.error(ErrorKind::Integrity, Operation::Part, message).at_part(number, range));
-        }
-        self.stored(Operation::Part, (receipt.number, receipt.size), number, range)?;
-        Ok(receipt)
-    }
-
-    /// Counts a part as acknowledged. Fails where the number or size that the store reports is not what was
-    /// sent.
-    pub(super) fn stored(
-        &self,
-        operation: Operation,
-        told: (u32, u64),
-        number: u32,
-        range: Range<u64>,
-    ) -> Result<()> {
-        let bytes = range.end - range.start;
-        if told != (number, bytes) {
-            // With a different part the object would never be whole.
-            let message = format!("the receipt is one of part {} with {} bytes", told.0, told.1);
-            return Err(self.error(ErrorKind::Integrity, operation, message).at_part(number, range));
-        }
-        self.requests.progress.acknowledged(bytes);
-        self.requests.progress.parts_stored(1);
-        Ok(())
-    }
-
-    /// Writes the whole object in one request.
-    pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
-        let began = Instant::now();
-        let put = |attempt| {
-            self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options, attempt))
-        };
-        let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
-            Ok(made) => (made.answer, made.attempts),
-            Err(failure) if failure.is_unsettled() || self.may_be_published => {
-                let (size, checksum) = (payload.len(), payload.checksum());
-                let (written, attempts) =
-                    (Written { operation: Operation::Put, size, checksum }, failure.attempts);
-                (Box::pin(self.settle(failure, written)).await?, attempts)
-            }
-            Err(failure) => return Err(self.failed(failure, Operation::Put)),
-        };
-        self.requests.progress.acknowledged(payload.len());
-        self.verify(object, payload.len(), payload.checksum(), Operation::Put)
-            .map_err(|error| error.after(attempts, began.elapsed()))
-    }
-
-    /// Publishes the object from its parts.
-    pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
-        self.complete_from(parts, Some(checksum)).await
-    }
-
-    /// Publishes the object from its parts; the checksum of the whole is not always known of copied ones.
-    pub(super) async fn complete_from(
-        &self,
-        parts: Vec<Receipt>,
-        checksum: Option<Checksum>,
-    ) -> Result<Object> {
-        let session = self.session().await?;
-        let began = Instant::now();
-        let size = parts.iter().map(|part| part.size).sum();
-        let written = Written { operation: Operation::Complete, size, checksum };
-        let (object, attempts) = match self.publish(&session, parts, checksum).await {
-            Ok(made) => (made.answer, made.attempts),
-            // A session that is gone or lacks parts may have been completed by this very attempt: something
-            // between here and the store may have sent the request twice.
-            Err(failure)
-                if failure.is_unsettled()
-                    || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
-                    || self.may_be_published =>
-            {
-                let attempts = failure.attempts;
-                (Box::pin(self.settle(failure, written)).await?, attempts)
-            }
-            Err(failure) => return Err(self.failed(failure, Operation::Complete)),
-        };
-        self.session_ended().await;
-        self.verify(object, written.size, written.checksum, Operation::Complete)
-            .map_err(|error| error.after(attempts, began.elapsed()))
     }
 
     pub(super) async fn session_ended(&self) {
@@ -379,12 +295,29 @@ impl Upload {
         held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
     }
 
+    /// The requests in flight that the driver waits for.
+    pub(super) fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends an upload that publishes nothing. All callers wait for the same abort; after a failed abort, the next call
+    /// tries once more.
+    pub(super) fn discard(self: &Arc<Self>) -> Ending {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begun) = &*ending
+            && !matches!(begun.peek(), Some(Err(_)))
+        {
+            return begun.clone();
+        }
+        let aborted = self.abort();
+        let aborted = async move { aborted.await.map_err(Arc::new) }.boxed().shared();
+        ending.insert(aborted).clone()
+    }
+
     /// Cancels the requests in flight, then aborts the session. Runs in its own task, so that it continues
     /// where the writer can't wait.
-    pub(crate) fn abort<T: Send + 'static>(
-        self: &Arc<Self>,
-        mut tasks: JoinSet<T>,
-    ) -> impl Future<Output = Result<()>> + use<T> {
+    pub(crate) fn abort(self: &Arc<Self>) -> impl Future<Output = Result<()>> + use<> {
+        let mut tasks = std::mem::take(&mut *self.tasks());
         let upload = self.clone();
         self.ended.cancel();
         // A single PUT has no session, but its request must be cancelled.

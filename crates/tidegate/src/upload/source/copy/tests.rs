@@ -65,7 +65,14 @@ proptest! {
             Way::Nothing => prop_assert!(size == 0),
             Way::Parts(schedule) => {
                 let (mut end, mut count) = (0, 0);
-                for (number, range) in cuts(schedule, size) {
+                let mut plan = plan(&store, &Way::Parts(schedule), size);
+                while plan.size() < size {
+                    plan.more().unwrap();
+                    plan.push(plan.room().min(size - plan.size()));
+                }
+                plan.finish();
+                prop_assert_eq!(plan.next(), Some(Action::Open));
+                while let Some(Action::Part { number, range }) = plan.next() {
                     count += 1;
                     prop_assert_eq!((number, range.start), (count, end));
                     let len = range.end - range.start;

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
+use super::streamed::Streamed;
 use crate::backend::StoredPart;
 use crate::engine::journaling::{Disk, Feed, Leaving};
 use crate::journal::{Journal, JournalError, Part};
@@ -21,8 +22,8 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
 use crate::types::spawn_blocking::spawn_blocking;
-use crate::upload::state::Upload;
-use crate::upload::streamed::Streamed;
+
+use crate::upload::session::Upload;
 
 /// How long bytes wait for more, to be made durable with one sync, and sent.
 const SYNC_LAG: Duration = Duration::from_millis(500);
@@ -32,24 +33,24 @@ const READ: usize = 256 << 10;
 
 /// The source of the bytes of each request.
 #[derive(Debug)]
-pub(super) struct Source {
-    pub(super) journal: Journal,
-    pub(super) upload: Arc<Upload>,
+pub(in crate::upload) struct JournalRanges {
+    pub(in crate::upload) journal: Journal,
+    pub(in crate::upload) upload: Arc<Upload>,
     /// The memory that bytes are sent through.
-    pub(super) memory: Budget,
-    pub(super) disk: Arc<Disk>,
+    pub(in crate::upload) memory: Budget,
+    pub(in crate::upload) disk: Arc<Disk>,
     /// How long to wait for a full disk that nothing leaves.
-    pub(super) patience: Duration,
-    pub(super) feed: watch::Receiver<Feed>,
+    pub(in crate::upload) patience: Duration,
+    pub(in crate::upload) feed: watch::Receiver<Feed>,
     /// Held by the part that waits for memory and a limiter permit: one part at a time, in order.
-    pub(super) first: Mutex<()>,
+    pub(in crate::upload) first: Mutex<()>,
 }
 
-impl Source {
+impl JournalRanges {
     /// Stores a part, with no limit on retries but that of [`goes_on`](Self::goes_on). `listed` is the part
     /// of that number that the store had when the upload was resumed. Also returns how long the last request
     /// took; `None` where the store had the part.
-    pub(super) async fn part(
+    pub(in crate::upload) async fn part(
         self: Arc<Self>,
         number: u32,
         range: Range<u64>,
@@ -73,7 +74,7 @@ impl Source {
 
     /// The parts that the session has. A part may be there although its answer never came, because the
     /// process was killed first. Empty where the store does not say.
-    pub(super) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
+    pub(in crate::upload) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
         let Ok(session) = self.upload.session().await else { return BTreeMap::new() };
         let session = &session;
         let list =
@@ -133,7 +134,7 @@ impl Source {
     }
 
     /// Opens a session and returns its id.
-    pub(super) async fn open(&self) -> Result<String> {
+    pub(in crate::upload) async fn open(&self) -> Result<String> {
         loop {
             let is_last = self.is_finished();
             self.upload.open();
@@ -146,7 +147,7 @@ impl Source {
     }
 
     /// Writes all `size` bytes in one request.
-    pub(super) async fn put(&self, size: u64) -> Result<Object> {
+    pub(in crate::upload) async fn put(&self, size: u64) -> Result<Object> {
         let (payload, _share) = self.payload(0..size, &Arc::default()).await?;
         let object = self.upload.put(payload).await?;
         self.disk.moves();
@@ -154,7 +155,7 @@ impl Source {
     }
 
     /// A range of the object as the body of a request, and its share of the memory that the store may hold.
-    pub(super) async fn payload(
+    pub(in crate::upload) async fn payload(
         &self,
         range: Range<u64>,
         read: &Arc<AtomicU64>,
@@ -174,7 +175,7 @@ impl Source {
     /// record names that session. After a failed sync, bytes that are not durable may be lost in a loss of
     /// power, and other bytes come in their place: a process that resumes the session must not find the lost
     /// bytes there. A session that no record names is never resumed.
-    pub(super) fn reach(&self, on_record: bool) -> u64 {
+    pub(in crate::upload) fn reach(&self, on_record: bool) -> u64 {
         let length = self.feed.borrow().length;
         let is_held_back = on_record && self.journal.failure().is_some();
         if is_held_back { self.journal.durable().min(length) } else { length }
@@ -185,7 +186,7 @@ impl Source {
     /// loss of power. Where not all bytes up to `up_to` are durable, this syncs: at once if the object is
     /// that long, otherwise after a short wait. Where no sync can succeed any more, returns
     /// [`reach`](Self::reach).
-    pub(super) async fn durable(
+    pub(in crate::upload) async fn durable(
         &self,
         feed: &mut watch::Receiver<Feed>,
         up_to: u64,
@@ -208,7 +209,7 @@ impl Source {
 
     /// Whether to retry after `error`; waits for a while first. An outage that began before the producer had
     /// finished is retried without a limit: the bytes are safe, and nobody waits.
-    pub(super) async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
+    pub(in crate::upload) async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
         let passes = matches!(
             error.kind(),
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled | ErrorKind::Starved
@@ -223,21 +224,21 @@ impl Source {
         !matches!(timeout(pause, feed.wait_for(|feed| feed.finish.is_some())).await, Ok(Err(_)))
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    pub(in crate::upload) fn is_finished(&self) -> bool {
         self.feed.borrow().finish.is_some()
     }
 
     /// The error of an upload whose writer is gone.
-    pub(super) fn left_alone(&self) -> Error {
+    pub(in crate::upload) fn left_alone(&self) -> Error {
         self.upload.error(ErrorKind::Closed, Operation::Write, "its writer is gone")
     }
 
-    pub(super) fn failed(&self, error: JournalError) -> Error {
+    pub(in crate::upload) fn failed(&self, error: JournalError) -> Error {
         failed(&self.upload, error)
     }
 }
 
 /// The error of an upload's operation whose journal has failed.
-pub(super) fn failed(upload: &Upload, error: JournalError) -> Error {
+pub(in crate::upload) fn failed(upload: &Upload, error: JournalError) -> Error {
     upload.error(error.kind(), Operation::Write, error.to_string()).with_source(error)
 }

@@ -1,0 +1,7 @@
+//! Where the bytes of an upload come from.
+
+pub(super) mod buffer;
+pub(super) mod copy;
+pub(super) mod file;
+pub(super) mod journal;
+pub(super) mod streamed;

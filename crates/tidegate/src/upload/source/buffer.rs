@@ -1,0 +1,305 @@
+//! A producer's bytes, held in memory or spilled until the store has them.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::engine::relief::Relief;
+use crate::engine::spooling::Line;
+use crate::memory::budget::{Lease, Starved};
+use crate::memory::spool::SpoolError;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::upload::adaptive_part_size::Narrowing;
+use crate::upload::driver::{Driver, ReadyBytes, RequestBody, RequestBytes, UploadSource, WriterState};
+use crate::upload::fill::Taken;
+use crate::upload::intake::{Filling, LEAST_SLAB, Memory, Taking};
+use crate::upload::part_buffer::Held;
+use crate::upload::plan::Plan;
+use crate::upload::session::{Ending, Upload};
+use crate::upload::spool_first::Deferred;
+use crate::upload::strategy::Policy;
+
+/// The bytes of one writer that are not at the store yet.
+#[derive(Debug)]
+pub(in crate::upload) struct Buffered {
+    upload: Arc<Upload>,
+    relief: Arc<Relief>,
+    /// With a spool: the writer's place in line for the buffers that spooled parts are sent through.
+    line: Option<Arc<Line>>,
+    pub(in crate::upload) held: Arc<Held>,
+    /// The parts that are kept until `finish`, where nothing is sent before.
+    deferred: Option<Deferred>,
+    memory: Memory,
+    /// Makes parts smaller while memory is short, where they may become smaller.
+    narrowing: Option<Box<Narrowing>>,
+}
+
+/// The bytes of one request.
+pub(in crate::upload) struct BufferedBytes {
+    taken: Taken,
+    line: Option<Arc<Line>>,
+}
+
+impl RequestBytes for BufferedBytes {
+    async fn ready(self, _: &Upload) -> Result<ReadyBytes> {
+        let (payload, ring) = self.taken.payload(self.line).await;
+        Ok(ReadyBytes { body: RequestBody::Bytes(payload), line: None, ring })
+    }
+}
+
+impl UploadSource for Buffered {
+    type Bytes = BufferedBytes;
+
+    fn upload(&self) -> &Arc<Upload> {
+        &self.upload
+    }
+
+    fn open(&mut self) -> Result<()> {
+        match &mut self.deferred {
+            Some(deferred) => {
+                deferred.open();
+                Ok(())
+            }
+            None => self.held.open(),
+        }
+    }
+
+    fn take(&mut self, _: Range<u64>, plan: &mut Plan) -> Result<BufferedBytes> {
+        if let Some(narrowing) = &mut self.narrowing {
+            plan.narrow(narrowing.next());
+        }
+        let taken = self.held.take(memory_of(plan.part(), &self.relief))?;
+        Ok(BufferedBytes { taken, line: self.line.clone() })
+    }
+
+    fn keep(
+        &mut self,
+        number: u32,
+        range: Range<u64>,
+        bytes: BufferedBytes,
+        plan: &Plan,
+    ) -> Option<BufferedBytes> {
+        let Some(deferred) = &mut self.deferred else { return Some(bytes) };
+        let part = (number, range, bytes.taken);
+        if plan.publishes_with(number) {
+            deferred.behind(part);
+        } else if plan.is_finished() {
+            deferred.last(part);
+        } else {
+            deferred.part(part, &self.held, &self.relief);
+        }
+        None
+    }
+
+    fn keeps_parts(&self) -> bool {
+        self.deferred.is_some()
+    }
+
+    fn kept(&mut self) -> Option<(u32, Range<u64>, BufferedBytes)> {
+        let deferred = self.deferred.as_mut()?;
+        if deferred.take_open() {
+            self.upload.open();
+        }
+        let kept = deferred.next();
+        if kept.is_none() {
+            self.deferred = None;
+        }
+        kept.map(|(number, range, taken)| (number, range, BufferedBytes { taken, line: self.line.clone() }))
+    }
+
+    fn end(&mut self) -> Ending {
+        self.memory.forget();
+        (self.narrowing, self.deferred) = (None, None);
+        self.held.end()
+    }
+}
+
+impl Driver<Buffered> {
+    pub(in crate::upload) fn buffered(
+        upload: Arc<Upload>,
+        policy: Policy,
+        relief: Arc<Relief>,
+        idle_limit: Option<Duration>,
+    ) -> Self {
+        let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
+        let part = memory_of(plan.part(), &relief);
+        let narrowing = policy.least.map(|least| {
+            let (flow, memory) = (upload.requests.flow.clone(), relief.budget().total());
+            Box::new(Narrowing::new(flow, memory, policy.in_flight, plan.part(), least))
+        });
+        let buffered = Buffered {
+            narrowing,
+            held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
+            line: relief.spooling().map(|spooling| Arc::new(spooling.line())),
+            deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
+            relief,
+            memory: Memory::default(),
+            upload,
+        };
+        Self::new(buffered, plan, policy.in_flight)
+    }
+
+    /// Aborts the upload; waits until the store has released the session. May be called again, also after the
+    /// upload has failed.
+    pub(in crate::upload) async fn abort(&mut self) -> Result<()> {
+        self.state = WriterState::Failed;
+        let ending = self.source.end();
+        ending.await.map_err(|error| error.again())
+    }
+
+    /// Waits until the kept parts are in the spool.
+    fn poll_spooled(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Buffered { upload, relief, held, deferred: Some(deferred), .. } = &mut self.source else {
+            return Poll::Ready(Ok(()));
+        };
+        match ready!(deferred.poll_spooled(cx, held, relief)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(error) => {
+                let message = error.to_string();
+                let kind = match error {
+                    SpoolError::Full(_) => ErrorKind::NoSpace,
+                    SpoolError::Failed { .. } => ErrorKind::Source, // as where the spool can't be read
+                };
+                let failed = upload.error(kind, Operation::Write, message).with_source(error);
+                Poll::Ready(Err(self.fail(failed)))
+            }
+        }
+    }
+}
+
+impl Taking for Driver<Buffered> {
+    fn upload(&self) -> &Arc<Upload> {
+        &self.source.upload
+    }
+
+    fn position(&self) -> u64 {
+        self.plan.size()
+    }
+
+    fn reach(&self) -> u64 {
+        self.plan.reach()
+    }
+
+    fn check_open(&mut self) -> Result<()> {
+        if !matches!(self.state, WriterState::Open) {
+            return Err(self.closed());
+        }
+        self.source.held.check().map_err(|error| self.fail(error))
+    }
+
+    fn is_published(&self) -> bool {
+        matches!(self.state, WriterState::Published(_))
+    }
+
+    fn is_at_cut(&self) -> bool {
+        self.plan.room() == 0
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
+        self.check_open()?;
+        self.poll_results(cx)?;
+        ready!(self.poll_spooled(cx))?;
+        self.more()?;
+        ready!(self.poll_spooled(cx))?;
+        if self.is_full() {
+            ready!(self.poll_not_full(cx))?;
+        }
+        Poll::Ready(Ok(usize::try_from(self.plan.room()).unwrap_or(usize::MAX)))
+    }
+
+    fn poll_lease(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease, Starved>> {
+        let Buffered { upload, held, memory, narrowing, .. } = &mut self.source;
+        // Locked, so that the writer is not taken for idle when it has just been granted memory and its last
+        // byte is long ago.
+        let mut state = held.lock();
+        let lease = memory.poll(cx, bytes, &upload.requests.progress, || held.grow(bytes));
+        narrowing.iter_mut().for_each(|narrowing| narrowing.waits(lease.is_pending()));
+        let lease = ready!(lease);
+        state.goes_on();
+        Poll::Ready(lease)
+    }
+
+    fn full_slab(&self) -> usize {
+        self.source.relief.budget().slab_size()
+    }
+
+    fn next_slab(&self) -> u64 {
+        // Slabs grow with the bytes in the part, so that small objects take little memory.
+        let filled = self.plan.part() - self.plan.room();
+        let slab = filled.max(LEAST_SLAB).next_power_of_two();
+        slab.min(self.full_slab() as u64).min(self.plan.room())
+    }
+
+    fn add_slab(&mut self, lease: Lease) {
+        self.source.held.add_slab(lease);
+    }
+
+    fn has_spare(&self) -> bool {
+        !self.source.held.lock().fill.spare().is_empty()
+    }
+
+    fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
+        // The lock keeps the slab in place while it is filled.
+        let mut state = self.source.held.lock();
+        let spare = state.fill.spare();
+        if spare.is_empty() {
+            return None;
+        }
+        let most = most.min(spare.len());
+        let filled = fill(&mut spare[..most]);
+        if let Poll::Ready(Ok(bytes)) = filled {
+            state.fill.advance(bytes);
+        }
+        Some(filled)
+    }
+
+    fn share(&mut self, lease: Lease, bytes: Bytes) {
+        self.source.held.lock().fill.add_shared(lease, bytes);
+    }
+
+    fn took(&mut self, bytes: usize) -> Result<()> {
+        self.source.held.lock().goes_on();
+        self.push(bytes as u64)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(if matches!(self.state, WriterState::Failed) {
+            Err(self.closed())
+        } else {
+            self.poll_results(cx)
+        })
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+        if matches!(self.state, WriterState::Open) {
+            self.check_open()?;
+            ready!(self.poll_spooled(cx))?;
+            if self.plan.appends() {
+                ready!(self.poll_not_full(cx))?;
+            }
+            self.source.memory.forget();
+            self.source.narrowing = None;
+            self.source.held.finish().map_err(|error| self.fail(error))?;
+            self.finish()?;
+            self.source.held.release();
+        }
+        self.poll_published(cx)
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        Driver::fail(self, error)
+    }
+}
+
+/// How much memory a part of `part` bytes takes, as the budget must plan for it. With a spool the largest
+/// holder can always be spilled, so large parts count as half of the budget at most, and need not stop all
+/// other writers.
+fn memory_of(part: u64, relief: &Relief) -> u64 {
+    let total = relief.budget().total();
+    part.min(if relief.spooling().is_some() { total / 2 } else { total })
+}
