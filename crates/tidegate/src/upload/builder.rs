@@ -177,9 +177,11 @@ impl WriterBuilder {
             return Ok(writer);
         }
         let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
+        let line = self.context.engine().spooling.as_ref().map(|spooling| Arc::new(spooling.line()));
         let key = Some(self.key.clone());
         let upload = Arc::new(self.into_upload(&policy));
-        let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
+        let mut writer =
+            Writer::direct(policy.strategy, Direct::new(upload, policy, relief, line, idle_limit));
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
     }
@@ -242,7 +244,7 @@ impl WriterBuilder {
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,
             memory,
-            spool: self.context.engine().relief.spooling().is_some(),
+            spool: self.context.engine().relief.spool().is_some(),
             journal: !self.context.engine().journaling.directories.is_empty(),
             create_only: self.options.create_only || self.options.replaces.is_some(),
             concurrency: self.concurrency.unwrap_or(self.context.engine().parts_in_flight),

@@ -9,15 +9,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::adaptive_part_size::Narrowing;
-use super::intake::{Filling, LEAST_SLAB, Memory, Taking};
+use super::intake::{Filling, Memory, Taking};
 use super::part_buffer::Held;
 use super::plan::Plan;
 use super::spool_first::Deferred;
 use super::state::Upload;
 use super::strategy::Policy;
-use crate::engine::relief::Relief;
 use crate::engine::spooling::Line;
 use crate::memory::budget::{Lease, Starved};
+use crate::memory::relief::Relief;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
@@ -64,6 +64,7 @@ impl Direct {
         upload: Arc<Upload>,
         policy: Policy,
         relief: Arc<Relief>,
+        line: Option<Arc<Line>>,
         idle_limit: Option<Duration>,
     ) -> Self {
         let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
@@ -76,7 +77,7 @@ impl Direct {
             narrowing,
             in_flight: policy.in_flight,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
-            line: relief.spooling().map(|spooling| Arc::new(spooling.line())),
+            line,
             deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             plan,
@@ -171,11 +172,9 @@ impl Taking for Direct {
         self.relief.budget().slab_size()
     }
 
-    fn next_slab(&self) -> u64 {
-        // Slabs grow with the bytes in the part, so that small objects take little memory.
-        let filled = self.plan.part() - self.plan.room();
-        let slab = filled.max(LEAST_SLAB).next_power_of_two();
-        slab.min(self.full_slab() as u64).min(self.plan.room())
+    fn next_slab(&self, at_hand: usize) -> u64 {
+        let (room, full) = (self.plan.room(), self.full_slab() as u64);
+        self.held.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
     }
 
     fn add_slab(&mut self, lease: Lease) {
@@ -248,5 +247,5 @@ impl Drop for Direct {
 /// other writers.
 pub(super) fn memory_of(part: u64, relief: &Relief) -> u64 {
     let total = relief.budget().total();
-    part.min(if relief.spooling().is_some() { total / 2 } else { total })
+    part.min(if relief.spool().is_some() { total / 2 } else { total })
 }
