@@ -102,7 +102,11 @@ impl Relief {
                 Decision::Reclaim => {
                     self.budget.reclaim();
                 }
-                Decision::Spill(numbers) => self.spill(picked(&holders, &numbers), &mut efforts).await,
+                Decision::Spill(numbers) => {
+                    let largest = picked(&holders, &numbers).cloned().collect();
+                    drop(holders);
+                    self.spill(largest, &mut efforts).await;
+                }
                 Decision::Trim(numbers) => {
                     let bytes: u64 = picked(&holders, &numbers).map(|holder| holder.trim()).sum();
                     debug!(bytes, writers = numbers.len(), "free ends of slabs were taken back");
@@ -113,6 +117,7 @@ impl Relief {
                 }
                 Decision::Refuse => {
                     let starved = self.starved(&stall, &holders);
+                    drop(holders);
                     warn!(%starved, "memory is held by writers that do not go on");
                     self.budget.refuse_longest(starved, Self::SEEN);
                     efforts.tried = Tried::Nothing;
@@ -123,6 +128,8 @@ impl Relief {
                 }
                 Decision::AwaitUntil(wake) => {
                     efforts.tried = Tried::Nothing;
+                    // A writer must be able to end while this waits.
+                    drop(holders);
                     let is_freed = tokio::select! {
                         // While requests pass, something changes all the time.
                         () = changed => {
@@ -195,10 +202,11 @@ impl Relief {
         }
     }
 
-    async fn spill<'a>(&self, holders: impl Iterator<Item = &'a Arc<dyn Holder>>, efforts: &mut Efforts) {
+    /// Spills the parts of these writers.
+    async fn spill(&self, holders: Holders, efforts: &mut Efforts) {
         let Some(spool) = &self.spool else { return };
         let began = Instant::now();
-        let spills: Vec<_> = holders.map(|holder| holder.clone().spill(spool.clone())).collect();
+        let spills: Vec<_> = holders.into_iter().map(|holder| holder.spill(spool.clone())).collect();
         let spills = futures::stream::iter(spills).buffer_unordered(Self::TOGETHER);
         let results: Vec<_> = spills.collect().await;
         let (mut bytes, mut works) = (0, true);
