@@ -6,6 +6,7 @@ use crate::backend::Backend;
 use crate::engine::aborts::Unsettled;
 use crate::engine::{Context, Engine};
 use crate::memory::budget::Usage;
+use crate::memory::spool::Spool;
 use crate::types::error::Error;
 use crate::types::progress::Progress;
 
@@ -103,7 +104,7 @@ impl Tidegate {
             usage.peak += sending.peak;
             usage.waiting += sending.waiting;
         }
-        usage.spooled = self.engine.relief.spooling().map_or(0, |spooling| spooling.spool().used());
+        usage.spooled = self.engine.relief.spool().map_or(0, Spool::used);
         usage
     }
 

@@ -11,6 +11,7 @@ use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;
 use crate::engine::retry::Retry;
 use crate::memory::budget::Budget;
+use crate::memory::relief::Relief;
 use crate::types::progress::Progress;
 use crate::types::trusted_file::TrustedOwners;
 
@@ -23,7 +24,6 @@ pub(crate) mod latency;
 pub(crate) mod limiter;
 pub(crate) mod listing;
 pub(crate) mod records;
-pub(crate) mod relief;
 pub(crate) mod request;
 pub(crate) mod retry;
 pub(crate) mod spooling;
@@ -31,7 +31,7 @@ pub(crate) mod spooling;
 use aborts::Aborts;
 pub(crate) use context::{Context, KeyMap};
 use journaling::Journaling;
-use relief::Relief;
+use spooling::Spooling;
 
 /// How long the last drop of an engine waits for aborts.
 const LAST_DROP: Duration = Duration::from_secs(2);
@@ -41,6 +41,7 @@ const LAST_DROP: Duration = Duration::from_secs(2);
 pub(crate) struct Engine {
     pub(crate) budget: Budget,
     pub(crate) relief: Arc<Relief>,
+    pub(crate) spooling: Option<Arc<Spooling>>,
     /// Bytes of memory that are set aside for sending from the spool.
     pub(crate) reserved: u64,
     pub(crate) idle_limit: Option<Duration>,

@@ -14,12 +14,12 @@ use crate::engine::aborts::{Aborts, AbortsOn};
 use crate::engine::journaling::Journaling;
 use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;
-use crate::engine::relief::Relief;
 use crate::engine::retry::{Retry, RetryPolicy};
 use crate::engine::spooling::Spooling;
 use crate::journal::Durability;
 use crate::memory::budget::Budget;
 use crate::memory::payload::RING;
+use crate::memory::relief::Relief;
 use crate::memory::spool::{Disk, Spool};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::progress::Progress;
@@ -81,6 +81,16 @@ impl Default for TidegateBuilder {
 impl TidegateBuilder {
     /// The memory budget in bytes, 256 MiB by default. All writers and readers together hold at most this much in
     /// buffers.
+    ///
+    /// It also bounds how many writers one task can feed in turn, because a part that is not full stays in memory while
+    /// the task feeds the others. Without a spool directory these writers need
+    ///
+    /// ```text
+    /// writers x bytes in each one's unfinished part (rounded up to 4 KiB) + the largest part
+    /// ```
+    ///
+    /// of memory: by default, 500 writers with nearly half a MiB each beside a part of 16 MiB. More ends with
+    /// [`ErrorKind::Starved`] after [`memory_wait`](Self::memory_wait).
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
@@ -285,8 +295,10 @@ impl TidegateBuilder {
             // Without journal directories, another engine's journal may still be resumed; that uses the main budget.
             if sending > 0 { Budget::new(sending, self.slab) } else { budget.clone() },
         );
+        let spool = spooling.as_ref().map(|spooling| spooling.spool().clone());
         let engine = Engine {
-            relief: Relief::new(budget.clone(), spooling, self.memory_wait),
+            relief: Relief::new(budget.clone(), spool, self.memory_wait),
+            spooling,
             reserved,
             budget,
             idle_limit: self.idle_limit,

@@ -1,12 +1,11 @@
 //! The spool, and the memory that spooled parts are sent through.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::engine::limiter::{Concurrency, Flow, Limiter, Permit};
 use crate::memory::budget::Budget;
 use crate::memory::payload::{RING, Ring};
-use crate::memory::spool::Spool;
+use crate::memory::spool::{Draining, Spool};
 
 /// Spooled parts are sent through rings of slabs, from memory that was set aside when the engine was built: so a
 /// spooled part never waits for memory that only another writer could give back.
@@ -20,8 +19,6 @@ pub(crate) struct Spooling {
     budget: Budget,
     /// Writers take turns for rings, so that a writer with a thousand parts does not hold up one with two.
     turns: Limiter,
-    /// Spooled parts that are being sent or wait for a ring.
-    draining: AtomicUsize,
 }
 
 impl Spooling {
@@ -43,7 +40,7 @@ impl Spooling {
         let rings = reserve / (RING * slab as u64);
         let lent = usize::try_from(rings.saturating_sub(1).max(1)).unwrap_or(usize::MAX);
         let turns = Limiter::new(Concurrency::Fixed(lent));
-        Self { spool, budget: Budget::new(reserve, slab), turns, draining: AtomicUsize::new(0) }
+        Self { spool, budget: Budget::new(reserve, slab), turns }
     }
 
     /// Bytes that are set aside.
@@ -53,11 +50,6 @@ impl Spooling {
 
     pub(crate) fn spool(&self) -> &Spool {
         &self.spool
-    }
-
-    /// How many spooled parts are being sent or wait for a ring.
-    pub(crate) fn draining(&self) -> usize {
-        self.draining.load(Relaxed)
     }
 
     /// A writer's place in the queue for rings.
@@ -75,9 +67,8 @@ pub(crate) struct Line {
 
 impl Line {
     /// Waits for a ring, which is lent until the guard is dropped.
-    pub(crate) async fn ring(&self) -> (Ring, Lent) {
-        self.spooling.draining.fetch_add(1, Relaxed);
-        let draining = Draining(self.spooling.clone());
+    pub(crate) async fn ring(&self) -> (Ring, RingLoan) {
+        let draining = self.spooling.spool.drain();
         let permit = self.flow.permit().await;
         let budget = &self.spooling.budget;
         // This waits only for slabs that connections still hold after their requests are gone. The wait is never
@@ -86,24 +77,15 @@ impl Line {
             Ok(lease) => Ring::of(lease).without_hedges(),
             Err(_) => Ring::new(Vec::new()),
         };
-        (ring, Lent { _permit: permit, _draining: draining })
+        (ring, RingLoan { _permit: permit, _draining: draining })
     }
 }
 
 /// The loan of a ring; ends on drop.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct RingLoan {
     _permit: Permit,
     _draining: Draining,
-}
-
-#[derive(Debug)]
-struct Draining(Arc<Spooling>);
-
-impl Drop for Draining {
-    fn drop(&mut self) {
-        self.0.draining.fetch_sub(1, Relaxed);
-    }
 }
 
 #[cfg(test)]

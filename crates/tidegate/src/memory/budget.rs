@@ -31,8 +31,11 @@
 //! would bring it back. Where it stands in the way, it is reclaimed after a while.
 //!
 //! One case remains: a writer that holds most and whose producer does not continue. A wait that only this producer
-//! can end is detected here ([`Budget::pressure`]) and dealt with in `engine/relief.rs`: the writer's bytes are
-//! spilled to the spool, or the writer has been idle beyond its limit and is ended, or the wait becomes an error.
+//! can end is detected here ([`Decision::Relieve`]) and dealt with in `memory/relief.rs`: the writer's bytes are
+//! spilled to the spool, or it gives back the free end of its slab, or it has been idle beyond its limit and is ended,
+//! or the wait becomes an error.
+//!
+//! `decision.rs` makes each of these decisions, from the figures of one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -44,6 +47,7 @@ use tokio::time::Instant;
 
 mod acquire;
 mod borrow;
+mod decision;
 mod pool;
 mod pressure;
 mod queue;
@@ -53,10 +57,13 @@ mod slab;
 mod tests;
 
 pub(crate) use acquire::Acquire;
-use borrow::Lent;
+use borrow::Loans;
 pub(crate) use borrow::{Borrower, Loan, Reading};
+pub(crate) use decision::{
+    Activity, Decision, LOOK_AGAIN, MemorySnapshot, Share, SpoolState, Stall, Tried, UNTAKEN, decide,
+};
 use pool::Pool;
-pub(crate) use pressure::{HalfFilled, Holder, Pressure, Share, Starved};
+pub(crate) use pressure::{Holder, Starved};
 pub(crate) use runtimes::Relieving;
 use runtimes::{Runtimes, Start};
 pub(crate) use slab::Slab;
@@ -139,7 +146,7 @@ struct State {
     half_moved: Option<Instant>,
     /// Whether waiters were stopped at the last check.
     stopped: bool,
-    lent: Lent,
+    lent: Loans,
     pool: Pool,
 }
 
@@ -152,6 +159,8 @@ struct Holding {
     waiting: Option<u64>,
     /// A grant that the writer has not taken yet.
     granted: Option<u64>,
+    /// Whether it got memory since the free end of its slab was last taken back.
+    is_slack: bool,
     holder: Weak<dyn Holder>,
 }
 
@@ -213,7 +222,15 @@ impl Budget {
     pub(crate) fn account(&self, part: u64, holder: Weak<dyn Holder>) -> Account {
         let mut state = self.shared.lock();
         let id = state.take_id();
-        let holding = Holding { half_filled: 0, part, place: None, waiting: None, granted: None, holder };
+        let holding = Holding {
+            half_filled: 0,
+            part,
+            place: None,
+            waiting: None,
+            granted: None,
+            is_slack: false,
+            holder,
+        };
         state.accounts.insert(id, holding);
         state.by_holding.insert((0, id));
         *state.parts.entry(part).or_default() += 1;
@@ -334,10 +351,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a change: serves the waiters, and calls back lent memory that is in their way.
+    /// Ends a change: serves the waiters, calls back lent memory that is in their way, and starts the relief if
+    /// nothing in flight can end their waits.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
-        state.serve(self);
-        let called = state.call_back(self.total);
+        let mut called = Vec::new();
+        let stopped = loop {
+            match state.serve(self) {
+                Decision::CallBack(bytes) => called.extend(state.call_back(bytes)),
+                decision => break decision == Decision::Relieve,
+            }
+        };
+        state.tell(self, stopped);
         // Unlocked first: giving memory back locks the state again, to serve the waiters.
         drop(state);
         called.iter().for_each(|borrower| borrower.give_back());

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -30,6 +31,17 @@ pub(crate) use stored::Stored;
 pub(crate) struct Spool {
     directories: Arc<[Arc<Directory>]>,
     freed: Arc<Notify>,
+    draining: Arc<AtomicUsize>,
+}
+
+/// Counts a part on its way out of the spool; ends on drop.
+#[derive(Debug)]
+pub(crate) struct Draining(Arc<AtomicUsize>);
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 /// Why bytes could not be spooled. They stay where they were.
@@ -52,7 +64,7 @@ impl Spool {
     pub(crate) fn new(disks: Vec<Arc<dyn Disk>>) -> Self {
         let freed = Arc::new(Notify::new());
         let directories = disks.into_iter().map(|disk| Directory::new(disk, freed.clone()));
-        Self { directories: directories.collect(), freed }
+        Self { directories: directories.collect(), freed, draining: Arc::default() }
     }
 
     /// Opens a file in each of these directories; the error names the directory that can't be used.
@@ -146,6 +158,17 @@ impl Spool {
     /// Whether a write is under way.
     pub(crate) fn is_writing(&self) -> bool {
         self.directories.iter().any(|directory| directory.is_writing())
+    }
+
+    /// A part begins its way out of the spool, which ends when the guard is dropped.
+    pub(crate) fn drain(&self) -> Draining {
+        self.draining.fetch_add(1, Relaxed);
+        Draining(self.draining.clone())
+    }
+
+    /// How many spooled parts are being sent, or wait for the memory to be sent through.
+    pub(crate) fn draining(&self) -> usize {
+        self.draining.load(Relaxed)
     }
 
     /// Bytes of blocks in use.

@@ -266,10 +266,11 @@ impl WriteSettings {
             return Ok(writer);
         }
         let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
+        let line = self.context.engine().spooling.as_ref().map(|spooling| Arc::new(spooling.line()));
         let key = Some(self.key.clone());
         let engine = self.context.engine().clone();
         let (strategy, upload) = (policy.strategy, Arc::new(self.into_upload(&policy)));
-        let driver = Driver::buffered(upload, policy, relief, idle_limit);
+        let driver = Driver::buffered(upload, policy, relief, line, idle_limit);
         let mut writer = Writer::direct(strategy, driver, engine);
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
@@ -326,7 +327,7 @@ impl WriteSettings {
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,
             memory,
-            spool: self.context.engine().relief.spooling().is_some(),
+            spool: self.context.engine().relief.spool().is_some(),
             journal: !self.context.engine().journaling.directories.is_empty(),
             create_only: self.options.create_only || self.options.replaces.is_some(),
             concurrency: self.concurrency.unwrap_or(self.context.engine().parts_in_flight),

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::spooling::{Lent, Line};
+use crate::engine::spooling::{Line, RingLoan};
 use crate::memory::budget::{Lease, Slab};
 use crate::memory::payload::{Payload, Spooled};
 use crate::memory::spool::{Spool, SpoolError, Stored};
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
+use crate::upload::intake::LEAST_SLAB;
 
 /// The bytes of the current part, in order, with their checksum so far.
 #[derive(Debug)]
@@ -18,10 +19,20 @@ pub(super) struct Fill {
     stored: Stored,
     pieces: Vec<Piece>,
     slab: Option<Slab>,
+    growth: Growth,
     /// How much of the slab the checksum covers.
     hashed: usize,
     hasher: Hasher,
     algorithm: Algorithm,
+}
+
+/// How large the next slab of a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    /// It grows with the part, so that a small object takes little memory and a large part few slabs.
+    WithPart,
+    /// Others wait for memory and this part had to give back the free end of a slab: it is as large as the write.
+    WithWrite,
 }
 
 #[derive(Debug)]
@@ -40,6 +51,7 @@ impl Fill {
             stored: Stored::default(),
             pieces: Vec::new(),
             slab: None,
+            growth: Growth::WithPart,
             hashed: 0,
             hasher: Hasher::new(algorithm),
             algorithm,
@@ -59,6 +71,16 @@ impl Fill {
         }
     }
 
+    /// Size of the next slab of a part with `filled` bytes, for a write that has `at_hand` bytes more. So a part has
+    /// at most half as much free memory as it has bytes (or 4 KiB), and a large write is not cut into small slabs.
+    pub(super) fn next_slab(&self, filled: u64, at_hand: u64) -> u64 {
+        let grown = match self.growth {
+            Growth::WithPart => filled / 2,
+            Growth::WithWrite => 0,
+        };
+        1 << grown.max(at_hand).max(LEAST_SLAB).ilog2()
+    }
+
     /// Adds a slab to be filled; returns how many bytes of the lease it did not need.
     pub(super) fn add_slab(&mut self, lease: Lease) -> u64 {
         self.seal();
@@ -72,6 +94,13 @@ impl Fill {
         self.seal();
         self.hasher.update(&bytes);
         self.pieces.push(Piece { leased: lease.bytes(), bytes: lease.charge(bytes) });
+    }
+
+    /// Gives back the free end of the slab, and keeps the next slabs of the part small; returns how many bytes that
+    /// was.
+    pub(super) fn trim(&mut self) -> u64 {
+        self.growth = Growth::WithWrite;
+        self.slab.as_mut().map_or(0, Slab::trim)
     }
 
     /// Bytes in memory, without those in the slab that is being filled.
@@ -96,6 +125,7 @@ impl Fill {
     /// to be dropped, and how many bytes of the budget they took.
     pub(super) fn spilled(&mut self, stored: Stored, count: usize) -> (Vec<Bytes>, u64) {
         self.stored = stored;
+        self.growth = Growth::WithPart;
         // The released list takes its capacity along, which would cost each of thousands of writers tens of
         // KiB.
         let kept = self.pieces.split_off(count);
@@ -107,6 +137,7 @@ impl Fill {
     /// Takes the whole part out, to be sent; later bytes begin a new part.
     pub(super) fn take(&mut self) -> Taken {
         self.seal();
+        self.growth = Growth::WithPart;
         let hasher = std::mem::replace(&mut self.hasher, Hasher::new(self.algorithm));
         Taken {
             stored: std::mem::take(&mut self.stored),
@@ -165,7 +196,7 @@ impl Taken {
 
     /// The part as the body of a request. A part in the spool waits for the buffers that it is read through,
     /// which are lent for as long as the guard is held.
-    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<Lent>) {
+    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<RingLoan>) {
         match line.filter(|_| self.stored.len() > 0) {
             None => (Payload::from_memory(self.pieces, self.checksum), None),
             Some(line) => {

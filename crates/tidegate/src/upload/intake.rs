@@ -50,8 +50,8 @@ pub(super) trait Taking {
     /// How large a full slab is, in bytes.
     fn full_slab(&self) -> usize;
 
-    /// Size of the next slab, in bytes.
-    fn next_slab(&self) -> u64;
+    /// Size of the next slab, in bytes, for a write that has `at_hand` bytes to fill it with.
+    fn next_slab(&self, at_hand: usize) -> u64;
 
     fn add_slab(&mut self, lease: Lease);
 
@@ -106,21 +106,22 @@ pub(super) trait Taking {
         if bytes.is_empty() {
             return Poll::Ready(self.check_open().map(|()| 0));
         }
-        self.poll_fill(cx, &mut |spare| {
+        self.poll_fill(cx, bytes.len(), &mut |spare| {
             let taken = bytes.len().min(spare.len());
             spare[..taken].copy_from_slice(&bytes[..taken]);
             Poll::Ready(Ok(taken))
         })
     }
 
-    /// Waits for room and memory, then lets `fill`, the source, write into the free end of a slab.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, fill: Filling<'_>) -> Poll<Result<usize>> {
+    /// Waits for room and memory, then lets `fill`, the source, write into the free end of a slab. The source is known
+    /// to have `at_hand` bytes; it may have more.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, at_hand: usize, fill: Filling<'_>) -> Poll<Result<usize>> {
         let room = ready!(self.poll_room(cx))?;
         let filled = loop {
             if let Some(filled) = self.fill(room, fill) {
                 break ready!(filled);
             }
-            let slab = self.next_slab();
+            let slab = self.next_slab(at_hand);
             let lease = ready!(self.poll_memory(cx, slab))?;
             self.add_slab(lease);
         };

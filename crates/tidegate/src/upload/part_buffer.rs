@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
 use super::session::{Ending, Upload};
-use crate::engine::relief::Relief;
 use crate::memory::budget::{Account, Acquire, Holder, Lease};
+use crate::memory::relief::Relief;
 use crate::memory::spool::{Spool, SpoolError};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
@@ -84,6 +84,11 @@ impl Held {
     /// Waits for memory to fill the part further.
     pub(super) fn grow(&self, bytes: u64) -> Acquire {
         self.account.grow(bytes)
+    }
+
+    /// Size of the next slab of a part with `filled` bytes, for a write that has `at_hand` bytes more.
+    pub(super) fn next_slab(&self, filled: u64, at_hand: u64) -> u64 {
+        self.lock().fill.next_slab(filled, at_hand)
     }
 
     /// Adds memory to fill the part further.
@@ -263,6 +268,13 @@ impl Holder for Held {
 
     fn spill(self: Arc<Self>, spool: Spool) -> BoxFuture<'static, Result<u64, SpoolError>> {
         Box::pin(async move { self.spill_to(&spool).await })
+    }
+
+    fn trim(&self) -> u64 {
+        let mut state = self.lock();
+        let trimmed = state.fill.trim();
+        self.account.trimmed(trimmed);
+        trimmed
     }
 
     fn end_idle(&self, idle: Duration) -> bool {

@@ -14,9 +14,8 @@ use tokio::time::timeout;
 
 use super::fill::Taken;
 use super::part_buffer::Held;
-use crate::engine::relief::Relief;
-use crate::engine::spooling::Spooling;
-use crate::memory::spool::SpoolError;
+use crate::memory::relief::Relief;
+use crate::memory::spool::{Spool, SpoolError};
 
 /// A whole part: its number, its range and its bytes.
 type Part = (u32, Range<u64>, Taken);
@@ -53,10 +52,9 @@ impl Deferred {
 
     /// Keeps a part that other parts follow.
     pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
-        match relief.spooling().filter(|_| part.2.in_memory()) {
-            Some(spooling) => {
-                let (is_spooling, spool) =
-                    (held.spooling(), spool_part(part, held.clone(), spooling.clone()));
+        match relief.spool().filter(|_| part.2.in_memory()) {
+            Some(spool) => {
+                let (is_spooling, spool) = (held.spooling(), spool_part(part, held.clone(), spool.clone()));
                 let spool = async move {
                     let _is_spooling = is_spooling;
                     spool.await
@@ -95,19 +93,19 @@ impl Deferred {
         held: &Arc<Held>,
         relief: &Arc<Relief>,
     ) -> Poll<Result<(), SpoolError>> {
-        let Some(spooling) = relief.spooling() else { return Poll::Ready(Ok(())) };
+        let Some(spool) = relief.spool() else { return Poll::Ready(Ok(())) };
         loop {
             if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
                 let ended = |ended| SpoolError::failed("all of them".to_owned(), io::Error::other(ended));
                 self.parts.extend(joined.map_err(ended)??);
             } else if held.lock().fill.in_memory() >= Self::CHUNK {
-                let (held, spooling) = (held.clone(), spooling.clone());
+                let (held, spool) = (held.clone(), spool.clone());
                 let is_spooling = held.spooling();
                 let spill = async move {
                     let _is_spooling = is_spooling;
                     loop {
-                        let room = Room::from_here_on(&spooling);
-                        match held.spill_to(spooling.spool()).await {
+                        let room = Room::from_here_on(&spool);
+                        match held.spill_to(&spool).await {
                             Ok(_) => return Ok(None),
                             Err(error) => room.comes(error).await?,
                         }
@@ -121,17 +119,13 @@ impl Deferred {
     }
 }
 
-async fn spool_part(
-    part: Part,
-    held: Arc<Held>,
-    spooling: Arc<Spooling>,
-) -> Result<Option<Part>, SpoolError> {
+async fn spool_part(part: Part, held: Arc<Held>, spool: Spool) -> Result<Option<Part>, SpoolError> {
     let (number, range, mut taken) = part;
     // A spill of this part that has begun goes to the same place, so it must end first.
     held.spilled().await;
     loop {
-        let room = Room::from_here_on(&spooling);
-        match taken.spool(spooling.spool()).await {
+        let room = Room::from_here_on(&spool);
+        match taken.spool(&spool).await {
             Ok(taken) => return Ok(Some((number, range, taken))),
             Err((kept, error)) => {
                 room.comes(error).await?;
@@ -143,7 +137,7 @@ async fn spool_part(
 
 /// Watches for room in the spool that comes during an attempt to write there, or after it.
 struct Room<'a> {
-    spooling: &'a Spooling,
+    spool: &'a Spool,
     /// Whether parts were being sent from the spool when the attempt began.
     draining: bool,
     freed: Notified<'a>,
@@ -156,8 +150,8 @@ impl<'a> Room<'a> {
     /// parts until it is polled.
     const MOMENT: Duration = Duration::from_millis(100);
 
-    fn from_here_on(spooling: &'a Spooling) -> Self {
-        Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
+    fn from_here_on(spool: &'a Spool) -> Self {
+        Self { spool, draining: spool.draining() > 0, freed: spool.freed().notified() }
     }
 
     /// After a failed attempt: waits until blocks may have come back. Fails where no block can come back:
@@ -166,8 +160,8 @@ impl<'a> Room<'a> {
         if matches!(error, SpoolError::Failed { .. }) {
             return Err(error);
         }
-        let draining = self.draining || self.spooling.draining() > 0;
+        let draining = self.draining || self.spool.draining() > 0;
         let freed = timeout(if draining { Self::LONGEST } else { Self::MOMENT }, self.freed).await.is_ok();
-        if draining || freed || self.spooling.draining() > 0 { Ok(()) } else { Err(error) }
+        if draining || freed || self.spool.draining() > 0 { Ok(()) } else { Err(error) }
     }
 }

@@ -287,7 +287,7 @@ impl Writer {
         let most = missing.map_or(usize::MAX, |missing| usize::try_from(missing).unwrap_or(usize::MAX));
         let interrupted = &mut self.interrupted;
         let mut reading = Context::from_waker(cx.waker());
-        let read = ready!(self.side.poll_fill(cx, &mut |spare| {
+        let read = ready!(self.side.poll_fill(cx, 0, &mut |spare| {
             let most = spare.len().min(most);
             let mut buffer = ReadBuf::new(&mut spare[..most]);
             let poll = || Pin::new(&mut *source).poll_read(&mut reading, &mut buffer);

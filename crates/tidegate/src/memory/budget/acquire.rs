@@ -3,12 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Budget, Lease, Starved, Waiter};
+use super::{Budget, Lease, Starved, UNTAKEN, Waiter};
 
 /// A wait for memory. Dropping it gives up the place in the queue.
 #[derive(Debug)]
@@ -17,11 +16,6 @@ pub(crate) struct Acquire {
     pub(super) account: Option<u64>,
     pub(super) bytes: u64,
     pub(super) id: Option<u64>,
-}
-
-impl Acquire {
-    /// A task that is polled takes its grant, or its error, sooner than this.
-    pub(crate) const UNTAKEN: Duration = Duration::from_secs(1);
 }
 
 impl Future for Acquire {
@@ -38,7 +32,7 @@ impl Future for Acquire {
                     return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
                 }
                 match state.refused.remove(&id) {
-                    Some((starved, at)) if at.elapsed() < Self::UNTAKEN => {
+                    Some((starved, at)) if at.elapsed() < UNTAKEN => {
                         self.id = None;
                         return Poll::Ready(Err(starved));
                     }
@@ -47,7 +41,7 @@ impl Future for Acquire {
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
-                    state.moved(id, Handle::try_current().ok(), &budget.shared);
+                    state.moved(id, Handle::try_current().ok());
                     budget.shared.settle(state);
                     return Poll::Pending;
                 }

@@ -23,11 +23,11 @@ pub(crate) trait Borrower: Debug + Send + Sync + 'static {
 
 /// The loans, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
+pub(super) struct Loans {
     /// How many readers are open.
     readers: u64,
     /// The sum of the loans that were not called back.
-    bytes: u64,
+    pub(super) bytes: u64,
     loans: BTreeMap<u64, (u64, Weak<dyn Borrower>)>,
 }
 
@@ -46,21 +46,14 @@ impl State {
         (total / 2).min(total.saturating_sub(largest_part))
     }
 
-    /// The borrowers that must give back memory that is in the way of a waiter.
-    pub(super) fn call_back(&mut self, total: u64) -> Vec<Arc<dyn Borrower>> {
-        if self.lent.loans.is_empty() {
-            return Vec::new();
-        }
-        // The largest wait counts: any waiter becomes the first some time, and may not be polled again before that.
-        let Some((most, _)) = self.by_bytes.last() else { return Vec::new() };
-        let stays = self.half_filled + self.untaken + self.lent.bytes + *most;
-        let mut too_much = stays.saturating_sub(total);
+    /// The borrowers that must give back so many bytes, the last loan first.
+    pub(super) fn call_back(&mut self, mut bytes: u64) -> Vec<Arc<dyn Borrower>> {
         let mut called = Vec::new();
-        while too_much > 0
-            && let Some((_, (bytes, borrower))) = self.lent.loans.pop_last()
+        while bytes > 0
+            && let Some((_, (lent, borrower))) = self.lent.loans.pop_last()
         {
-            too_much = too_much.saturating_sub(bytes);
-            self.lent.bytes -= bytes;
+            bytes = bytes.saturating_sub(lent);
+            self.lent.bytes -= lent;
             // A borrower that is gone has given its memory back, or is about to.
             called.extend(borrower.upgrade());
         }

@@ -21,11 +21,6 @@ impl Block {
     pub(super) fn is_own(&self) -> bool {
         self.place.is_none()
     }
-
-    /// A block of memory of its own, with a copy of these bytes.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.into(), place: None }
-    }
 }
 
 /// Free blocks.
@@ -92,6 +87,36 @@ impl Pool {
         self.take(largest.unwrap_or(size))
     }
 
+    /// Takes back the end of a block behind its first `keep` bytes, in whole pieces of the smallest size; returns how
+    /// many bytes that is. Nothing is copied, except out of memory that belongs to no chunk.
+    pub(super) fn shorten(&mut self, block: &mut Block, keep: usize) -> usize {
+        let before = block.bytes.len();
+        match block.place {
+            Some((chunk, offset)) => {
+                let keep = keep.next_multiple_of(self.least());
+                if keep < before {
+                    let end = block.bytes.split_off(keep);
+                    self.give_back(Block { bytes: end, place: Some((chunk, offset + keep)) });
+                }
+            }
+            None if before - keep >= Self::LEAST => {
+                block.bytes = block.bytes[..keep].into();
+                self.own -= (before - keep) as u64;
+            }
+            None => {}
+        }
+        before - block.bytes.len()
+    }
+
+    /// The smallest piece of a chunk.
+    fn least(&self) -> usize {
+        let mut piece = self.chunk;
+        while piece.is_multiple_of(2) && piece / 2 >= Self::LEAST {
+            piece /= 2;
+        }
+        piece.max(1)
+    }
+
     /// The largest piece of a chunk that is no larger than `size`.
     fn piece(&self, size: usize) -> Option<usize> {
         let mut piece = self.chunk;
@@ -101,28 +126,38 @@ impl Pool {
         (piece <= size && piece >= Self::LEAST.min(self.chunk)).then_some(piece)
     }
 
-    /// Counts the bytes of a block that is memory of its own and was made elsewhere.
-    pub(super) fn count_own(&mut self, bytes: usize) {
-        self.own += bytes as u64;
-    }
-
     /// Takes a block back.
     pub(super) fn give_back(&mut self, block: Block) {
         let Some((chunk, mut offset)) = block.place else {
             self.own -= block.bytes.len() as u64;
             return;
         };
-        let mut bytes = block.bytes;
+        // A block that was shortened, or its end, is a row of pieces: each as large as its place and its rest allow.
+        let (mut rest, least) = (block.bytes, self.least());
+        while !rest.is_empty() {
+            let longest = 1 << (rest.len() / least).ilog2();
+            let at = offset / least;
+            let aligned = if at == 0 { longest } else { 1 << at.trailing_zeros() };
+            let piece = aligned.min(longest) * least;
+            let end = if piece < rest.len() { rest.split_off(piece) } else { BytesMut::new() };
+            self.join(chunk, offset, std::mem::replace(&mut rest, end));
+            offset += piece;
+        }
+    }
+
+    /// Adds a free piece, joined with its free neighbours to the largest piece that they make.
+    fn join(&mut self, chunk: u32, mut offset: usize, mut bytes: BytesMut) {
         while bytes.len() < self.chunk {
             let size = bytes.len();
-            let buddy = offset ^ size;
+            let is_low = (offset / size).is_multiple_of(2);
+            let buddy = if is_low { offset + size } else { offset - size };
             let Some(other) = self.free.get_mut(&size).and_then(|blocks| blocks.remove(&(chunk, buddy)))
             else {
                 break;
             };
             self.free_bytes -= size as u64;
             // The two lie side by side, so nothing is copied.
-            let (mut low, high) = if buddy < offset { (other, bytes) } else { (bytes, other) };
+            let (mut low, high) = if is_low { (bytes, other) } else { (other, bytes) };
             low.unsplit(high);
             bytes = low;
             offset = offset.min(buddy);
@@ -153,33 +188,64 @@ mod tests {
 
     const CHUNK: usize = 64 << 10;
 
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Take(u32),
+        Shorten(usize),
+        GiveBack,
+    }
+
+    fn step() -> impl Strategy<Value = (Step, usize)> {
+        let step = prop_oneof![
+            3 => (0..6u32).prop_map(Step::Take),
+            1 => (0..CHUNK).prop_map(Step::Shorten),
+            2 => Just(Step::GiveBack),
+        ];
+        (step, 0..1000usize)
+    }
+
     proptest! {
         #[test]
-        fn no_byte_is_given_twice_and_chunks_become_whole(steps in prop::collection::vec((any::<bool>(), 0..6u32, 0..1000usize), 1..300)) {
-            let mut pool = Pool::new(CHUNK);
+        fn no_byte_is_given_twice_and_chunks_become_whole(
+            chunk in prop_oneof![Just(CHUNK), Just(CHUNK * 3 / 2)],
+            steps in prop::collection::vec(step(), 1..300),
+        ) {
+            let mut pool = Pool::new(chunk);
             let mut held: Vec<(u8, Block)> = Vec::new();
-            for (number, (take, shift, which)) in steps.into_iter().enumerate() {
-                if take || held.is_empty() {
-                    let size = if shift == 5 { 5000 } else { CHUNK >> shift };
-                    let mut block = pool.take(size);
-                    prop_assert_eq!(block.bytes.len(), size);
-                    let mark = number as u8;
-                    block.bytes.fill(mark);
-                    held.push((mark, block));
-                } else {
-                    let (mark, block) = held.swap_remove(which % held.len());
-                    prop_assert!(block.bytes.iter().all(|byte| *byte == mark));
-                    pool.give_back(block);
+            for (number, (step, which)) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Take(shift) => {
+                        let size = if shift == 5 { 5000 } else { chunk >> shift };
+                        let mut block = pool.take(size);
+                        prop_assert_eq!(block.bytes.len(), size);
+                        let mark = number as u8;
+                        block.bytes.fill(mark);
+                        held.push((mark, block));
+                    }
+                    _ if held.is_empty() => {}
+                    Step::Shorten(keep) => {
+                        let which = which % held.len();
+                        let (_, block) = &mut held[which];
+                        let (before, keep) = (block.bytes.len(), keep.min(block.bytes.len()));
+                        let returned = pool.shorten(block, keep);
+                        prop_assert_eq!(block.bytes.len(), before - returned);
+                        prop_assert!(block.bytes.len() - keep < 6 << 10);
+                    }
+                    Step::GiveBack => {
+                        let (mark, block) = held.swap_remove(which % held.len());
+                        prop_assert!(block.bytes.iter().all(|byte| *byte == mark));
+                        pool.give_back(block);
+                    }
                 }
             }
             for (mark, block) in held {
                 prop_assert!(block.bytes.iter().all(|byte| *byte == mark));
                 pool.give_back(block);
             }
-            let whole = pool.free.remove(&CHUNK).unwrap_or_default();
+            let whole = pool.free.remove(&chunk).unwrap_or_default();
             prop_assert_eq!(whole.len() as u32, pool.chunks, "every chunk is whole again");
             prop_assert!(pool.free.values().all(BTreeMap::is_empty));
-            prop_assert_eq!(pool.free_bytes, u64::from(pool.chunks) * CHUNK as u64);
+            prop_assert_eq!(pool.free_bytes, u64::from(pool.chunks) * chunk as u64);
             prop_assert_eq!(pool.own, 0);
         }
     }

@@ -1,4 +1,4 @@
-//! Finds out what stands in the way of waiters, and lets `engine/relief.rs` act on it.
+//! Shows what stands in the way of waiters, and carries out what relief decides (`memory/relief.rs`).
 
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,9 @@ use tokio::runtime::Handle;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
-use super::{Account, Budget, Holding, Relieving, State, Waiter};
+use super::{
+    Account, Activity, Budget, Decision, Holding, MemorySnapshot, Relieving, State, UNTAKEN, decide,
+};
 use crate::memory::spool::{Spool, SpoolError};
 
 /// A writer, as seen by others that wait for the memory it holds.
@@ -26,39 +28,35 @@ pub(crate) trait Holder: Debug + Send + Sync + 'static {
     /// Spills its half-filled part to the spool; returns how many bytes of memory that freed.
     fn spill(self: Arc<Self>, spool: Spool) -> BoxFuture<'static, Result<u64, SpoolError>>;
 
+    /// Gives back the free end of its slab; returns how many bytes that was.
+    fn trim(&self) -> u64;
+
     /// Ends the upload because it was idle beyond its limit; `false` if it has continued meanwhile.
     fn end_idle(&self, idle: Duration) -> bool;
 }
 
-/// Why waiters wait.
+/// A wait that nothing in flight can end.
 #[derive(Debug)]
-pub(crate) enum Pressure {
-    /// Nobody waits, or waiters wait for memory in flight, which comes back.
-    Passing,
-    /// Memory that was granted for requests, and that their waiters have not taken, leaves no room.
-    Untaken,
-    /// Half-filled parts hold the memory, and no waiter can continue.
-    HalfFilled(HalfFilled),
-}
-
-#[derive(Debug)]
-pub(crate) struct HalfFilled {
-    /// When the longest wait began, or when half-filled memory last grew or shrank, whichever is later.
-    pub(crate) since: Instant,
+pub(crate) struct Look {
+    pub(crate) snapshot: MemorySnapshot,
     /// When the longest wait began.
     pub(crate) waited_since: Instant,
+    /// When half-filled memory last grew or shrank.
+    pub(crate) moved_at: Option<Instant>,
+    /// When the oldest grant was made that was not taken yet.
+    pub(crate) granted_at: Option<Instant>,
     /// How many waits ended with an error since a part was last dispatched.
     pub(crate) refusals: u32,
     /// The writers that hold memory, the largest share first.
-    pub(crate) holders: Vec<Share>,
+    pub(crate) holdings: Vec<HalfFilled>,
 }
 
 /// The half-filled memory of one writer.
-#[derive(Clone, Debug)]
-pub(crate) struct Share {
+#[derive(Debug)]
+pub(crate) struct HalfFilled {
     pub(crate) bytes: u64,
-    /// Whether the writer itself waits for memory, or has not taken memory that it was granted.
-    pub(crate) waits: bool,
+    pub(crate) activity: Activity,
+    pub(crate) is_slack: bool,
     pub(crate) holder: Weak<dyn Holder>,
 }
 
@@ -76,24 +74,29 @@ impl Budget {
         let _ = self.shared.relief.set(Box::new(start));
     }
 
-    pub(crate) fn pressure(&self) -> Pressure {
+    /// What stands in the way of the waiters; `None` where nobody waits, or memory in flight can end the wait.
+    pub(crate) fn look(&self) -> Option<Look> {
         let state = self.shared.lock();
-        let Some(&(first, _)) = state.by_wait.first() else { return Pressure::Passing };
-        if !state.is_stopped(self.shared.total) {
-            return Pressure::Passing;
+        let snapshot = state.snapshot(self.shared.total);
+        if decide(&snapshot) != Decision::Relieve {
+            return None;
         }
-        if !state.is_stopped_by(state.half_filled, self.shared.total) {
-            return Pressure::Untaken;
-        }
-        let since = state.half_moved.map_or(first, |moved| moved.max(first));
-        let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
-        let holders = holders.filter_map(|(bytes, account)| {
-            let holding = state.accounts.get(account)?;
-            let waits = holding.waiting.or(holding.granted).is_some();
-            Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
+        let &(waited_since, _) = state.by_wait.first()?;
+        let holdings = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
+        let holdings = holdings.filter_map(|(bytes, account)| {
+            let Holding { waiting, granted, is_slack, holder, .. } = state.accounts.get(account)?;
+            let waits = waiting.or(*granted).is_some();
+            let activity = if waits { Activity::Waits } else { Activity::UpToProducer };
+            Some(HalfFilled { bytes: *bytes, activity, is_slack: *is_slack, holder: holder.clone() })
         });
-        let (holders, refusals) = (holders.collect(), state.refusals);
-        Pressure::HalfFilled(HalfFilled { since, waited_since: first, refusals, holders })
+        Some(Look {
+            waited_since,
+            moved_at: state.half_moved,
+            granted_at: state.granted.values().map(|granted| granted.at).min(),
+            refusals: state.refusals,
+            holdings: holdings.collect(),
+            snapshot,
+        })
     }
 
     /// Waits until the pressure may have changed since this call.
@@ -101,21 +104,17 @@ impl Budget {
         self.shared.changed.notified()
     }
 
-    /// Reclaims memory that was granted `patience` ago or longer and was not taken: the waiter's task is not
-    /// polled, as after a cancelled write. Returns how many bytes that was, and when the next grant is due.
-    pub(crate) fn take_back(&self, patience: Duration) -> (u64, Option<Instant>) {
+    /// Reclaims memory that was granted some time ago and was not taken: the waiter's task is not polled, as after a
+    /// cancelled write. Returns how many bytes that was.
+    pub(crate) fn reclaim(&self) -> u64 {
         let mut state = self.shared.lock();
-        let now = Instant::now();
-        let (due, later): (Vec<_>, Vec<_>) = state
-            .granted
-            .iter()
-            .map(|(id, granted)| (*id, granted.at + patience))
-            .partition(|(_, at)| *at <= now);
-        let bytes = due.into_iter().map(|(id, _)| state.return_grant(id)).sum();
+        let due = state.granted.iter().filter(|(_, granted)| granted.at.elapsed() >= UNTAKEN);
+        let due: Vec<_> = due.map(|(id, _)| *id).collect();
+        let bytes = due.into_iter().map(|id| state.return_grant(id)).sum();
         if bytes > 0 {
             self.shared.settle(state);
         }
-        (bytes, later.into_iter().map(|(_, at)| at).min())
+        bytes
     }
 
     /// Ends the longest wait with an error, unless a wait was ended less than `before` ago: the relief of another
@@ -139,8 +138,7 @@ impl Budget {
     /// waiters are still stopped.
     pub(crate) fn relieved(&self, relieving: Relieving) -> Option<Relieving> {
         let at_work = relieving.end()?;
-        let stopped = self.shared.lock().is_stopped(self.shared.total);
-        if stopped { Relieving::begin(&at_work) } else { None }
+        if self.shared.lock().is_stopped(self.shared.total) { Relieving::begin(&at_work) } else { None }
     }
 }
 
@@ -154,6 +152,14 @@ impl Account {
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));
         self.budget.shared.settle(state);
+    }
+
+    /// The writer gave back the free end of its slab, of so many bytes.
+    pub(crate) fn trimmed(&self, bytes: u64) {
+        if let Some(holding) = self.budget.shared.lock().accounts.get_mut(&self.id) {
+            holding.is_slack = false;
+        }
+        self.returned(bytes);
     }
 
     /// Whether the writer holds memory, does not wait for more, and has no grant that it has not taken.
@@ -183,21 +189,11 @@ impl Account {
 impl State {
     /// Whether nothing in flight could help the waiters.
     pub(super) fn is_stopped(&self, total: u64) -> bool {
-        self.is_stopped_by(self.half_filled + self.untaken, total)
-    }
-
-    /// Whether the waiters can't continue as long as so many bytes do not come back.
-    fn is_stopped_by(&self, stays: u64, total: u64) -> bool {
-        let Some((_, first)) = self.waiters.first_key_value() else { return false };
-        let next = self.next_to_serve(total).and_then(|id| self.waiters.get(&id));
-        // Requests may pass a writer without end, so a request that can continue does not help the writer.
-        let passed = |next: &Waiter| first.account.is_some() && next.account.is_none();
-        next.is_none_or(|next| passed(next) || stays + next.bytes > total)
+        decide(&self.snapshot(total)) == Decision::Relieve
     }
 
     /// Notifies those who watch the pressure, and starts the relief if waiters are stopped.
-    pub(super) fn tell(&mut self, shared: &super::Shared) {
-        let stopped = self.is_stopped(shared.total);
+    pub(super) fn tell(&mut self, shared: &super::Shared, stopped: bool) {
         if stopped || std::mem::take(&mut self.stopped) {
             shared.changed.notify_waiters();
         }

@@ -1,9 +1,10 @@
-//! Decides who gets memory next: the rule of the budget, and the order of the queue.
+//! The line of the waiters: who waits, and for what, and what is granted to them.
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Granted, Shared, State, Waiter};
+use super::decision::{Claim, Claimant};
+use super::{Decision, Granted, MemorySnapshot, Shared, State, Waiter, decide};
 
 impl State {
     pub(super) fn take_id(&mut self) -> u64 {
@@ -65,12 +66,11 @@ impl State {
     }
 
     /// A waiter was polled, perhaps by another runtime than before.
-    pub(super) fn moved(&mut self, id: u64, to: Option<Handle>, shared: &Shared) {
+    pub(super) fn moved(&mut self, id: u64, to: Option<Handle>) {
         let Some(waiter) = self.waiters.get_mut(&id) else { return };
         if waiter.runtime != to.as_ref().map(Handle::id) {
             self.runtimes.leave(waiter.runtime);
             waiter.runtime = self.runtimes.enter(to);
-            self.tell(shared);
         }
     }
 
@@ -88,43 +88,64 @@ impl State {
         }
     }
 
-    /// Whether `account` may hold `bytes` more by the rule at the head of `budget.rs`.
-    fn is_safe(&self, account: u64, bytes: u64, total: u64) -> bool {
-        let Some(holding) = self.accounts.get(&account) else { return true };
-        let mine = holding.half_filled + bytes;
-        let mut others = self.by_holding.iter().rev().filter(|(_, other)| *other != account);
-        let largest_other = others.next().map_or(0, |(held, _)| *held);
-        let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
-        holding.half_filled >= largest_other
-            || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
+    /// The figures to decide from; all zero where nobody waits.
+    pub(super) fn snapshot(&self, total: u64) -> MemorySnapshot {
+        let Some((&first, _)) = self.waiters.first_key_value() else { return MemorySnapshot::default() };
+        let most = self.by_holding.last().map_or(0, |(held, _)| *held);
+        let largest = self.holding_waiters.range((most, 0)..).next();
+        let largest = largest.and_then(|(_, account)| self.accounts.get(account)?.waiting);
+        MemorySnapshot {
+            total,
+            held: self.held,
+            half_filled: self.half_filled,
+            untaken: self.untaken,
+            lent: self.lent.bytes,
+            largest_part: self.parts.last_key_value().map_or(0, |(part, _)| *part),
+            first: self.claim(first),
+            request: self.requests.first().and_then(|id| self.claim(*id)),
+            largest: largest.and_then(|id| self.claim(id)),
+            most_wanted: self.by_bytes.last().map_or(0, |(bytes, _)| *bytes),
+            stall: None,
+        }
     }
 
-    /// Grants what can be granted, in the order of the queue.
-    pub(super) fn serve(&mut self, shared: &Shared) {
-        self.grant(shared.total, shared.slab);
-        self.tell(shared);
+    fn claim(&self, id: u64) -> Option<Claim> {
+        let waiter = self.waiters.get(&id)?;
+        let writer = |account: u64| {
+            let half_filled = self.accounts.get(&account)?.half_filled;
+            let mut others = self.by_holding.iter().rev().filter(|(_, other)| *other != account);
+            let largest_other = others.next().map_or(0, |(held, _)| *held);
+            Some(Claimant::Writer { half_filled, largest_other })
+        };
+        let claimant = waiter.account.and_then(writer).unwrap_or(Claimant::Request);
+        Some(Claim { place: id, bytes: waiter.bytes, claimant })
     }
 
-    fn grant(&mut self, total: u64, slab: usize) {
-        while let Some(id) = self.next_to_serve(total) {
-            let Some(waiter) = self.waiters.get(&id) else { return };
-            let (account, bytes) = (waiter.account, waiter.bytes);
-            if self.held + bytes > total {
-                return; // memory in flight comes back, and then it is this waiter's turn
-            }
-            self.held += bytes;
-            self.peak = self.peak.max(self.held);
-            self.trim(total, slab);
-            if let Some(account) = account
-                && let Some(half_filled) = self.accounts.get(&account).map(|holding| holding.half_filled)
-            {
-                self.hold(account, half_filled + bytes);
-            }
-            self.grant_to(id, Granted { account, bytes, at: Instant::now() });
-            if let Some(waiter) = self.dequeue(id) {
-                waiter.waker.wake();
+    /// Grants what can be granted; returns the first decision that is no grant.
+    pub(super) fn serve(&mut self, shared: &Shared) -> Decision {
+        loop {
+            match decide(&self.snapshot(shared.total)) {
+                Decision::Grant(id) => self.grant(id, shared),
+                decision => return decision,
             }
         }
+    }
+
+    fn grant(&mut self, id: u64, shared: &Shared) {
+        let Some(waiter) = self.dequeue(id) else { return };
+        let (account, bytes) = (waiter.account, waiter.bytes);
+        self.held += bytes;
+        self.peak = self.peak.max(self.held);
+        self.trim(shared.total, shared.slab);
+        if let Some(account) = account
+            && let Some(holding) = self.accounts.get_mut(&account)
+        {
+            holding.is_slack = true;
+            let half_filled = holding.half_filled;
+            self.hold(account, half_filled + bytes);
+        }
+        self.grant_to(id, Granted { account, bytes, at: Instant::now() });
+        waiter.waker.wake();
     }
 
     fn grant_to(&mut self, id: u64, granted: Granted) {
@@ -167,26 +188,5 @@ impl State {
     fn trim(&mut self, total: u64, slab: usize) {
         let granted = self.granted_bytes + slab as u64;
         self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
-    }
-
-    /// The waiter whose turn it is: the first, unless the rule stops that writer, or half-filled memory stops that
-    /// request. Then it is the writer that holds most or the first request, whichever came first.
-    pub(super) fn next_to_serve(&self, total: u64) -> Option<u64> {
-        let (&first, waiter) = self.waiters.first_key_value()?;
-        let its_turn = match waiter.account {
-            Some(account) => self.is_safe(account, waiter.bytes, total),
-            // Memory in flight comes back; half-filled memory must leave room for the request even then.
-            None => self.half_filled + waiter.bytes <= total,
-        };
-        if its_turn {
-            return Some(first);
-        }
-        let most = self.by_holding.last().map_or(0, |(held, _)| *held);
-        let holds_most = self.holding_waiters.range((most, 0)..).next();
-        let passes = holds_most.and_then(|(_, account)| self.accounts.get(account)?.waiting);
-        let fits =
-            |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
-        let request = self.requests.first().copied().filter(fits);
-        [passes, request].into_iter().flatten().min()
     }
 }

@@ -9,7 +9,7 @@ use super::{Budget, Lease};
 /// goes back to the pool and its bytes to the budget.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    /// `None` only while the block is being replaced or dropped.
+    /// `None` only while the slab is being dropped.
     block: Option<Block>,
     filled: usize,
     lease: Lease,
@@ -92,21 +92,18 @@ impl Slab {
         self.filled = (self.filled + bytes).min(self.buffer().len());
     }
 
-    /// Gives back the unfilled rest, and returns how many bytes that was.
+    /// Gives back the unfilled end, except for less than the smallest block of the pool; returns how many bytes that
+    /// was.
     pub(crate) fn trim(&mut self) -> u64 {
-        let room = self.room() as u64;
-        if room > 0
-            && let Some(block) = self.block.take()
-        {
-            // The filled bytes move out, so that the whole block serves others.
-            self.block = Some(Block::of(&block.bytes[..self.filled]));
-            let mut state = self.lease.budget.shared.lock();
-            state.pool.give_back(block);
-            state.pool.count_own(self.filled);
-            drop(state);
-            drop(self.lease.split(room));
+        if self.room() == 0 {
+            return 0;
         }
-        room
+        let Some(block) = &mut self.block else { return 0 };
+        let mut state = self.lease.budget.shared.lock();
+        let returned = state.pool.shorten(block, self.filled) as u64;
+        drop(state);
+        drop(self.lease.split(returned));
+        returned
     }
 
     /// Empties it, to be filled again.

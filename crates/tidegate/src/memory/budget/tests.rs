@@ -43,6 +43,10 @@ impl Holder for Gone {
         match *self {}
     }
 
+    fn trim(&self) -> u64 {
+        match *self {}
+    }
+
     fn end_idle(&self, _: Duration) -> bool {
         match *self {}
     }
@@ -178,14 +182,20 @@ fn slabs_are_used_again_and_stay_within_the_budget() {
 
 #[test]
 fn what_is_not_filled_of_a_slab_can_be_given_back() {
-    let budget = Budget::new(100, 10);
-    let mut slab = Slab::new(now(budget.lease(10)).unwrap());
+    const LEAST: u64 = 4 << 10;
+    let budget = Budget::new(64 * LEAST, 16 << 10);
+    let mut slab = Slab::new(now(budget.lease(4 * LEAST)).unwrap());
     slab.spare()[..3].copy_from_slice(b"abc");
     slab.advance(3);
-    assert_eq!((slab.trim(), slab.leased(), budget.usage().held), (7, 3, 3));
-    let bytes = slab.freeze();
-    assert_eq!((&*bytes, budget.usage().held), (&b"abc"[..], 3));
-    drop(bytes);
+    let at = slab.filled().as_ptr();
+    assert_eq!((slab.trim(), slab.leased(), budget.usage().held), (3 * LEAST, LEAST, LEAST));
+    assert_eq!((slab.filled(), slab.filled().as_ptr()), (&b"abc"[..], at), "nothing is copied");
+    assert_eq!(slab.room() as u64, LEAST - 3, "less than a block is still to be filled");
+    assert_eq!(slab.trim(), 0);
+    let other = Slab::new(now(budget.lease(2 * LEAST)).unwrap());
+    assert_eq!(other.filled().as_ptr(), at.wrapping_add(2 << 12), "the end serves others");
+    drop(slab.freeze());
+    drop(other);
     assert_eq!(budget.usage().held, 0);
 }
 
@@ -198,9 +208,9 @@ async fn what_was_granted_and_not_taken_comes_back_and_the_place_is_kept() {
     assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
     drop(all); // granted to the first lease, which is not polled
     assert_untaken(&budget, 60);
-    assert_eq!(budget.take_back(Duration::from_secs(1)).0, 0);
+    assert_eq!(budget.reclaim(), 0);
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(budget.take_back(Duration::from_secs(1)).0, 60);
+    assert_eq!(budget.reclaim(), 60);
     assert!(now(first.as_mut()).is_none(), "it went to the second");
     let mut third = Box::pin(budget.lease(60));
     assert!(now(third.as_mut()).is_none());

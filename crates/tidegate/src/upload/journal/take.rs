@@ -74,7 +74,7 @@ impl Taking for Journaled {
         self.budget.slab_size()
     }
 
-    fn next_slab(&self) -> u64 {
+    fn next_slab(&self, _: usize) -> u64 {
         self.slab
     }
 

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::relief::Relief;
 use crate::engine::spooling::Line;
 use crate::memory::budget::{Lease, Starved};
+use crate::memory::relief::Relief;
 use crate::memory::spool::SpoolError;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::adaptive_part_size::Narrowing;
 use crate::upload::driver::{Driver, ReadyBytes, RequestBody, RequestBytes, UploadSource, WriterState};
 use crate::upload::fill::Taken;
-use crate::upload::intake::{Filling, LEAST_SLAB, Memory, Taking};
+use crate::upload::intake::{Filling, Memory, Taking};
 use crate::upload::part_buffer::Held;
 use crate::upload::plan::Plan;
 use crate::upload::session::{Ending, Upload};
@@ -124,6 +124,7 @@ impl Driver<Buffered> {
         upload: Arc<Upload>,
         policy: Policy,
         relief: Arc<Relief>,
+        line: Option<Arc<Line>>,
         idle_limit: Option<Duration>,
     ) -> Self {
         let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
@@ -135,7 +136,7 @@ impl Driver<Buffered> {
         let buffered = Buffered {
             narrowing,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
-            line: relief.spooling().map(|spooling| Arc::new(spooling.line())),
+            line,
             deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             memory: Memory::default(),
@@ -228,11 +229,9 @@ impl Taking for Driver<Buffered> {
         self.source.relief.budget().slab_size()
     }
 
-    fn next_slab(&self) -> u64 {
-        // Slabs grow with the bytes in the part, so that small objects take little memory.
-        let filled = self.plan.part() - self.plan.room();
-        let slab = filled.max(LEAST_SLAB).next_power_of_two();
-        slab.min(self.full_slab() as u64).min(self.plan.room())
+    fn next_slab(&self, at_hand: usize) -> u64 {
+        let (room, full) = (self.plan.room(), self.full_slab() as u64);
+        self.source.held.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
     }
 
     fn add_slab(&mut self, lease: Lease) {
@@ -301,5 +300,5 @@ impl Taking for Driver<Buffered> {
 /// other writers.
 fn memory_of(part: u64, relief: &Relief) -> u64 {
     let total = relief.budget().total();
-    part.min(if relief.spooling().is_some() { total / 2 } else { total })
+    part.min(if relief.spool().is_some() { total / 2 } else { total })
 }

@@ -30,7 +30,7 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
     let store = store(&tide);
     // A spooled part is being sent, so room will come.
-    let leaving = store.context().engine().relief.spooling().unwrap().line().ring().await;
+    let leaving = store.context().engine().spooling.as_ref().unwrap().line().ring().await;
     let mut beside = store.writer("beside").start().await.unwrap();
     beside.write_bytes(zeros(MIB)).await.unwrap();
     let spooled = store.writer("spooled").strategy(Strategy::Spool).idle_limit(Duration::from_secs(2));
@@ -52,7 +52,7 @@ async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
     let disk = Sick::new(Write::Forgets);
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
-    let spooling = store.context().engine().relief.spooling().unwrap().clone();
+    let spooling = store.context().engine().spooling.clone().unwrap();
     // A part of another upload is being sent from the spool.
     let other = spooling.spool().store(&Default::default(), &[data(PART)]).await.unwrap();
     let leaving = spooling.line().ring().await;
@@ -82,7 +82,7 @@ async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
     let store = store(&tide);
     // Both disks have been measured, the second one as the slower. Then the second one has less room than it
     // reports, as when a quota is used up.
-    let spool = store.context().engine().relief.spooling().unwrap().spool().clone();
+    let spool = store.context().engine().relief.spool().unwrap().clone();
     for bytes in [64 * KIB, KIB] {
         spool.store(&Default::default(), &[data(bytes)]).await.unwrap();
     }
