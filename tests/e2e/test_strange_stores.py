@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness import MIB
+from harness.process import until
 from said import one_sentence
 
 SIZE = 40 * MIB
@@ -148,7 +149,9 @@ SILENT = [
 
 def test_silence_is_told_within_two_seconds_and_once(tidegate, silent):
     runs = [tidegate.start(*words, env=env_of(silent), stdin=b"hello") for words in SILENT]
-    time.sleep(4)
+    for run in runs:
+        until("it is told", lambda run=run: "waiting: " in run.error_so_far())
+    time.sleep(2)
     for run in runs:
         os.kill(run.pid, signal.SIGTERM)
         result = run.wait(20)
