@@ -1,4 +1,5 @@
-"""Fixtures shared by every suite under tests/. Servers live for one pytest run, buckets for one test."""
+"""Fixtures shared by every suite under tests/. Servers live for one pytest run, or for one of its processes where several
+run the tests; buckets live for one test."""
 
 import hashlib
 import os
@@ -13,6 +14,7 @@ from harness.command import CommandLine, binary
 from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
+from harness.turns import turn
 
 # What the tests have on disk at a time, at most.
 DISK = 4 * GIB
@@ -43,6 +45,21 @@ def pytest_runtest_makereport(item, call):
             if server is not None:
                 report.sections.append((f"end of the log of {name}", server.log))
     return report
+
+
+def is_alone(item):
+    return item.get_closest_marker("alone") is not None
+
+
+def pytest_collection_modifyitems(items):
+    """Those that run alone come last: each has all the other processes wait."""
+    items.sort(key=is_alone)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    with turn(is_alone(item)):
+        return (yield)
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +131,21 @@ def tidegate():
     commands = CommandLine()
     yield commands
     commands.stop()
+
+
+@pytest.fixture
+def put_many(tidegate, tmp_path_factory):
+    """`put_many(bucket, "a/", 1000, b"x")` puts objects a/0000 to a/0999 there, by the program: boto3 takes long for that."""
+
+    def put(bucket, prefix, count, body):
+        folder = tmp_path_factory.mktemp("many")
+        for number in range(count):
+            (folder / f"{number:04}").write_bytes(body)
+        run = tidegate("cp", "-r", f"{folder}/", bucket.url(prefix), "--progress", "never", env=bucket.env)
+        assert run.exit == 0, run
+        shutil.rmtree(folder)
+
+    return put
 
 
 @pytest.fixture

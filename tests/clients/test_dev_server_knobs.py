@@ -134,6 +134,7 @@ def test_a_response_ends_early_in_order(server, s3, name):
     assert s3.get_object(Bucket=name, Key="k")["Body"].read() == body
 
 
+@pytest.mark.alone
 def test_a_response_stalls(server, s3, name):
     body = os.urandom(MIB)
     s3.put_object(Bucket=name, Key="k", Body=body)
@@ -179,6 +180,7 @@ def timed(act):
     return time.monotonic() - start
 
 
+@pytest.mark.alone
 def test_latency(server, s3, name):
     server.knobs(latency={"fixed_ms": 200})
     assert 0.2 <= timed(lambda: s3.list_objects_v2(Bucket=name)) < 1

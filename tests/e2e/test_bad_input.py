@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from harness import MIB
-from harness.process import free_port
 from said import one_sentence
 
 QUIET = ("--progress", "never")
@@ -42,13 +41,6 @@ def test_no_credentials(tidegate, bucket, make_file):
     run = tidegate("cp", path, bucket.url("k"), *QUIET, env=env)
     one_sentence(run, "credential", exit=4)
     bucket.assert_untouched("k")
-
-
-def test_nobody_listens(tidegate, bucket, make_file):
-    path, _ = make_file(10)
-    url = f"http://127.0.0.1:{free_port()}"
-    run = tidegate("cp", path, bucket.url("k"), *QUIET, env={**bucket.env, "AWS_ENDPOINT_URL": url})
-    one_sentence(run, bucket.url("k"), exit=5)
 
 
 def test_a_directory_needs_r(tidegate, bucket, tmp_path):

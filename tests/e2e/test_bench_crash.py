@@ -20,13 +20,13 @@ def test_fifty_kills_lose_nothing(tidegate, kind, journal):
     kills = resumed = 0
     while kills < 50:
         run = tidegate(
-            "bench", "crash", "--count", "15", "--kills", "8", "--most", "20MiB", "--seed", str(kills),
+            "bench", "crash", "--count", "8", "--kills", "8", "--most", "20MiB", "--seed", str(kills),
             "--to", kind.url("crash"), "--journal", journal, "--json", *kind.options, env=kind.env, timeout=120,
         )  # fmt: skip
         assert run.exit == 0, run
         [figures] = run.json
         wrong = {what: figures[what] for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")}
-        assert figures["objects"] == 15 and figures["kills"] > 0 and not any(wrong.values()), figures
+        assert figures["objects"] == 8 and figures["kills"] > 0 and not any(wrong.values()), figures
         kills, resumed = kills + figures["kills"], resumed + figures["resumed"]
     assert resumed >= 10
 

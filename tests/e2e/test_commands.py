@@ -23,9 +23,8 @@ def test_ls_lists_what_is_under_a_prefix(tidegate, any_bucket):
     assert "c.txt" not in run.text, run
 
 
-def test_ls_turns_pages(tidegate, any_bucket):
-    for number in range(1005):
-        any_bucket.put(f"n/{number:04}", b"")
+def test_ls_turns_pages(tidegate, any_bucket, put_many):
+    put_many(any_bucket, "n/", 1005, b"")
     run = tidegate("ls", any_bucket.url("n/"), env=any_bucket.env)
     assert run.exit == 0, run
     assert len(run.text.splitlines()) == 1005

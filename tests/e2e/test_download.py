@@ -132,10 +132,11 @@ def on_a_terminal(*words, env):
     return run.returncode, shown.decode()
 
 
-def test_small_files_are_whole_or_not_there_when_the_program_is_killed(tidegate, embedded_bucket, knobs, tmp_path):
+def test_small_files_are_whole_or_not_there_when_the_program_is_killed(
+    tidegate, embedded_bucket, knobs, tmp_path, put_many
+):
     body = os.urandom(4 * KIB)
-    for number in range(2000):
-        embedded_bucket.put(f"tree/{number}", body)
+    put_many(embedded_bucket, "tree/", 2000, body)
     # So that the last come long after the first. Killed more than once, so that one of them is while files are made.
     knobs(latency={"fixed_ms": 200})
     for some in (100, 500, 1000):

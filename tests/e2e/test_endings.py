@@ -11,7 +11,7 @@ import time
 import pytest
 
 from harness.feed import open_pipe
-from harness.process import free_port, until
+from harness.process import steady_port, until
 
 SOON = 2.0
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
@@ -130,6 +130,7 @@ def test_a_server_that_says_nothing(tidegate, number, scheme):
     ends(run, number)
 
 
+@pytest.mark.alone
 def test_an_address_that_does_not_answer_is_named_in_time(tidegate, black_hole):
     env = KEYS | {"AWS_ENDPOINT_URL": f"http://{black_hole}"}
     run = tidegate.start("cp", "s3://bucket/k", "/dev/null", env=env)
@@ -137,9 +138,10 @@ def test_an_address_that_does_not_answer_is_named_in_time(tidegate, black_hole):
     ends(run, signal.SIGINT)
 
 
+@pytest.mark.alone
 @SIGNALS
 def test_the_pause_before_a_retry(tidegate, number):
-    env = KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
+    env = KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{steady_port()}"}
     run = tidegate.start("cp", "s3://bucket/k", "/dev/null", env=env)
     said = until("it is said", lambda: "s3://bucket/k is not reachable" in run.error_so_far() and run.error_so_far(), timeout=SOON)
     assert "connection refused" in said and "trying again until" in said
@@ -164,6 +166,7 @@ def test_a_named_pipe_that_nobody_writes_to(tidegate, embedded_bucket, tmp_path,
     ends(run, number)
 
 
+@pytest.mark.alone
 def test_a_second_signal_ends_it_at_once(tidegate, embedded_bucket, knobs):
     knobs(faults=[{"operation": "AbortMultipartUpload", "action": {"delay_ms": 8000}}])
     with open_pipe() as pipe:

@@ -1,5 +1,6 @@
 """What version 0.1 left is resumed or swept: journals, records and partial downloads of every store and strategy."""
 
+import fcntl
 import shutil
 
 import pytest
@@ -22,11 +23,14 @@ def left(request, tmp_path):
         servers.append(Embedded(ROOT, listen=ADDRESS, storage="store"))
         return servers[0]
 
-    shutil.rmtree(ROOT, ignore_errors=True)
-    yield place
-    for server in servers:
-        server.stop()
-    shutil.rmtree(ROOT, ignore_errors=True)
+    # There is one such place on the machine.
+    with open(ROOT.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(ROOT, ignore_errors=True)
+        yield place
+        for server in servers:
+            server.stop()
+        shutil.rmtree(ROOT, ignore_errors=True)
 
 
 def content(server, store, key):

@@ -29,7 +29,7 @@ def test_a_slow_store_makes_it_wait_not_grow(tidegate, minio, bucket, proxy_to, 
     proxy = proxy_to(minio.address)
     proxy.bandwidth(2_000_000)
     env = minio.endpoint.at(proxy.url).env
-    path, digest = make_file(100 * MIB)
+    path, digest = make_file(64 * MIB)
     options = ("--memory", "32MiB", "--part-size", "8MiB", "--json")
     run = pipe_through(tidegate, path, bucket.url("slow"), *options, env=env, timeout=180)
     assert run.exit == 0, run

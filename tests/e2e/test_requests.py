@@ -98,6 +98,7 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
     assert counts() == {"GetObject": 1}
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "size, count, concurrency, fewest, most",
     [
@@ -123,9 +124,10 @@ def test_more_small_objects_are_on_their_way_at_once(
     assert fewest <= embedded.control("GET", "counts")["connections"] <= most
 
 
-def test_the_next_page_is_asked_for_while_the_first_is_at_work(tidegate, embedded_bucket, counts, knobs, tmp_path):
-    for number in range(1001):
-        embedded_bucket.put(f"tree/{number:04}", b"x")
+def test_the_next_page_is_asked_for_while_the_first_is_at_work(
+    tidegate, embedded_bucket, counts, knobs, tmp_path, put_many
+):
+    put_many(embedded_bucket, "tree/", 1001, b"x")
     counts.reset()
     knobs(faults=[{"operation": "GetObject", "action": "hold_answer"}])
     command = ("cp", "-r", embedded_bucket.url("tree/"), tmp_path)

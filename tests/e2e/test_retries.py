@@ -59,6 +59,7 @@ def test_a_wrong_clock_is_told_and_not_retried(tidegate, embedded_bucket, counts
     assert counts()["PutObject"] == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hedge", ["on", "off"])
 def test_a_slow_part_is_sent_again(tidegate, embedded_bucket, knobs, make_file, hedge):
     path, digest = make_file(24 * PART)

@@ -1,6 +1,7 @@
 """An S3 endpoint as a test sees it: its address, its credentials, and what it holds, asked through boto3."""
 
 import copy
+import functools
 import hashlib
 import secrets
 from dataclasses import dataclass, replace
@@ -39,7 +40,9 @@ class Endpoint:
             "AWS_REGION": REGION,
         }
 
+    @functools.cache
     def client(self):
+        """One for all who ask: it takes longer to make than most tests take."""
         return boto3.client(
             "s3",
             endpoint_url=self.url,

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import TOOLS
 from .certificate import Certificate
 from .command import binary, clean_env
-from .process import Server, free_port
+from .process import Server, steady_port
 from .s3 import REGION, Endpoint
 
 
@@ -34,7 +34,7 @@ class Minio:
     """MinIO over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port, console = free_port(), free_port()
+        port, console = steady_port(), steady_port()
         self.data = folder / "minio"
         self.endpoint = Endpoint(f"http://127.0.0.1:{port}", "minioadmin", "minio-secret-key")
         self.address = f"127.0.0.1:{port}"
@@ -80,7 +80,7 @@ class Versitygw:
     """versitygw over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port = free_port()
+        port = steady_port()
         data = folder / "versitygw"
         data.mkdir()
         self.address = f"127.0.0.1:{port}"
