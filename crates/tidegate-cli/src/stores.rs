@@ -251,10 +251,10 @@ impl Stores {
             return Ok(found);
         }
         Ok(match location {
-            Location::S3 { bucket, key } => (self.tide.open(&format!("s3://{bucket}")).await?, key.clone()),
-            Location::Gcs { bucket, key } => (self.tide.open(&format!("gs://{bucket}")).await?, key.clone()),
+            Location::S3 { bucket, key } => (self.tide.open(format!("s3://{bucket}")).await?, key.clone()),
+            Location::Gcs { bucket, key } => (self.tide.open(format!("gs://{bucket}")).await?, key.clone()),
             Location::Memory { name, key } => {
-                (self.tide.open(&format!("memory://{name}")).await?, key.clone())
+                (self.tide.open(format!("memory://{name}")).await?, key.clone())
             }
             Location::Dev { bucket, key } => {
                 let dev = self.dev.get_or_try_init(Dev::start).await?;

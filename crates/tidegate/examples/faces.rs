@@ -83,7 +83,7 @@ async fn asynchronous(face: &str, location: &str, key: &str) -> Outcome {
 
 async fn send(face: &str, store: &Store, key: &str) -> Outcome {
     let strategy = if face == "spool" { Strategy::Spool } else { Strategy::Auto };
-    let mut writer = store.writer(key).strategy(strategy).start().await?;
+    let mut writer = store.writer(key).strategy(strategy).await?;
     loop {
         // Nothing else is done on this task, so that reading may hold it up.
         let piece = tokio::task::block_in_place(piece)?;
@@ -125,7 +125,7 @@ async fn receive(face: &str, store: &Store, key: &str) -> Outcome {
     if face == "blocks" {
         return receive_blocks(store, key).await;
     }
-    let mut reader = store.reader(key).start().await?;
+    let mut reader = store.reader(key).await?;
     if face == "seek" {
         return receive_seeking(reader).await;
     }
@@ -149,7 +149,7 @@ async fn receive(face: &str, store: &Store, key: &str) -> Outcome {
 async fn receive_blocks(store: &Store, key: &str) -> Outcome {
     let object = store.head(key).await?;
     let index = (0..object.size).step_by(100_003).map(|start| start..object.size.min(start + 100_003));
-    let mut blocks = store.blocks(key, index).same(&object).start().await?;
+    let mut blocks = store.blocks(key, index).same(&object).await?;
     while let Some(block) = blocks.try_next().await? {
         show(&block.bytes)?;
     }

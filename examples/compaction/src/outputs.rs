@@ -177,7 +177,7 @@ impl Outputs {
             let bytes = Vec::with_capacity(self.shape.capacity.min(MOST_AT_ONCE) as usize);
             return Ok(Current::Whole { key, builder: Box::new(builder), bytes });
         }
-        let writer = self.store.writer(&key).create_only().start().await?;
+        let writer = self.store.writer(&key).create_only().await?;
         let table = Box::new(TableWriter::new(key.clone(), builder, writer));
         Ok(Current::Streamed { key, table })
     }
@@ -233,7 +233,7 @@ impl Current {
 /// Uploads a whole table, in parts like a streamed one.
 async fn upload(store: &Store, key: &str, bytes: Vec<u8>) -> Result<Object> {
     let size = bytes.len() as u64;
-    let mut writer = store.writer(key).create_only().size_hint(size).start().await?;
+    let mut writer = store.writer(key).create_only().size_hint(size).await?;
     writer.write_bytes(bytes.into()).await?;
     Ok(writer.finish().await?)
 }

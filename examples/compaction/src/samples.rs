@@ -31,7 +31,7 @@ pub(crate) async fn put(
     block_size: usize,
     content: &Content,
 ) -> Result<()> {
-    let writer = store.writer(key).create_only().start().await?;
+    let writer = store.writer(key).create_only().await?;
     let mut table = TableWriter::new(key.to_owned(), TableBuilder::new(block_size, sequence), writer);
     for (key, value) in content {
         table.add(&Entry::new(key, value.as_deref())).await?;
@@ -48,14 +48,14 @@ pub(crate) async fn get(store: &Store, key: &str) -> Result<Vec<(Vec<u8>, Option
 
 /// Replaces an object with any bytes.
 pub(crate) async fn replace(store: &Store, key: &str, bytes: Vec<u8>) {
-    let mut writer = store.writer(key).start().await.unwrap();
+    let mut writer = store.writer(key).await.unwrap();
     writer.write_bytes(bytes.into()).await.unwrap();
     writer.finish().await.unwrap();
 }
 
 /// Reads an object.
 pub(crate) async fn bytes(store: &Store, key: &str) -> Vec<u8> {
-    let mut reader = store.reader(key).start().await.unwrap();
+    let mut reader = store.reader(key).await.unwrap();
     let mut bytes = Vec::new();
     while let Some(piece) = reader.try_next().await.unwrap() {
         bytes.extend_from_slice(&piece);

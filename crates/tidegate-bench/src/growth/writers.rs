@@ -115,7 +115,7 @@ impl Writers {
 
     async fn write_all(&self) -> Result<()> {
         let tide = Tidegate::builder().memory(self.memory).memory_wait(MEMORY_WAIT).spool(&self.spool);
-        let store = tide.build()?.open(&format!("s3://{}", self.bucket)).await?;
+        let store = tide.build()?.open(format!("s3://{}", self.bucket)).await?;
         let mut writers = Vec::with_capacity(self.writers as usize);
         for number in 0..self.writers {
             writers.push(store.writer(format!("{}{number}", self.prefix)).start().await?);

@@ -44,7 +44,7 @@ use record::Record;
 /// let tide = Tidegate::builder().build()?;
 /// let root = tide.open("memory://demo/tables").await?;
 /// let store = PrefixedStore::init(&root, Layout::new(Naming::Base2, 64)?).await?;
-/// let mut writer = store.writer("t/part-0").create_only().start().await?;
+/// let mut writer = store.writer("t/part-0").create_only().await?;
 /// writer.write_bytes("some bytes".into()).await?;
 /// writer.finish().await?; // it is tables/011110/t/part-0 in the store
 /// assert_eq!(store.head("t/part-0").await?.size, 10);

@@ -1,8 +1,9 @@
 //! Sweeps end unfinished uploads that nobody works on any more; lifecycle rules make the store itself end them.
 
-use std::future::ready;
+use std::future::{IntoFuture, ready};
 use std::time::{Duration, SystemTime};
 
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 
@@ -31,12 +32,21 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// of processes on other machines or without records; only the age limit protects their sessions. The age is the
 /// difference between the store's clock and this machine's.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is swept before `start` or `run`"]
+#[must_use = "nothing is swept before it is awaited or started"]
 pub struct Sweep {
     store: Store,
     prefix: String,
     older_than: Duration,
     dry_run: bool,
+}
+
+impl IntoFuture for Sweep {
+    type Output = Result<SweepReport>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
 }
 
 impl Sweep {
@@ -73,7 +83,7 @@ impl Sweep {
         until_error(swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)))).boxed()
     }
 
-    /// Sweeps to the end and adds up the outcomes.
+    /// Sweeps to the end, as awaiting this builder does, and adds up the outcomes.
     ///
     /// # Errors
     /// As [`start`](Self::start). Sessions that could not be aborted are counted; the report has the first of their
@@ -133,7 +143,7 @@ impl Store {
     /// # tokio::runtime::Runtime::new()?.block_on(async {
     /// let tide = tidegate::Tidegate::builder().build()?;
     /// let store = tide.open("memory://demo").await?;
-    /// let report = store.sweep("logs/").dry_run(true).run().await?;
+    /// let report = store.sweep("logs/").dry_run(true).await?;
     /// assert_eq!((report.would_end, report.bytes), (0, 0));
     /// # Ok::<(), tidegate::Error>(())
     /// # })?;

@@ -41,6 +41,7 @@ pub(crate) mod fuzzing;
 mod lifecycle;
 pub(super) mod list;
 mod page;
+mod provider;
 mod request;
 mod rules;
 pub(super) mod sessions;
@@ -51,6 +52,7 @@ mod tests;
 pub(super) mod xml;
 
 pub use client::S3Client;
+pub use provider::SigningKeys;
 pub use settings::{Addressing, Credentials, S3Settings};
 
 use address::Address;

@@ -1,8 +1,11 @@
 //! Stores that are reached by several accounts, from one engine.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use tidegate_dev::Server;
 
-use crate::settings::{Credentials, S3Settings};
+use crate::settings::{Credentials, S3Settings, SigningKeys};
 use crate::{ErrorKind, Tidegate};
 
 /// A server whose only account is `name`, with the bucket `bucket`.
@@ -68,4 +71,27 @@ async fn settings_of_another_kind_of_store_are_refused() {
         let error = tide.open(location).s3(S3Settings::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_provider_of_the_callers_own_gives_the_keys() {
+    let (_server, settings) = account("ours").await;
+    let tide = Tidegate::builder().build().unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = asked.clone();
+    let provided = Credentials::provided(move || {
+        counted.fetch_add(1, Relaxed);
+        async { Ok(SigningKeys::new("ours", "secret of ours")) }
+    });
+    let store = tide.open("s3://bucket").s3(settings.clone().with_credentials(provided)).await.unwrap();
+    assert_eq!(asked.load(Relaxed), 0, "opening a store asks for nothing");
+    store.put("k", "1").await.unwrap();
+    assert_eq!(store.get("k").await.unwrap(), "1");
+    assert_eq!(asked.load(Relaxed), 1);
+
+    let locked = Credentials::provided(|| async { Err("the vault is locked".into()) });
+    let store = tide.open("s3://bucket").s3(settings.with_credentials(locked)).await.unwrap();
+    let error = store.get("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Credentials);
+    assert!(error.to_string().contains("the vault is locked"), "{error}");
 }

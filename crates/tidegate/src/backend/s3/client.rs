@@ -203,6 +203,7 @@ async fn keyring(
         Origin::Fixed { access_key, secret_key, session_token } => {
             return Keyring::fixed(access_key, secret_key, session_token.as_deref());
         }
+        Origin::Provider(provider) => return Ok(provider.keyring().await),
         Origin::Chain => {}
     }
     let keys = credentials::environment_keys(environment::process)?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::provider::{Provider, SigningKeys};
 use crate::backend::environment::SetUrl;
 use crate::types::checksum::Algorithm;
 use crate::types::unknown_name::UnknownName;
@@ -161,6 +162,7 @@ pub(super) enum Origin {
         secret_key: String,
         session_token: Option<String>,
     },
+    Provider(Provider),
 }
 
 impl Credentials {
@@ -183,6 +185,23 @@ impl Credentials {
     ) -> Self {
         Self(Origin::Fixed { access_key: access_key.into(), secret_key: secret_key.into(), session_token })
     }
+
+    /// The keys that `provide` gives: asked for at the first request, before the keys expire, and when the store says
+    /// that they have expired. Two calls make two sources, whose stores share no connections; a clone is the same one.
+    ///
+    /// ```
+    /// use tidegate::settings::{Credentials, SigningKeys};
+    /// let vault = Credentials::provided(|| async {
+    ///     // ask a vault, a broker, a sidecar …
+    ///     Ok(SigningKeys::new("access key", "secret key").with_session_token("token"))
+    /// });
+    /// ```
+    pub fn provided<F>(provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<SigningKeys, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        Self(Origin::Provider(Provider::new(provide)))
+    }
 }
 
 impl fmt::Debug for Credentials {
@@ -190,6 +209,7 @@ impl fmt::Debug for Credentials {
         match &self.0 {
             Origin::Chain => f.write_str("Chain"),
             Origin::Anonymous => f.write_str("Anonymous"),
+            Origin::Provider(_) => f.write_str("Provider"),
             Origin::Fixed { access_key, .. } => write!(f, "Fixed({access_key}, …)"),
         }
     }
