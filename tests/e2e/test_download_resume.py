@@ -109,6 +109,7 @@ class Counting:
         self._listener.close()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_however_often_it_is_cut_the_store_sends_the_object_once(tidegate, embedded, knobs, make_file, tmp_path, how):
     size, rate = 20 * MIB, 8_000_000
