@@ -33,6 +33,5 @@ pub use copy::CopyBuilder;
 pub use exact::WrongSize;
 pub use journal::{Claimed, Resumed};
 pub(crate) use journal::{forget, ids};
-pub(crate) use session::Upload;
 pub use strategy::Strategy;
 pub use writer::Writer;

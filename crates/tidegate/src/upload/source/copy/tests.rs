@@ -14,6 +14,7 @@ use crate::backend::{
 };
 use crate::settings::RetryPolicy;
 use crate::types::checksum::{Algorithm, Checksum};
+use crate::upload::plan::Action;
 use crate::{ErrorKind, Result, Store, Tidegate};
 
 const KIB: u64 = 1 << 10;
