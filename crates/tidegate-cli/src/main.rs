@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    bench, cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
+    cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
 };
 use crate::exit::Outcome;
 
@@ -79,8 +79,6 @@ enum Command {
     #[command(subcommand)]
     Prefix(prefix::Command),
     Serve(Box<serve::Args>),
-    #[command(subcommand)]
-    Bench(bench::Command),
     Completions(completions::Args),
 }
 
@@ -98,7 +96,6 @@ impl Command {
             Self::Lifecycle(command) => command.run().await,
             Self::Prefix(command) => command.run().await,
             Self::Serve(args) => args.run().await,
-            Self::Bench(command) => command.run().await,
             Self::Completions(args) => args.run().await,
         }
     }
