@@ -7,7 +7,7 @@ use clap::Args;
 use futures::TryStreamExt;
 use tidegate::backend::gcs::{GcsSettings, GcsTransport};
 use tidegate::location::Location;
-use tidegate::{Builder, ErrorKind, Store, Tidegate};
+use tidegate::{ErrorKind, Store, Tidegate, TidegateBuilder};
 
 use crate::content::Content;
 use crate::embedded::Embedded;
@@ -83,7 +83,7 @@ struct Run<'a> {
 }
 
 /// The settings of every engine of a run; the environment describes the store.
-fn engine(is_over_grpc: bool) -> Builder {
+fn engine(is_over_grpc: bool) -> TidegateBuilder {
     let transport = if is_over_grpc { GcsTransport::Grpc } else { GcsTransport::Http };
     Tidegate::builder().gcs(GcsSettings::default().with_transport(transport))
 }
