@@ -9,7 +9,7 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from harness import GIB, TOOLS, google
+from harness import GIB, ROOT, TOOLS, google
 from harness.command import CommandLine, binary
 from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio, Versitygw
@@ -129,6 +129,16 @@ def proxy_to(_toxiproxy):
 def tidegate():
     """Runs the command line: `tidegate("cp", source, target, env=…)`, or `tidegate.start(…)` to watch it run."""
     commands = CommandLine()
+    yield commands
+    commands.stop()
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """Runs the program of measurements: target/release/tidegate-bench, or what TIDEGATE_BENCH_BIN names."""
+    program = ROOT / os.environ.get("TIDEGATE_BENCH_BIN", "target/release/tidegate-bench")
+    assert program.exists(), f"{program} is not there: cargo build --release -p tidegate-bench, or TIDEGATE_BENCH_BIN"
+    commands = CommandLine(program)
     yield commands
     commands.stop()
 

@@ -1,17 +1,11 @@
 """`tidegate-bench report`: the page is opened in a browser, on a phone and on a wide screen."""
 
-import os
-
 import pytest
 from playwright.sync_api import Error
 
 from figures import all_figures, write
-from harness import ROOT
-from harness.command import CommandLine
 from harness.process import until
 from said import one_sentence
-
-PROGRAM = ROOT / os.environ.get("TIDEGATE_BENCH_BIN", "target/release/tidegate-bench")
 
 # Three of each contest, two of each of tables A and C, one of each number of streams, five of table D, and three of growth.
 PLOTS = 8 * 3 + 2 * 2 + 6 + 5 + 3
@@ -49,14 +43,6 @@ DRAWN = """() => [...document.querySelectorAll('figure')].map(figure => {
         shapes: count(svg, '.line, .bar, .box, .point'),
     };
 })"""
-
-
-@pytest.fixture(scope="module")
-def bench():
-    assert PROGRAM.exists(), f"{PROGRAM} is not there: cargo build --release -p tidegate-bench, or TIDEGATE_BENCH_BIN"
-    commands = CommandLine(PROGRAM)
-    yield commands
-    commands.stop()
 
 
 @pytest.fixture(scope="module")

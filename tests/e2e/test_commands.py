@@ -1,13 +1,10 @@
 """The small commands: `ls`, `rm`, `stat`, `completions`, `serve`, and the store that needs no set-up, `dev://`."""
 
-import shutil
 import signal
-import subprocess
 
 import pytest
 
 from harness import MIB
-from harness.command import binary
 from harness.process import until
 from said import one_sentence
 
@@ -89,15 +86,3 @@ def test_serve_ends_on_ctrl_c(embedded, tidegate, tmp_path):
     result = run.wait(10)
     assert result.exit in (0, 130, -signal.SIGINT), result
     assert "panicked" not in result.err, result
-
-
-def test_bench_runs_the_program_beside_it(tmp_path):
-    program = tmp_path / "tidegate"
-    shutil.copy(binary(), program)
-    alone = subprocess.run([program, "bench", "a", "--quick"], capture_output=True, text=True)
-    assert alone.returncode == 2 and "`bench a`" in alone.stderr and "tidegate-bench" in alone.stderr, alone
-    beside = tmp_path / "tidegate-bench"
-    beside.write_text('#!/bin/sh\necho "$@" "$TIDEGATE_BIN"\nexit 3\n')
-    beside.chmod(0o755)
-    run = subprocess.run([program, "bench", "a", "--quick"], capture_output=True, text=True)
-    assert (run.returncode, run.stdout) == (3, f"a --quick {program}\n"), run

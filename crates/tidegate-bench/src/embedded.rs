@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
@@ -57,22 +59,27 @@ impl Endpoint {
         variables
     }
 
-    /// Connects the library to the bucket.
-    ///
-    /// # Errors
-    /// As [`S3::connect`].
-    pub async fn connect(&self) -> Result<S3> {
+    /// The address and the credentials, for the library.
+    #[must_use]
+    pub fn settings(&self) -> S3Settings {
         let signer = &self.signer;
         let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
         let settings = S3Settings::default()
             .with_endpoint_url(self.url.as_str())
             .with_region(signer.region.as_str())
             .with_credentials(credentials);
-        let settings = match &self.authority {
+        match &self.authority {
             Some(file) => settings.with_ca_bundle(file),
             None => settings,
-        };
-        Ok(S3::connect(self.bucket, &settings).await?)
+        }
+    }
+
+    /// Connects the library to the bucket.
+    ///
+    /// # Errors
+    /// As [`S3::connect`].
+    pub async fn connect(&self) -> Result<S3> {
+        Ok(S3::connect(self.bucket, &self.settings()).await?)
     }
 }
 
@@ -207,6 +214,15 @@ impl Embedded {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.pid()))?;
         let ticks = ticks_in(&stat).ok_or("the server's CPU time is not in /proc")?;
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// Stops the server's process for a while: connections stay open, and no bytes move.
+    pub(crate) async fn stall(&self, time: Duration) -> Result<()> {
+        let process = i32::try_from(self.server.pid()).ok().and_then(Pid::from_raw);
+        let process = process.ok_or("the server has ended")?;
+        kill_process(process, Signal::STOP)?;
+        tokio::time::sleep(time).await;
+        Ok(kill_process(process, Signal::CONT)?)
     }
 
     fn counts_url(&self) -> String {

@@ -17,16 +17,22 @@
 //! `growth` measures time and memory by size ([`mod@growth`]), `all` runs all of these ([`published`]), `peers`
 //! runs all contests ([`peers`]), and `report` makes a page with plots of the results ([`page`]).
 //!
+//! `crash` kills processes that upload through a journal and counts what is lost ([`crash`]), and `writers` keeps
+//! thousands of writers open at once ([`writers`]).
+//!
 //! `results/BENCHMARKS.md` in this crate explains every number and has the latest results.
 
 pub mod certificate;
 pub mod compaction;
+mod content;
 pub mod contest;
+pub mod crash;
 pub mod embedded;
 pub mod example;
 pub mod growth;
 pub mod hedge;
 pub mod http;
+pub mod interrupt;
 pub mod journal;
 pub mod machine;
 pub mod measure;
@@ -48,6 +54,7 @@ pub mod tables;
 pub mod tool;
 pub mod toxiproxy;
 pub mod transfer;
+pub mod writers;
 
 /// An error that ends a run, as one sentence.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 use tidegate_bench::compaction;
+use tidegate_bench::crash::{Crash, WORKER, Worker};
 use tidegate_bench::growth::{
     self,
     writers::{WRITERS, Writers},
 };
 use tidegate_bench::hedge;
+use tidegate_bench::interrupt::Interrupted;
 use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::page::Page;
 use tidegate_bench::parts::{self, Published};
@@ -23,6 +25,7 @@ use tidegate_bench::size;
 use tidegate_bench::tables;
 use tidegate_bench::tool::Tool;
 use tidegate_bench::transfer::{Common, Download, Network, Transfer, Way};
+use tidegate_bench::writers::{Figures, OpenWriters};
 use tidegate_bench::{Result, measure, process};
 
 /// Measure transfers by tidegate and by other tools, side by side in one run.
@@ -152,6 +155,22 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Kill processes that upload through a journal at random moments, let others resume, and count what is lost.
+    Crash {
+        #[command(flatten)]
+        crash: Crash,
+        /// Print one JSON object instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Open many writers at once on one engine, and measure memory, time and correctness.
+    Writers {
+        #[command(flatten)]
+        writers: OpenWriters,
+        /// Print one JSON object instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make one HTML page with plots of the results that `all` and `peers` wrote to a folder.
     Report(Page),
     /// Make the uploads of one run of `journal`.
@@ -159,7 +178,10 @@ enum Command {
     Uploads(Uploads),
     /// Write the objects of one run of writers of `growth`.
     #[command(name = WRITERS, hide = true)]
-    Writers(Writers),
+    GrowthWriters(Writers),
+    /// Write one object of `crash`.
+    #[command(name = WORKER, hide = true)]
+    CrashWorker(Worker),
     /// Run a program and write its cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
     Measured {
@@ -208,7 +230,10 @@ fn main() -> ExitCode {
         }
         Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
         Command::Uploads(uploads) => uploads.run(),
-        Command::Writers(writers) => writers.run(),
+        Command::Crash { crash: run, json } => crash(&run, json),
+        Command::Writers { writers, json } => writers.run(tidegate).and_then(|figures| judged(figures, json)),
+        Command::GrowthWriters(writers) => writers.run(),
+        Command::CrashWorker(worker) => worker.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),
     };
@@ -216,9 +241,21 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate-bench: {error}");
-            ExitCode::FAILURE
+            error.downcast_ref().map_or(ExitCode::FAILURE, |Interrupted { exit_code }| (*exit_code).into())
         }
     }
+}
+
+fn crash(run: &Crash, json: bool) -> Result<()> {
+    let figures = run.run(tidegate)?;
+    print(&figures, json)?;
+    figures.verdict()
+}
+
+/// Prints the figures of writers. Writers that did not commit are an error.
+fn judged(figures: Figures, json: bool) -> Result<()> {
+    print(&figures, json)?;
+    figures.verdict()
 }
 
 fn contest(transfer: &Transfer, common: &Common) -> Result<()> {

@@ -71,13 +71,7 @@ impl Program {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(subcommand).arg("--").arg(&self.path).args(&self.arguments);
         if !self.is_elsewhere {
-            for (name, _) in std::env::vars_os() {
-                if is_foreign(&name.to_string_lossy()) {
-                    command.env_remove(name);
-                }
-            }
-            command.env("AWS_EC2_METADATA_DISABLED", "true");
-            command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+            remove_foreign(&mut command);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let log = File::create(log)?;
@@ -86,6 +80,17 @@ impl Program {
         command.stdin(stdin).stdout(stdout).stderr(log);
         Ok(command)
     }
+}
+
+/// Keeps a developer's settings, in variables and files, from a program.
+pub(crate) fn remove_foreign(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if is_foreign(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
 }
 
 fn is_foreign(name: &str) -> bool {

@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod cp;

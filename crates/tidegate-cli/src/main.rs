@@ -20,6 +20,7 @@ mod stores;
 mod text;
 mod values;
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    bench, cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
+    cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
 };
 use crate::exit::Outcome;
 
@@ -79,8 +80,6 @@ enum Command {
     #[command(subcommand)]
     Prefix(prefix::Command),
     Serve(Box<serve::Args>),
-    #[command(subcommand)]
-    Bench(bench::Command),
     Completions(completions::Args),
 }
 
@@ -98,7 +97,6 @@ impl Command {
             Self::Lifecycle(command) => command.run().await,
             Self::Prefix(command) => command.run().await,
             Self::Serve(args) => args.run().await,
-            Self::Bench(command) => command.run().await,
             Self::Completions(args) => args.run().await,
         }
     }
@@ -148,13 +146,15 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
 
 /// Prints notices of what the library waits for. With `verbose` or `RUST_LOG`, also prints the library's log.
 fn log(verbose: bool) {
-    use tracing_subscriber::filter::filter_fn;
+    use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
+    use tracing_subscriber::fmt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    use tracing_subscriber::{EnvFilter, fmt};
     let notices = notices::Notices::default().with_filter(filter_fn(notices::is_notice));
-    let log = (verbose || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some()).then(|| {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("tidegate=debug"));
+    let set = std::env::var_os("RUST_LOG").filter(|set| !set.is_empty());
+    let log = (verbose || set.is_some()).then(|| {
+        let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
+        let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
         fmt::layer().with_ansi(false).with_writer(|| output::Log).with_filter(filter)
     });
     tracing_subscriber::registry().with(notices).with(log).init();

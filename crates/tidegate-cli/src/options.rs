@@ -145,11 +145,6 @@ impl Connection {
         settings
     }
 
-    /// Whether the command line names an endpoint address.
-    pub(crate) fn has_endpoint(&self) -> bool {
-        self.endpoint_url.is_some()
-    }
-
     pub(crate) fn settings_with(&self, checksum: Algorithm) -> S3Settings {
         self.settings().with_checksum(checksum)
     }

@@ -18,6 +18,7 @@ pub mod merge;
 #[cfg(feature = "object_store")]
 pub mod object_store;
 mod open;
+#[cfg(feature = "prefix")]
 pub mod prefix;
 mod recover;
 mod rename;

@@ -29,7 +29,9 @@ pub(crate) mod retry;
 pub(crate) mod spooling;
 
 use aborts::Aborts;
-pub(crate) use context::{Context, KeyMap};
+pub(crate) use context::Context;
+#[cfg(feature = "prefix")]
+pub(crate) use context::KeyMap;
 use journaling::Journaling;
 use spooling::Spooling;
 

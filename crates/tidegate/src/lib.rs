@@ -148,6 +148,14 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `gcs-grpc`: Google Cloud Storage over gRPC too (`GcsTransport::Grpc`).
+//! - `object_store`: the traits of the crate `object_store` (`TidegateStore`).
+//! - `prefix`: keys spread over prefixes (`PrefixedStore`).
 
 mod api;
 pub mod backend;
@@ -165,7 +173,9 @@ pub mod upload;
 
 #[cfg(feature = "object_store")]
 pub use api::object_store;
-pub use api::{Store, Tidegate, TidegateBuilder, blocking, merge, prefix, sweep};
+#[cfg(feature = "prefix")]
+pub use api::prefix;
+pub use api::{Store, Tidegate, TidegateBuilder, blocking, merge, sweep};
 pub use backend::Entry;
 pub use download::Reader;
 pub use memory::{payload, spool};

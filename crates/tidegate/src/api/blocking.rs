@@ -132,6 +132,7 @@ pub struct Store {
 
 impl Store {
     /// The same root with its keys spread over prefixes; see [`crate::prefix::PrefixedStore::open`].
+    #[cfg(feature = "prefix")]
     pub fn prefixed(&self) -> Result<Self> {
         let prefixed = self.engine.runtime.block_on(crate::prefix::PrefixedStore::open(&self.store))?;
         Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })

@@ -39,6 +39,10 @@ mod credentials;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+#[cfg(feature = "gcs-grpc")]
+mod grpc;
+#[cfg(not(feature = "gcs-grpc"))]
+#[path = "gcs/no_grpc.rs"]
 mod grpc;
 mod json;
 mod list;
@@ -132,12 +136,12 @@ impl Gcs {
 
     /// The gRPC client for a session that began over gRPC; `None` for other sessions.
     fn grpc_of(&self, session: &Session) -> Result<Option<&Grpc>, Fault> {
-        if !grpc::is_grpc(session) {
+        if !append::is_grpc(session) {
             return Ok(None);
         }
         self.grpc.as_ref().map(Some).ok_or_else(|| {
             let message = "the upload was begun over gRPC, and goes on over that only: choose it as the \
-                           transport for Google Cloud Storage";
+                           transport for Google Cloud Storage (feature `gcs-grpc`)";
             Fault::new(FaultKind::Unsupported, message)
         })
     }
@@ -421,7 +425,7 @@ impl Append for Gcs {
     }
 
     fn has(&self, session: &Session) -> bool {
-        append::is_appended(session) || grpc::is_grpc(session)
+        append::is_appended(session) || append::is_grpc(session)
     }
 }
 

@@ -27,8 +27,12 @@ pub(super) mod tls;
 pub(super) mod unanswered;
 
 pub(super) use body::{Failure, Outgoing};
-pub(super) use client::{AGENT, Client, Response, Sending, sending};
-pub(super) use connections::{Connections, Connector, STREAMS, Version};
+#[cfg(feature = "gcs-grpc")]
+pub(super) use client::Client;
+pub(super) use client::{AGENT, Response, Sending, sending};
+pub(super) use connections::Connections;
+#[cfg(feature = "gcs-grpc")]
+pub(super) use connections::{Connector, STREAMS, Version};
 pub(super) use late::Work;
 pub(super) use open::OpenBody;
 pub(super) use pages::{Entries, LONGEST_TEXT, Order, Page, paged, stuck};

@@ -126,11 +126,13 @@ impl Context {
     }
 
     /// The whole bucket or root, where the lane of each key's prefix limits requests.
+    #[cfg(feature = "prefix")]
     pub(crate) fn root_in_lanes(&self, lanes: Arc<dyn KeyMap>) -> Self {
         Self { lanes: Some(lanes), ..self.root() }
     }
 
     /// The same root with its keys spread; `backend` finds the objects.
+    #[cfg(feature = "prefix")]
     pub(crate) fn spread(&self, keys: Arc<dyn KeyMap>, backend: Arc<dyn Backend>) -> Self {
         Self { backend, prefix: String::new(), keys: Some(keys), ..self.clone() }
     }

@@ -30,6 +30,7 @@ pub(crate) fn entries(
 
 /// Lists all objects for a caller that retries the whole listing: each page is requested once, in `attempt` of the
 /// caller's request.
+#[cfg(feature = "prefix")]
 pub(crate) fn entries_once(
     backend: &dyn Backend,
     prefix: &str,

@@ -65,6 +65,7 @@ impl CopyBuilder {
     }
 
     /// Copies the object as [`Store::head`] has described it, without asking for it again.
+    #[cfg(feature = "prefix")]
     pub(crate) fn described(mut self, object: Object) -> Self {
         self.described = Some(object);
         self

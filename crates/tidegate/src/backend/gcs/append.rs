@@ -23,6 +23,14 @@ pub(super) fn is_appended(session: &Session) -> bool {
     session.id.starts_with("http://") || session.id.starts_with("https://")
 }
 
+/// The beginning of the ids of sessions that were begun over gRPC.
+pub(super) const GRPC_SESSION: &str = "grpc:";
+
+/// Whether a session was begun over gRPC.
+pub(super) fn is_grpc(session: &Session) -> bool {
+    session.id.starts_with(GRPC_SESSION)
+}
+
 pub(super) async fn open(
     bucket: &Bucket,
     key: &str,

@@ -36,7 +36,7 @@ impl GcsClient {
             let host = environment::word(name, environment::process)?;
             Ok::<_, Fault>(host.map(|host| emulator_url(&host)))
         };
-        let is_grpc = settings.transport == GcsTransport::Grpc;
+        let is_grpc = settings.transport != GcsTransport::Http;
         // If only one variable names an emulator, both transports use it: no request meant for an emulator may go to
         // Google.
         let http = emulator("STORAGE_EMULATOR_HOST")?;

@@ -36,7 +36,6 @@ mod upload;
 
 use call::Caller;
 pub(super) use channels::Channels;
-pub(super) use sessions::is_grpc;
 use upload::{End, Upload};
 
 /// One bucket over gRPC.

@@ -33,6 +33,7 @@ pub enum GcsTransport {
     Http,
     /// `google.storage.v2`. An appending session stays on the transport that began it, so a session begun over HTTP
     /// is resumed over HTTP.
+    #[cfg(feature = "gcs-grpc")]
     Grpc,
 }
 

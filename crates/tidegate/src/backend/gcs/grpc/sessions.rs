@@ -13,21 +13,15 @@ use super::convert::{object, size, spec};
 use super::held::{Asked, Held, Question};
 use super::upload::{End, Upload};
 use super::{Grpc, proto};
+use crate::backend::gcs::append::GRPC_SESSION;
 use crate::backend::gcs::fault::About;
 use crate::backend::http::Failure;
 use crate::backend::{Appended, Attempt, Fault, FaultKind, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 
-const SCHEME: &str = "grpc:";
-
-/// Whether a session was begun over gRPC.
-pub(in crate::backend::gcs) fn is_grpc(session: &Session) -> bool {
-    session.id.starts_with(SCHEME)
-}
-
 fn upload_id(session: &Session) -> String {
-    session.id.strip_prefix(SCHEME).unwrap_or(&session.id).to_owned()
+    session.id.strip_prefix(GRPC_SESSION).unwrap_or(&session.id).to_owned()
 }
 
 /// Open streams by session id; each can be asked for the offset of its session.
@@ -86,7 +80,7 @@ impl Grpc {
             let message = "the store's answer does not say what the session is called";
             return Err(Fault::new(FaultKind::Transient, message));
         }
-        Ok(Session { key: key.to_owned(), id: format!("{SCHEME}{}", started.upload_id) })
+        Ok(Session { key: key.to_owned(), id: format!("{GRPC_SESSION}{}", started.upload_id) })
     }
 
     pub(in crate::backend::gcs) async fn append(

@@ -165,8 +165,8 @@ async fn parts_go_over_http_whatever_the_transport() {
     let session = Parts::open(&place.store, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST)
         .await
         .unwrap();
-    assert!(!grpc::is_grpc(&session) && !place.store.has(&session));
+    assert!(!append::is_grpc(&session) && !place.store.has(&session));
     let named = Session { id: "grpc-like".into(), ..session.clone() };
-    assert!(!grpc::is_grpc(&named), "what the store calls it may begin with anything");
+    assert!(!append::is_grpc(&named), "what the store calls it may begin with anything");
     any(&place.store).abort(&session, Attempt::FIRST).await.unwrap();
 }

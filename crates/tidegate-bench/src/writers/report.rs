@@ -1,7 +1,7 @@
 //! The figures of a run.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,13 +11,14 @@ use tidegate::{Error, Tidegate};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Args, Plan};
-use crate::exit::{Failure, Outcome};
-use crate::{output, text};
+use super::{OpenWriters, Plan};
+use crate::Result;
+use crate::machine;
+use crate::size::{KIB, MIB};
 
 /// The counters of a run in progress.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct Counters {
     tide: Tidegate,
     committed: AtomicU64,
     verified: AtomicU64,
@@ -34,7 +35,7 @@ struct Ends {
     first_error_at: Option<Instant>,
 }
 
-impl Report {
+impl Counters {
     pub(super) fn new(tide: Tidegate) -> Self {
         Self {
             tide,
@@ -84,14 +85,14 @@ impl Report {
         began: Instant,
         watched: &Watched,
         plans: &[Plan],
-        args: &Args,
-    ) -> Outcome<Figures> {
+        run: &OpenWriters,
+    ) -> Result<Figures> {
         let ends = self.ends();
         let bytes: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
         let seconds = ends.last_commit.map_or_else(|| began.elapsed(), |last| last - began).as_secs_f64();
         let progress = self.tide.progress().snapshot();
         Ok(Figures {
-            writers: args.count,
+            writers: run.count,
             abandoned: plans.iter().filter(|plan| plan.stops_at.is_some()).count() as u64,
             committed: self.committed.load(Relaxed),
             verified: self.verified.load(Relaxed),
@@ -101,10 +102,10 @@ impl Report {
             first_error_after_seconds: ends.first_error_at.map(|at| (at - began).as_secs_f64()),
             bytes,
             seconds,
-            times_ideal: args.rate.map(|rate| {
-                seconds / (bytes as f64 / rate as f64 + args.stall.unwrap_or_default().as_secs_f64())
+            times_ideal: run.rate.map(|rate| {
+                seconds / (bytes as f64 / rate as f64 + run.stall.unwrap_or_default().as_secs_f64())
             }),
-            memory: args.memory,
+            memory: run.memory,
             peak_buffered: self.tide.usage().peak,
             peak_rss: peak()?,
             rss_per_open_writer: self.each.load(Relaxed),
@@ -118,7 +119,7 @@ impl Report {
 
 /// The figures of a run; sizes in bytes.
 #[derive(Debug, Serialize)]
-pub(super) struct Figures {
+pub struct Figures {
     writers: u64,
     abandoned: u64,
     committed: u64,
@@ -148,64 +149,63 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) async fn print(&self, json: bool) -> Outcome {
-        use std::io::Write;
-        let mut out = output::text()?;
-        if json {
-            out.json(self)?;
-        } else {
-            let size = text::size;
-            writeln!(
-                out,
-                "{} writers, {} abandoned: {} committed, {} read back and equal ({})",
-                self.writers,
-                self.abandoned,
-                self.committed,
-                self.verified,
-                size(self.verified_bytes)
-            )?;
-            if self.missing() == 0 {
-                writeln!(out, "{} in {:.1} s to the last commit", size(self.bytes), self.seconds)?;
-                if let Some(times) = self.times_ideal {
-                    writeln!(out, "{times:.3} times what the store's rate allows")?;
-                }
-            }
-            writeln!(
-                out,
-                "budget {}, most buffered {}, peak RSS {}, {} bytes an open writer",
-                size(self.memory),
-                size(self.peak_buffered),
-                size(self.peak_rss),
-                self.rss_per_open_writer
-            )?;
-            writeln!(
-                out,
-                "spilled {}, most in the spool at once {}; {} requests, {} retries",
-                size(self.spilled),
-                size(self.peak_spooled),
-                self.requests,
-                self.retries
-            )?;
-            for (kind, count) in &self.failed {
-                writeln!(out, "failed, {kind}: {count}")?;
-            }
-        }
-        out.finish().await
-    }
-
     /// How many writers did not commit, not counting abandoned ones.
     fn missing(&self) -> u64 {
         self.writers - self.abandoned - self.committed
     }
 
     /// Fails if a writer that was not abandoned did not commit.
-    pub(super) fn judge(&self) -> Outcome {
+    ///
+    /// # Errors
+    /// How many did not, and the first error.
+    pub fn verdict(&self) -> Result<()> {
         let missing = self.missing();
         match &self.first_error {
             _ if missing == 0 => Ok(()),
-            Some(error) => Err(Failure::Failed(format!("{missing} writers did not commit; first, {error}"))),
-            None => Err(Failure::Failed(format!("{missing} writers did not commit"))),
+            Some(error) => Err(format!("{missing} writers did not commit; first, {error}").into()),
+            None => Err(format!("{missing} writers did not commit").into()),
         }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / MIB as f64);
+        writeln!(
+            f,
+            "{} writers, {} abandoned: {} committed, {} read back and equal ({})",
+            self.writers,
+            self.abandoned,
+            self.committed,
+            self.verified,
+            mib(self.verified_bytes)
+        )?;
+        if self.missing() == 0 {
+            writeln!(f, "{} in {:.1} s to the last commit", mib(self.bytes), self.seconds)?;
+            if let Some(times) = self.times_ideal {
+                writeln!(f, "{times:.3} times what the store's rate allows")?;
+            }
+        }
+        writeln!(
+            f,
+            "budget {}, most buffered {}, peak RSS {}, {} bytes an open writer",
+            mib(self.memory),
+            mib(self.peak_buffered),
+            mib(self.peak_rss),
+            self.rss_per_open_writer
+        )?;
+        writeln!(
+            f,
+            "spilled {}, most in the spool at once {}; {} requests, {} retries",
+            mib(self.spilled),
+            mib(self.peak_spooled),
+            self.requests,
+            self.retries
+        )?;
+        for (kind, count) in &self.failed {
+            writeln!(f, "failed, {kind}: {count}")?;
+        }
+        Ok(())
     }
 }
 
@@ -246,20 +246,16 @@ impl Watch {
 }
 
 /// The memory of the process now, in bytes.
-pub(super) fn resident() -> Outcome<u64> {
-    status("VmRSS:")
+pub(super) fn resident() -> Result<u64> {
+    status("VmRSS")
 }
 
-fn peak() -> Outcome<u64> {
-    status("VmHWM:")
+fn peak() -> Result<u64> {
+    status("VmHWM")
 }
 
 /// The value of a line of `/proc/self/status` (proc(5)), in bytes.
-fn status(name: &str) -> Outcome<u64> {
-    let unread = |error| Failure::Failed(format!("/proc/self/status: {error}"));
-    let status = fs::read_to_string("/proc/self/status").map_err(unread)?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.map(|kib| kib << 10).ok_or_else(|| Failure::Failed(format!("/proc/self/status has no {name}")))
+fn status(name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    Ok(machine::kib(&status, name).ok_or_else(|| format!("/proc/self/status has no {name}"))? * KIB)
 }

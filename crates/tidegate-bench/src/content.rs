@@ -5,7 +5,7 @@ use bytes::Bytes;
 /// A block of pseudorandom bytes. Each object reads the block cyclically from a start of its own, so objects differ
 /// and need no memory of their own.
 #[derive(Clone, Debug)]
-pub(super) struct Content {
+pub(crate) struct Content {
     block: Bytes,
 }
 
@@ -13,7 +13,7 @@ impl Content {
     /// The length is a prime, so that the bytes of a misplaced slab or part never match by chance.
     const LENGTH: usize = 1_048_573;
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let words = std::iter::repeat_with(|| {
             // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators")
@@ -28,7 +28,7 @@ impl Content {
     }
 
     /// A pseudorandom number from 0 to 1, determined by `index`.
-    pub(super) fn draw(index: u64) -> f64 {
+    pub(crate) fn draw(index: u64) -> f64 {
         let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
@@ -36,14 +36,14 @@ impl Content {
 
     /// The bytes of object `index` from `offset` on: at most `length`, and only up to the end of the block. Not
     /// copied.
-    pub(super) fn piece(&self, index: u64, offset: u64, length: u64) -> Bytes {
+    pub(crate) fn piece(&self, index: u64, offset: u64, length: u64) -> Bytes {
         let from = ((index.wrapping_mul(104_729) + offset) % Self::LENGTH as u64) as usize;
         let length = length.min((Self::LENGTH - from) as u64) as usize;
         self.block.slice(from..from + length)
     }
 
     /// Whether `bytes` are the bytes of object `index` from `offset` on.
-    pub(super) fn is_at(&self, index: u64, offset: u64, mut bytes: &[u8]) -> bool {
+    pub(crate) fn is_at(&self, index: u64, offset: u64, mut bytes: &[u8]) -> bool {
         let mut offset = offset;
         while !bytes.is_empty() {
             let piece = self.piece(index, offset, bytes.len() as u64);

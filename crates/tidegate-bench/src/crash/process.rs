@@ -10,10 +10,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
-use super::Run;
-use crate::commands::bench::this_program;
-use crate::exit::{Failure, Outcome};
-use crate::output;
+use super::{Run, WORKER};
+use crate::process::remove_foreign;
+use crate::{Error, Result};
 
 /// When a process is killed.
 #[derive(Clone, Copy, Debug)]
@@ -49,11 +48,11 @@ impl Run<'_> {
         size: u64,
         limit: Limit,
         linger: Option<Duration>,
-    ) -> Outcome<Ended> {
+    ) -> Result<Ended> {
         let mut child = self.start(index, size, linger)?;
         let mut ended = Ended::default();
         let output = child.stdout.take();
-        let output = output.ok_or_else(|| Failure::Failed("a process has no output".to_owned()))?;
+        let output = output.ok_or("a process has no output")?;
         let mut lines = BufReader::new(output).lines();
         let mut begun = Instant::now();
         let mut kill_at = if let Limit::Started(after) = limit { Some(begun + after) } else { None };
@@ -79,7 +78,7 @@ impl Run<'_> {
                 Some(("written", position)) => ended.written = position.parse().unwrap_or(ended.written),
                 _ if line == "overtaken" => ended.is_overtaken = true,
                 _ if line == "done" => ended.is_done = true,
-                _ => output::say(&line),
+                _ => eprintln!("{line}"),
             }
         }
         let status = child.wait().await.map_err(failed("can't be waited for"))?;
@@ -87,32 +86,37 @@ impl Run<'_> {
         // The process may have ended by itself just before the kill.
         ended.is_killed = status.signal() == Some(Signal::KILL.as_raw());
         if !ended.is_killed && !status.success() {
-            return Err(Failure::Failed(format!("the process of object {index} failed by itself: {status}")));
+            return Err(format!("the process of object {index} failed by itself: {status}").into());
         }
         Ok(ended)
     }
 
-    fn start(&self, index: u64, size: u64, linger: Option<Duration>) -> Outcome<Child> {
-        let mut command = Command::new(this_program()?);
-        command.args(std::env::args_os().skip(1));
-        command.args(["--worker", &index.to_string(), "--size", &size.to_string()]);
+    fn start(&self, index: u64, size: u64, linger: Option<Duration>) -> Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(WORKER).args([
+            "--to",
+            &self.to,
+            "--object",
+            &index.to_string(),
+            "--size",
+            &size.to_string(),
+        ]);
+        command.arg("--journal").arg(&self.journal);
         if let Some(linger) = linger {
             command.args(["--linger", &linger.as_millis().to_string()]);
         }
-        if self.args.to.is_none() {
-            command.args(["--to", &self.to]);
-        }
-        if self.args.journal.is_none() {
-            command.arg("--journal").arg(&self.journal);
+        if self.is_over_grpc {
+            command.arg("--grpc");
         }
         if let Some(embedded) = self.embedded {
-            embedded.reach(&mut command);
+            remove_foreign(command.as_std_mut());
+            command.envs(embedded.endpoint().variables());
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
         command.spawn().map_err(failed("can't be started"))
     }
 }
 
-fn failed(what: &str) -> impl FnOnce(io::Error) -> Failure {
-    move |error| Failure::Failed(format!("a process {what}: {error}"))
+fn failed(what: &str) -> impl FnOnce(io::Error) -> Error {
+    move |error| format!("a process {what}: {error}").into()
 }

@@ -1,38 +1,37 @@
-//! `tidegate bench writers`: many writers open at once on one engine with little memory.
+//! `tidegate-bench writers`: many writers open at once on one engine with little memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use futures::StreamExt;
+use serde_json::json;
 use tidegate::settings::Concurrency;
 use tidegate::{Store, Tidegate, Writer};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::content::Content;
-use super::embedded::Embedded;
-use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
-use crate::stores::Stores;
-use crate::values;
+use crate::content::Content;
+use crate::embedded::Embedded;
+use crate::interrupt::until_signal;
+use crate::{Result, size};
 
 mod report;
 
-use report::{Report, Watch, resident};
+pub use report::Figures;
+use report::{Counters, Watch, resident};
 
-/// Open many writers at once on one engine, and measure memory, time and correctness.
-///
-/// Each object is read back, compared byte by byte, and removed. The figures are those of this process; the store
-/// runs in another process.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+/// One run: each object is read back, compared byte by byte, and removed. The figures are those of this process; the
+/// store runs in another process.
+#[derive(Clone, Debug, Args)]
+pub struct OpenWriters {
     /// Open this many writers at once.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     count: u64,
 
     /// Give the engine this memory budget.
-    #[arg(long, default_value = "64MiB", value_parser = values::memory, value_name = "SIZE")]
+    #[arg(long, default_value = "64MiB", value_parser = size::parse, value_name = "SIZE")]
     memory: u64,
 
     /// Spill bytes that do not fit into memory to this directory. Repeat it for several.
@@ -40,19 +39,19 @@ pub(crate) struct Args {
     spool: Vec<PathBuf>,
 
     /// Make the smallest object this large.
-    #[arg(long, default_value = "1MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    #[arg(long, default_value = "1MiB", value_parser = size::parse, value_name = "SIZE")]
     least: u64,
 
     /// Make the largest object this large. Sizes are spread evenly between the two.
-    #[arg(long, default_value = "20MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    #[arg(long, default_value = "20MiB", value_parser = size::parse, value_name = "SIZE")]
     most: u64,
 
     /// Write this many bytes at a time.
-    #[arg(long, default_value = "16KiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    #[arg(long, default_value = "16KiB", value_parser = size::parse, value_name = "SIZE")]
     piece: u64,
 
     /// Limit the embedded server to this many bytes received per second, over all connections.
-    #[arg(long, value_parser = values::size_above_zero, value_name = "BYTES", conflicts_with = "endpoint_url")]
+    #[arg(long, value_parser = size::parse, value_name = "BYTES", conflicts_with = "to")]
     rate: Option<u64>,
 
     /// Abandon this share of the writers, from 0 to 1: their producers stop for good in the middle.
@@ -72,23 +71,26 @@ pub(crate) struct Args {
     one_task: bool,
 
     /// Stop the embedded server for this many seconds in the middle of the run.
-    #[arg(long, value_parser = seconds, value_name = "SECONDS", conflicts_with = "endpoint_url")]
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", conflicts_with = "to")]
     stall: Option<Duration>,
 
     /// Allow this many requests in flight: a number, or auto to adapt.
-    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    #[arg(long, default_value = "auto", value_parser = concurrency, value_name = "N")]
     concurrency: Concurrency,
 
-    /// Write to this bucket. It must exist, unless the embedded server is used.
-    #[arg(long, default_value = "bench", value_name = "NAME")]
-    bucket: String,
+    /// Write to s3://BUCKET/PREFIX or gs://BUCKET/PREFIX; the environment describes the store. Default: a private
+    /// embedded server.
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+}
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    connection: Connection,
+/// `auto`, or a number of requests, from 1.
+fn concurrency(text: &str) -> Result<Concurrency, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Concurrency::Auto),
+        Ok(0) | Err(_) => Err("write auto, or a number from 1".to_owned()),
+        Ok(requests) => Ok(Concurrency::Fixed(requests)),
+    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -114,7 +116,7 @@ struct Plan {
 
 impl Plan {
     fn key(self) -> String {
-        format!("tidegate-bench/writers/{:07}", self.index)
+        format!("writers/{:07}", self.index)
     }
 
     fn end(self) -> u64 {
@@ -130,39 +132,50 @@ struct Run {
     written: Store,
     content: Content,
     piece: u64,
-    report: Report,
+    counters: Counters,
     /// Limits how many objects are read back at once.
     readers: Semaphore,
 }
 
-impl Args {
+impl OpenWriters {
     /// How many objects are read back at once.
     const READERS: usize = 2;
 
-    pub(crate) async fn run(self) -> Outcome {
+    /// Does the run. `tidegate` finds the program whose embedded server is used where no store is named.
+    ///
+    /// # Errors
+    /// If the run can't be done, or an object is not what was written. Writers that failed are in the figures.
+    pub fn run(&self, tidegate: impl Fn() -> Result<PathBuf>) -> Result<Figures> {
         if self.least > self.most {
-            let (least, most) = (self.least, self.most);
-            return Err(Failure::Usage(format!("--least {least} is more than --most {most}")));
+            return Err(format!("--least {} is more than --most {}", self.least, self.most).into());
         }
-        let embedded = match self.connection.has_endpoint() {
-            true => None,
-            false => Some(Embedded::start(self.rate).await?),
+        let logs = tempfile::tempdir()?;
+        let embedded = match &self.to {
+            Some(_) => None,
+            None => Some(Embedded::storing(&tidegate()?, logs.path(), "memory")?),
         };
-        let settings = embedded.as_ref().map_or_else(|| self.connection.settings(), Embedded::settings);
-        let reading = Tidegate::builder()
-            .s3(settings.clone())
-            .concurrency(Concurrency::Fixed(Self::READERS))
-            .build()?;
-        let mut engine = Tidegate::builder()
-            .memory(self.memory)
-            .spool(self.spool.clone())
-            .memory_wait(self.memory_wait)
-            .concurrency(self.concurrency)
-            .s3(settings);
-        if let Some(limit) = self.idle_limit {
-            engine = engine.idle_limit(limit);
+        if let (Some(embedded), Some(rate)) = (&embedded, self.rate) {
+            embedded.behave(&json!({"bandwidth": {"total_in": rate}}))?;
         }
-        Stores::with(engine, async |stores| self.measure(stores, &reading, embedded.as_ref()).await).await
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let (mut reading, mut engine) = (Tidegate::builder(), Tidegate::builder());
+            if let Some(embedded) = &embedded {
+                let settings = embedded.endpoint().settings();
+                (reading, engine) = (reading.s3(settings.clone()), engine.s3(settings));
+            }
+            let reading = reading.concurrency(Concurrency::Fixed(Self::READERS)).build()?;
+            engine = engine
+                .memory(self.memory)
+                .spool(self.spool.clone())
+                .memory_wait(self.memory_wait)
+                .concurrency(self.concurrency);
+            if let Some(limit) = self.idle_limit {
+                engine = engine.idle_limit(limit);
+            }
+            let tide = engine.build()?;
+            until_signal(&tide, self.measure(&tide, &reading, embedded.as_ref())).await
+        })
     }
 
     fn plans(&self) -> Vec<Plan> {
@@ -177,14 +190,20 @@ impl Args {
         (0..self.count).map(plan).collect()
     }
 
-    async fn measure(&self, stores: &Stores, reading: &Tidegate, embedded: Option<&Embedded>) -> Outcome {
-        let bucket = format!("s3://{}", self.bucket);
+    async fn measure(
+        &self,
+        tide: &Tidegate,
+        reading: &Tidegate,
+        embedded: Option<&Embedded>,
+    ) -> Result<Figures> {
+        let ours = embedded.map(|embedded| format!("s3://{}/tidegate-bench", embedded.endpoint().bucket));
+        let to = self.to.clone().or(ours).unwrap_or_default();
         let run = Arc::new(Run {
-            store: stores.tide().open(&bucket).await?,
-            written: reading.open(&bucket).await?,
+            store: tide.open(&to).await?,
+            written: reading.open(&to).await?,
             content: Content::new(),
             piece: self.piece,
-            report: Report::new(stores.tide().clone()),
+            counters: Counters::new(tide.clone()),
             readers: Semaphore::new(Self::READERS),
         });
         let plans = self.plans();
@@ -193,8 +212,8 @@ impl Args {
         for plan in &plans {
             writers.push((*plan, run.store.writer(plan.key()).start().await?));
         }
-        run.report.opened(plans.len(), resident()?.saturating_sub(before));
-        let watch = Watch::start(stores.tide().clone());
+        run.counters.opened(plans.len(), resident()?.saturating_sub(before));
+        let watch = Watch::start(tide.clone());
         let began = Instant::now();
         let expected: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
         let (mut outcome, mut stalled) = (std::pin::pin!(self.feed(&run, writers)), false);
@@ -207,23 +226,21 @@ impl Args {
                 }
             }
         }
-        let figures = run.report.figures(began, &watch.stop().await, &plans, self)?;
-        figures.print(self.json).await?;
-        figures.judge()
+        run.counters.figures(began, &watch.stop().await, &plans, self)
     }
 
     /// Stops the server once it has acknowledged a third of the bytes.
-    async fn stall_in_the_middle(&self, run: &Run, expected: u64, embedded: Option<&Embedded>) -> Outcome {
+    async fn stall_in_the_middle(&self, run: &Run, expected: u64, embedded: Option<&Embedded>) -> Result<()> {
         let (Some(time), Some(embedded)) = (self.stall, embedded) else {
             return std::future::pending().await;
         };
-        while run.report.acknowledged() < expected / 3 {
+        while run.counters.acknowledged() < expected / 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         embedded.stall(time).await
     }
 
-    async fn feed(&self, run: &Arc<Run>, writers: Vec<(Plan, Writer)>) -> Outcome {
+    async fn feed(&self, run: &Arc<Run>, writers: Vec<(Plan, Writer)>) -> Result<()> {
         let mut checks = JoinSet::new();
         if self.one_task {
             feed_in_turn(run, writers, &mut checks).await;
@@ -243,16 +260,16 @@ impl Args {
     }
 }
 
-async fn joined(tasks: &mut JoinSet<Outcome>) -> Outcome {
+async fn joined(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
     while let Some(task) = tasks.join_next().await {
-        task.unwrap_or_else(|ended| Err(Failure::Failed(format!("a task ended early: {ended}"))))?;
+        task??;
     }
     Ok(())
 }
 
 /// Gives each writer a piece in turn, from one task, until all have their bytes. Gives up at the first error, as a
 /// program would.
-async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Outcome>) {
+async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Result<()>>) {
     let mut abandoned = Vec::new();
     while !writers.is_empty() {
         let mut rest = Vec::with_capacity(writers.len());
@@ -264,12 +281,12 @@ async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: 
                 Ok(())
             } else {
                 writer.finish().await.map(|_| {
-                    run.report.committed();
+                    run.counters.committed();
                     checks.spawn(run.clone().read_back(plan));
                 })
             };
             if let Err(error) = given {
-                return run.report.failed(plan.index, &error);
+                return run.counters.failed(plan.index, &error);
             }
         }
         writers = rest;
@@ -289,11 +306,11 @@ impl Run {
         plan: Plan,
         mut writer: Writer,
         mut done: watch::Receiver<()>,
-    ) -> impl Future<Output = Outcome> {
+    ) -> impl Future<Output = Result<()>> {
         async move {
             while writer.position() < plan.end() {
                 if let Err(error) = self.give(plan, &mut writer).await {
-                    self.report.failed(plan.index, &error);
+                    self.counters.failed(plan.index, &error);
                     return Ok(());
                 }
             }
@@ -303,9 +320,9 @@ impl Run {
                 return Ok(());
             }
             match writer.finish().await {
-                Ok(_) => self.report.committed(),
+                Ok(_) => self.counters.committed(),
                 Err(error) => {
-                    self.report.failed(plan.index, &error);
+                    self.counters.failed(plan.index, &error);
                     return Ok(());
                 }
             }
@@ -314,23 +331,23 @@ impl Run {
     }
 
     /// Reads an object, compares it, and removes it.
-    async fn read_back(self: Arc<Self>, plan: Plan) -> Outcome {
+    async fn read_back(self: Arc<Self>, plan: Plan) -> Result<()> {
         let _turn = self.readers.acquire().await;
         let mut reader = self.written.reader(plan.key()).start().await?;
         let mut offset = 0;
         while let Some(piece) = reader.next().await {
             let piece = piece?;
             if !self.content.is_at(plan.index, offset, &piece) {
-                return Err(Failure::Failed(format!("{}: other bytes than were written", plan.key())));
+                return Err(format!("{}: other bytes than were written", plan.key()).into());
             }
             offset += piece.len() as u64;
         }
         if offset != plan.size {
             let (key, size) = (plan.key(), plan.size);
-            return Err(Failure::Failed(format!("{key}: {offset} bytes where {size} were written")));
+            return Err(format!("{key}: {offset} bytes where {size} were written").into());
         }
         self.written.delete(&plan.key()).await?;
-        self.report.verified(plan.size);
+        self.counters.verified(plan.size);
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
 //! The figures of a run, some of which must be zero.
 
-use std::io::Write;
+use std::fmt;
 
 use serde::Serialize;
 
 use super::process::Ended;
-use crate::exit::{Failure, Outcome};
-use crate::{output, text};
+use crate::Result;
+use crate::size::MIB;
 
-/// The figures; the names are those of `--json`.
+/// The figures of a run; the names are those of `--json`.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Figures {
+pub struct Figures {
     pub(super) seed: u64,
     pub(super) objects: u64,
     pub(super) bytes: u64,
@@ -47,37 +47,39 @@ impl Figures {
         self.lost_bytes + self.differing_objects + self.sessions_left + self.journals_left
     }
 
-    /// Prints the figures. Fails if a figure that must be zero is not.
-    pub(super) async fn say(&self, json: bool) -> Outcome {
-        let mut out = output::text()?;
-        if json {
-            out.json(self)?;
-        } else {
-            writeln!(
-                out,
-                "{} of {} through {} kills and {} resumptions, {} of them overtaken, in {:.1} s (seed {})",
-                text::count(self.objects, "object"),
-                text::size(self.bytes),
-                self.kills,
-                self.resumed,
-                self.overtaken,
-                self.seconds,
-                self.seed
-            )?;
-            writeln!(out, "lost bytes         {}", self.lost_bytes)?;
-            writeln!(out, "differing objects  {}", self.differing_objects)?;
-            writeln!(
-                out,
-                "sessions left      {}, and {} that hold nothing",
-                self.sessions_left, self.empty_sessions
-            )?;
-            writeln!(out, "journals left      {}", self.journals_left)?;
-        }
-        out.finish().await?;
+    /// Fails if a figure that must be zero is not.
+    ///
+    /// # Errors
+    /// That the figures show something lost or left.
+    pub fn verdict(&self) -> Result<()> {
         match self.wrong() {
             0 => Ok(()),
-            _ => Err(Failure::Failed("something was lost or left: see the figures".to_owned())),
+            _ => Err("something was lost or left: see the figures".into()),
         }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} objects of {:.1} MiB through {} kills and {} resumptions, {} of them overtaken, in {:.1} s (seed {})",
+            self.objects,
+            self.bytes as f64 / MIB as f64,
+            self.kills,
+            self.resumed,
+            self.overtaken,
+            self.seconds,
+            self.seed
+        )?;
+        writeln!(f, "lost bytes         {}", self.lost_bytes)?;
+        writeln!(f, "differing objects  {}", self.differing_objects)?;
+        writeln!(
+            f,
+            "sessions left      {}, and {} that hold nothing",
+            self.sessions_left, self.empty_sessions
+        )?;
+        writeln!(f, "journals left      {}", self.journals_left)
     }
 }
 
@@ -85,8 +87,8 @@ impl Figures {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn what_the_next_process_does_not_find_is_lost() {
+    #[test]
+    fn what_the_next_process_does_not_find_is_lost() {
         let before = Ended { written: 10, ..Ended::default() };
         let mut figures = Figures::default();
         for (begins, lost) in [(Some(10), 0), (Some(12), 0), (None, 0), (Some(4), 6), (Some(0), 16)] {
@@ -94,6 +96,6 @@ mod tests {
             assert_eq!(figures.lost_bytes, lost, "begun at {begins:?}");
         }
         assert_eq!((figures.resumed, figures.wrong()), (3, 16));
-        assert!(figures.say(true).await.is_err(), "it is no success");
+        assert!(figures.verdict().is_err());
     }
 }
