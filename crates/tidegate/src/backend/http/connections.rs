@@ -152,7 +152,11 @@ impl Connections {
 
     /// The client for an attempt of a request.
     pub(in crate::backend) fn client(&self, attempt: Attempt) -> Client {
-        if attempt.wants_new_connection() { self.unpooled.clone() } else { self.of_runtime(Handle::current().id()) }
+        if attempt.wants_new_connection() {
+            self.unpooled.clone()
+        } else {
+            self.of_runtime(Handle::current().id())
+        }
     }
 
     fn of_runtime(&self, runtime: Id) -> Client {
