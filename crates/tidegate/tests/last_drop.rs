@@ -68,7 +68,7 @@ async fn fails(site: &Site, until: impl Fn(&Site) -> bool) -> Result<(), &'stati
     let (_tide, store) = site.opened().await;
     let mut writer = store.writer("k").start().await.unwrap();
     for _ in 0..4 {
-        writer.write(Bytes::from(vec![7; PART])).await.unwrap();
+        writer.write_bytes(Bytes::from(vec![7; PART])).await.unwrap();
     }
     while !until(site) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -107,7 +107,7 @@ fn an_error_out_of_main_leaves_no_session() {
 async fn with_a_session(site: &Site) -> (Tidegate, Writer) {
     let (tide, store) = site.opened().await;
     let mut writer = store.writer("k").start().await.unwrap();
-    writer.write(Bytes::from(vec![7; 2 * PART])).await.unwrap();
+    writer.write_bytes(Bytes::from(vec![7; 2 * PART])).await.unwrap();
     while site.made("UploadPart") < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

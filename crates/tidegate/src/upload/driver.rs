@@ -8,10 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tokio::sync::OwnedMutexGuard;
+
 use super::plan::{Action, Plan};
 use super::session::{Done, Ending, Upload};
 use crate::backend::CopySource;
-use crate::engine::spooling::Lent;
+use crate::engine::spooling::RingLoan;
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -85,9 +87,9 @@ pub(super) trait RequestBytes: Send + 'static {
 pub(super) struct ReadyBytes {
     pub(super) body: RequestBody,
     /// The place in line of a part that gets its permit before the next part takes memory.
-    pub(super) line: Option<tokio::sync::OwnedMutexGuard<()>>,
+    pub(super) line: Option<OwnedMutexGuard<()>>,
     /// The buffers that spooled bytes are sent through, until the request has ended.
-    pub(super) ring: Option<Lent>,
+    pub(super) ring: Option<RingLoan>,
 }
 
 /// What a request carries.

@@ -15,6 +15,7 @@ use super::plan::Cut;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
+use crate::engine::limiter::Permit;
 use crate::engine::records::{self, Entry, Records};
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -309,17 +310,17 @@ impl Upload {
         {
             return begun.clone();
         }
+        self.ended.cancel();
         let aborted = self.abort();
         let aborted = async move { aborted.await.map_err(Arc::new) }.boxed().shared();
         ending.insert(aborted).clone()
     }
 
-    /// Cancels the requests in flight, then aborts the session. Runs in its own task, so that it continues
-    /// where the writer can't wait.
+    /// Cancels the requests in flight, then aborts the session; another one may be opened in its stead. Runs in its own
+    /// task, so that it continues where the writer can't wait.
     pub(crate) fn abort(self: &Arc<Self>) -> impl Future<Output = Result<()>> + use<> {
         let mut tasks = std::mem::take(&mut *self.tasks());
         let upload = self.clone();
-        self.ended.cancel();
         // A single PUT has no session, but its request must be cancelled.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
         let under_way = is_needed.then(|| self.aborts.begin(self.clone()));

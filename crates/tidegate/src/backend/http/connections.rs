@@ -187,7 +187,7 @@ mod tests {
         let id = |at: usize| runtimes[at].handle().id();
         let kept = || connections.pooled.lock().unwrap().iter().map(|(of, _)| *of).collect::<Vec<_>>();
         for runtime in &runtimes[..Connections::RUNTIMES] {
-            runtime.block_on(async { connections.client(Attempt::default()) });
+            runtime.block_on(async { connections.client(Attempt::FIRST) });
         }
         connections.of_runtime(id(0));
         connections.of_runtime(id(Connections::RUNTIMES));

@@ -77,7 +77,7 @@ pub(super) async fn end_upload(
 ) -> Result<Option<Object>> {
     let state = journal.state().await.map_err(|error| failed(upload, error))?;
     if state.end.is_none() {
-        upload.abort().await?;
+        upload.discard().await.map_err(|error| error.again())?;
     }
     let mut published = None;
     if let Some(checksum) = finish.filter(|_| state.end != Some(End::Aborted)) {

@@ -17,7 +17,7 @@ async fn feed_in_turn(tide: &Tidegate, store: &Store, writers: u64, each: u64, p
     }
     for fed in (0..each).step_by(piece as usize) {
         for writer in &mut open {
-            writer.write(bytes.slice(..piece.min(each - fed) as usize)).await?;
+            writer.write_bytes(bytes.slice(..piece.min(each - fed) as usize)).await?;
         }
     }
     for writer in open {
