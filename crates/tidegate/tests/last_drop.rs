@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use tidegate::backend::Backend;
+use tidegate::backend::Admin;
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
 use tidegate::{Store, Tidegate, Writer};
 use tidegate_dev::{Action, Fault, Knobs, Server};
