@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     pub(crate) retry: Arc<Retry>,
     pub(crate) hedge: bool,
     pub(crate) progress: Progress,
-    pub(crate) aborts: Aborts,
+    pub(crate) aborts: Arc<Aborts>,
     pub(crate) records: Records,
     /// Users whose local files are trusted.
     pub(crate) owners: TrustedOwners,

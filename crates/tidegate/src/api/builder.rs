@@ -306,7 +306,7 @@ impl TidegateBuilder {
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             hedge: self.hedge,
             progress: Progress::default(),
-            aborts: Aborts::new(self.aborts_on),
+            aborts: Arc::new(Aborts::new(self.aborts_on)),
             records: Records::new(self.records, self.owners.clone()),
             owners: self.owners,
             batches: Batches::default(),

@@ -39,8 +39,8 @@ pub(crate) enum AbortsOn {
     WritersRuntime,
 }
 
-/// The aborts of one engine. Clones share them.
-#[derive(Clone, Debug)]
+/// The aborts of one engine.
+#[derive(Debug)]
 pub(crate) struct Aborts {
     /// `None` where aborts run on the writer's runtime.
     thread: Option<Arc<OwnThread>>,

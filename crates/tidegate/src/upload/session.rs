@@ -57,7 +57,7 @@ pub(crate) struct Upload {
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
     /// Aborts that continue after their writer is gone.
-    pub(crate) aborts: Aborts,
+    pub(crate) aborts: Arc<Aborts>,
     /// Cancelled with the upload. A session whose opening has not been sent is then not opened.
     ended: CancellationToken,
     pub(crate) given_up: GivenUp,

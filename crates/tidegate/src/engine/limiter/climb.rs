@@ -36,13 +36,14 @@ pub(super) struct Climb {
 enum Stride {
     /// Half of the limit: the quick start went past what the rate needs.
     Long,
-    /// A quarter, a third where that is less than two requests.
+    /// A quarter, at least one request.
     Short,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The limit grows by two for each request that ends, while requests do not slow each other down.
+    /// The limit grows by two for each small request that ends, while requests do not slow each other down. With large
+    /// ones it doubles (while few, triples) after each round, while they are faster together.
     Start(Start),
     /// Trying more or less than `back`. `before` is the rate there; on the way down, the best since that began, so that
     /// small losses do not add up.
