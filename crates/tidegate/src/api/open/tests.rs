@@ -10,12 +10,12 @@ use crate::{ErrorKind, Tidegate};
 
 /// A server whose only account is `name`, with the bucket `bucket`.
 async fn account(name: &str) -> (Server, S3Settings) {
-    let server = Server::builder().credentials(name, format!("secret of {name}")).start().await.unwrap();
+    let server = Server::builder().credentials(name, format!("secret-of-{name}")).start().await.unwrap();
     server.create_bucket("bucket").unwrap();
     let settings = S3Settings::default()
         .with_endpoint_url(server.endpoint())
         .with_region("us-east-1")
-        .with_credentials(Credentials::fixed(name, format!("secret of {name}"), None));
+        .with_credentials(Credentials::fixed(name, format!("secret-of-{name}"), None));
     (server, settings)
 }
 
@@ -43,7 +43,7 @@ async fn two_accounts_share_one_budget() {
     }
 
     // The keys of one account open nothing of the other.
-    let (access, settings) = (Credentials::fixed("ours", "secret of ours", None), theirs);
+    let (access, settings) = (Credentials::fixed("ours", "secret-of-ours", None), theirs);
     let wrong = tide.open("s3://bucket").s3(settings.with_credentials(access)).await.unwrap();
     assert_eq!(wrong.get("k").await.unwrap_err().kind(), ErrorKind::Credentials);
 }
@@ -58,7 +58,7 @@ async fn stores_with_equal_settings_share_a_client_and_few_clients_are_kept() {
     }
     assert_eq!(known().await, 1);
     for number in 0..20 {
-        let credentials = Credentials::fixed(format!("user {number}"), "secret", None);
+        let credentials = Credentials::fixed(format!("user-{number}"), "secret", None);
         tide.open("s3://bucket").s3(settings.clone().with_credentials(credentials)).await.unwrap();
     }
     assert_eq!(known().await, 16);
@@ -81,7 +81,7 @@ async fn a_provider_of_the_callers_own_gives_the_keys() {
     let counted = asked.clone();
     let provided = Credentials::provided(move || {
         counted.fetch_add(1, Relaxed);
-        async { Ok(SigningKeys::new("ours", "secret of ours")) }
+        async { Ok(SigningKeys::new("ours", "secret-of-ours")) }
     });
     let store = tide.open("s3://bucket").s3(settings.clone().with_credentials(provided)).await.unwrap();
     assert_eq!(asked.load(Relaxed), 0, "opening a store asks for nothing");

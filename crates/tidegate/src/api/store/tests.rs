@@ -38,9 +38,11 @@ async fn an_object_goes_in_and_comes_out_in_one_call() {
 
 #[tokio::test]
 async fn an_object_larger_than_the_budget_is_not_read_into_memory() {
-    let store = store().await;
+    let directory = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..(1 << 20) + 1_u32).map(|at| (at % 251) as u8).collect();
-    store.put("large", bytes.clone()).await.unwrap();
+    std::fs::write(directory.path().join("large"), &bytes).unwrap();
+    let tide = Tidegate::builder().memory(1 << 20).slab(4096).build().unwrap();
+    let store = tide.open(directory.path().to_str().unwrap()).await.unwrap();
     let error = store.get("large").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     assert_eq!(store.get_range("large", ..1 << 20).await.unwrap(), bytes[..1 << 20]);

@@ -38,12 +38,17 @@ pub enum GcsTransport {
 }
 
 impl GcsTransport {
-    const ALL: [Self; 2] = [Self::Http, Self::Grpc];
+    const ALL: &[Self] = &[
+        Self::Http,
+        #[cfg(feature = "gcs-grpc")]
+        Self::Grpc,
+    ];
 
     /// The name as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
+            #[cfg(feature = "gcs-grpc")]
             Self::Grpc => "grpc",
         }
     }
@@ -59,7 +64,7 @@ impl std::str::FromStr for GcsTransport {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        UnknownName::find("transport", name, &Self::ALL, Self::name)
+        UnknownName::find("transport", name, Self::ALL, Self::name)
     }
 }
 

@@ -37,7 +37,12 @@ impl Local {
             to.check_directories()?;
             // The bytes are on disk before the name, as for every object.
             File::open(from.path()).and_then(|file| file.sync_all()).map_err(failed)?;
-            parents.make(to.directory()).map_err(|error| fault(error, to.directory()))?;
+            parents.make(to.directory()).map_err(|error| {
+                parents.remove_empty(to.directory());
+                let is_in_the_way = error.kind() == io::ErrorKind::AlreadyExists;
+                let error = if is_in_the_way { io::ErrorKind::NotADirectory.into() } else { error };
+                fault(error, to.directory())
+            })?;
             let is_same_file =
                 |there: &fs::Metadata| (there.dev(), there.ino()) == (found.dev(), found.ino());
             let renamed = match &replaced {

@@ -52,6 +52,7 @@ async fn a_missing_bucket_of_google_is_one_kind_of_error_over_http() {
     assert_eq!(kind(there.head("k2").await), ErrorKind::NotFound);
 }
 
+#[cfg(feature = "gcs-grpc")]
 #[tokio::test]
 async fn a_missing_bucket_of_google_is_one_kind_of_error_over_grpc() {
     let (_server, there, missing) = gcs(GcsTransport::Grpc).await;

@@ -101,6 +101,9 @@ async fn a_file_is_renamed_by_the_system() {
     assert_eq!(kind(store.rename("new/deep/b", "new").await), ErrorKind::InvalidInput);
     assert_eq!(kind(store.rename("new/deep", "x").await), ErrorKind::NotFound);
     assert_eq!(kind(store.rename("../a", "x").await), ErrorKind::InvalidInput);
+    store.put("file", "1").await.unwrap();
+    assert_eq!(kind(store.rename("new/deep/b", "file/below").await), ErrorKind::InvalidInput);
+    assert_eq!(store.get("new/deep/b").await.unwrap(), "other");
 }
 
 #[tokio::test]
