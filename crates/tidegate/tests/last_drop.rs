@@ -21,6 +21,9 @@ struct Site {
     server: Server,
 }
 
+/// Whether the program has come far enough to fail.
+type Until = fn(&Site) -> bool;
+
 impl Site {
     fn new(faults: Vec<Fault>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -84,7 +87,7 @@ fn an_error_out_of_main_leaves_no_session() {
         let slow_open = || vec![Fault::new("CreateMultipartUpload", Action::DelayMs(100.0))];
         let slow_part = || vec![Fault::new("UploadPart", Action::DelayMs(60_000.0))];
         // The session is being opened; its parts are in flight, more than the limiter lets; its parts are stored.
-        let cases: [(Vec<Fault>, fn(&Site) -> bool); 4] = [
+        let cases: [(Vec<Fault>, Until); 4] = [
             (Vec::new(), |_| true),
             (slow_open(), |site| site.made("CreateMultipartUpload") > 0),
             (slow_part(), |site| site.made("UploadPart") >= 3),

@@ -98,7 +98,10 @@ impl FromStr for How {
     type Err = String;
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
-        if name == Self::STREAM { Ok(Self::Stream) } else { name.parse().map(Self::Strategy) }
+        if name == Self::STREAM {
+            return Ok(Self::Stream);
+        }
+        name.parse().map(Self::Strategy).map_err(|error: tidegate::settings::UnknownName| error.to_string())
     }
 }
 
