@@ -1,4 +1,4 @@
-use tidegate::backend::Backend;
+use tidegate::backend::{Attempt, Backend};
 
 use super::*;
 
@@ -8,9 +8,9 @@ async fn only_the_object_that_was_described_is_read() {
     let store = SimStore::new(&scenario, Witness::new(Vec::new(), None), Rng::with_seed(1), trace);
     store.write_foreign("k", "first".into());
     let first = store.state().model.current("k").unwrap().object.clone();
-    assert!(store.get("k", None, Some(&first)).await.is_ok());
+    assert!(store.get("k", None, Some(&first), Attempt::FIRST).await.is_ok());
     store.write_foreign("k", "other".into());
-    let read = store.get("k", None, Some(&first)).await;
+    let read = store.get("k", None, Some(&first), Attempt::FIRST).await;
     assert_eq!(read.err().unwrap().kind, FaultKind::Replaced);
-    assert!(store.get("k", None, None).await.is_ok());
+    assert!(store.get("k", None, None, Attempt::FIRST).await.is_ok());
 }

@@ -5,9 +5,12 @@ use super::*;
 const PART: f64 = (8 << 20) as f64;
 const MB: f64 = 1e6;
 
+/// Bytes a second that so many requests reach together.
+type Rate = fn(usize) -> f64;
+
 /// A store, by the bytes a second that it moves for so many requests together.
 struct Model {
-    rate: fn(usize) -> f64,
+    rate: Rate,
     /// With more than this many requests in flight, those that end are refused.
     refuses_above: usize,
     /// The best rate that it gives for long.
@@ -96,7 +99,7 @@ fn a_store_that_a_few_requests_fill_is_met_with_a_few() {
 
 #[test]
 fn a_network_of_slow_connections_keeps_as_many_as_it_takes() {
-    let rates: [(usize, fn(usize) -> f64); 3] = [
+    let rates: [(usize, Rate); 3] = [
         (16, |n| 20.0 * MB * n.min(16) as f64),
         (64, |n| 20.0 * MB * n.min(64) as f64),
         (200, |n| 20.0 * MB * n.min(200) as f64),
