@@ -37,6 +37,7 @@ pub(crate) mod samples;
 mod terms;
 mod time;
 mod unfinished;
+mod xml;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 

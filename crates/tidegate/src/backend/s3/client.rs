@@ -22,10 +22,10 @@ use futures::FutureExt;
 use http::{HeaderMap, header};
 
 use super::S3;
-use super::address::Endpoint;
 use super::credentials::{self, Keyring};
 use super::settings::{Origin, S3Settings};
 use crate::backend::http::{Connections, tls};
+use crate::backend::xml::address::Endpoint;
 use crate::backend::{Fault, FaultKind, environment};
 
 /// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone

@@ -7,9 +7,10 @@ use http::Method;
 use md5::{Digest as _, Md5};
 
 use super::request::{Content, Request};
-use super::{Bucket, fault, rules};
+use super::{Bucket, rules};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
+use crate::backend::xml::fault;
 use crate::backend::{AbortRule, Attempt, Fault, FaultKind, Lifecycle, LifecycleRule};
 
 /// This setting is not in the document: a PUT without this header loses it.

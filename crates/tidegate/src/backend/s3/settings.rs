@@ -194,16 +194,3 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where the bucket's name goes in a URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Addressing {
-    /// In the host at AWS, in the path elsewhere. A bucket with dots is in the path at AWS too, because certificates
-    /// do not cover dots.
-    #[default]
-    Auto,
-    /// `https://host/bucket/key`.
-    Path,
-    /// `https://bucket.host/key`.
-    VirtualHost,
-}

@@ -3,7 +3,6 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
 use crate::types::printable::address_without_password;
 
@@ -11,6 +10,20 @@ use crate::types::printable::address_without_password;
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Characters that a signature leaves unencoded in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
+
+/// Where the bucket's name goes in a URL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Addressing {
+    /// In the host at AWS, in the path elsewhere. A bucket with dots is in the path at AWS too, because certificates
+    /// do not cover dots.
+    #[default]
+    Auto,
+    /// `https://host/bucket/key`.
+    Path,
+    /// `https://bucket.host/key`.
+    VirtualHost,
+}
 
 /// The base of all URLs of one bucket.
 #[derive(Clone, Debug)]
@@ -68,7 +81,7 @@ impl Address {
 }
 
 /// An object at the same endpoint, as `x-amz-copy-source` names it.
-pub(super) fn source(bucket: &str, key: &str) -> String {
+pub(in crate::backend) fn source(bucket: &str, key: &str) -> String {
     format!("{bucket}/{}", utf8_percent_encode(key, PATH))
 }
 
