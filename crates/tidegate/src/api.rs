@@ -1,18 +1,14 @@
 //! The public API: `Tidegate` and its stores, writers, readers and sweeps.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::backend::gcs::{GcsClient, GcsSettings};
+use crate::backend::Backend;
 use crate::backend::local::Local;
-use crate::backend::memory::Memory;
-use crate::backend::s3::{S3Client, S3Settings};
-use crate::backend::{Backend, Fault};
 use crate::engine::aborts::Unsettled;
 use crate::engine::{Context, Engine};
 use crate::memory::budget::Usage;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
-use crate::types::location::Location;
+use crate::types::location::{Location, local_root};
 use crate::types::progress::Progress;
 
 pub mod blocking;
@@ -22,6 +18,7 @@ mod merge;
 pub mod object_store;
 mod prefix;
 mod recover;
+mod schemes;
 mod store;
 mod sweep;
 
@@ -31,6 +28,8 @@ pub use prefix::{Layout, Migrated, Naming, PrefixedStore};
 pub use recover::Left;
 pub use store::Store;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
+
+use schemes::Schemes;
 
 /// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
 /// from it. A clone is the same engine.
@@ -53,17 +52,7 @@ pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
-    clients: Arc<Clients>,
-}
-
-/// Settings for opening stores, and one client for each kind of store, made when the first such store is opened.
-#[derive(Debug, Default)]
-struct Clients {
-    s3: S3Settings,
-    gcs: GcsSettings,
-    s3_client: tokio::sync::Mutex<Option<S3Client>>,
-    gcs_client: tokio::sync::Mutex<Option<GcsClient>>,
-    memory_stores: Mutex<BTreeMap<String, Memory>>,
+    schemes: Arc<Schemes>,
 }
 
 impl Tidegate {
@@ -72,59 +61,25 @@ impl Tidegate {
         Builder::default()
     }
 
-    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
-    /// `memory://name`. All stores of this engine with the same `memory://` name share their objects. Keys are
-    /// relative to the prefix. Sends nothing to the store.
+    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path,
+    /// `memory://name`, or a scheme of the caller's own ([`Builder::scheme`]). All stores of this engine with the same
+    /// `memory://` name share their objects. Keys are relative to the prefix. Sends nothing to the store.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the location or its settings are wrong; [`ErrorKind::Unsupported`] for
-    /// `dev://`, because only the command line starts that server.
+    /// [`ErrorKind::InvalidInput`] if the location or its settings are wrong, and if its scheme is unknown: the message
+    /// lists the known ones.
     pub async fn open(&self, location: &str) -> Result<Store> {
         let parsed: Location = location.parse().map_err(|error| {
             Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
                 .with_source(error)
         })?;
-        let fault =
-            |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
-        match parsed {
-            Location::S3 { bucket, key } => {
-                let client = {
-                    let mut clients = self.clients.s3_client.lock().await;
-                    match &*clients {
-                        Some(client) => client.clone(),
-                        None => {
-                            clients.insert(S3Client::connect(&self.clients.s3).await.map_err(fault)?).clone()
-                        }
-                    }
-                };
-                let bucket = client.bucket(&bucket).map_err(fault)?;
-                Ok(self.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Gcs { bucket, key } => {
-                let client = {
-                    let mut clients = self.clients.gcs_client.lock().await;
-                    match &*clients {
-                        Some(client) => client.clone(),
-                        None => clients
-                            .insert(GcsClient::connect(&self.clients.gcs).await.map_err(fault)?)
-                            .clone(),
-                    }
-                };
-                let bucket = client.bucket(&bucket).map_err(fault)?;
-                Ok(self.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Local { path } => Ok(self.store(Arc::new(Local::new(path)))),
-            Location::Memory { name, key } => {
-                let mut stores = self.clients.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
-                let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
-                drop(stores);
-                Ok(self.store(Arc::new(memory)).within(&key))
-            }
-            other => {
-                let message = format!("{other} is not a store that a library can open");
-                Err(Error::new(ErrorKind::Unsupported, Operation::Connect, location, message))
-            }
-        }
+        let Some((scheme, bucket, key)) = parsed.in_store() else {
+            return Ok(self.store(Arc::new(Local::new(local_root(location)))));
+        };
+        let opened = self.schemes.open(scheme, bucket, &self.engine.facts).await;
+        let backend = opened
+            .map_err(|fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default()))?;
+        Ok(self.store(backend).within(key))
     }
 
     /// A store on the caller's own backend.

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Clients, Tidegate};
+use super::Tidegate;
+use super::schemes::Schemes;
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
+use crate::backend::{KnownFacts, Scheme};
 use crate::engine::Engine;
 use crate::engine::aborts::Aborts;
 use crate::engine::journaling::Journaling;
@@ -47,6 +49,7 @@ pub struct Builder {
     owners: TrustedOwners,
     s3: S3Settings,
     gcs: GcsSettings,
+    schemes: Schemes,
 }
 
 impl Default for Builder {
@@ -71,6 +74,7 @@ impl Default for Builder {
             owners: TrustedOwners::default(),
             s3: S3Settings::default(),
             gcs: GcsSettings::default(),
+            schemes: Schemes::default(),
         }
     }
 }
@@ -219,6 +223,12 @@ impl Builder {
         self
     }
 
+    /// Opens `name://bucket/key` with `scheme`, also if the name is one that every engine knows.
+    pub fn scheme(mut self, name: &str, scheme: impl Scheme) -> Self {
+        self.schemes.add(name, Arc::new(scheme));
+        self
+    }
+
     /// Builds the engine.
     ///
     /// # Errors
@@ -285,9 +295,11 @@ impl Builder {
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
             endpoints: Mutex::default(),
+            facts: KnownFacts::default(),
         };
-        let clients = Clients { s3: self.s3, gcs: self.gcs, ..Clients::default() };
-        Ok(Tidegate { engine: Arc::new(engine), clients: Arc::new(clients) })
+        let mut schemes = Schemes::built_in(self.s3, self.gcs);
+        schemes.extend(self.schemes);
+        Ok(Tidegate { engine: Arc::new(engine), schemes: Arc::new(schemes) })
     }
 
     fn spooling(&self) -> Result<Option<Arc<Spooling>>> {

@@ -44,11 +44,13 @@ mod list;
 mod parts;
 mod request;
 mod resource;
+mod scheme;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use client::GcsClient;
+pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
 use address::Address;

@@ -40,6 +40,7 @@ mod lifecycle;
 mod list;
 mod request;
 mod rules;
+mod scheme;
 mod settings;
 mod sign;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod tests;
 
 pub use client::S3Client;
 pub use super::xml::address::Addressing;
+pub use scheme::S3Scheme;
 pub use settings::{Credentials, S3Settings};
 
 use client::Shared;
@@ -82,7 +84,7 @@ impl sessions::Listed for Bucket {
     }
 
     fn is_minio(&self) -> bool {
-        self.shared.is_minio()
+        self.shared.facts.is_minio()
     }
 }
 
@@ -362,7 +364,7 @@ impl Admin for S3 {
     }
 
     fn unlisted_sessions(&self) -> Option<&'static str> {
-        self.bucket.shared.is_minio().then_some(sessions::MINIO)
+        self.bucket.shared.facts.is_minio().then_some(sessions::MINIO)
     }
 
     async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {

@@ -76,7 +76,7 @@ pub(super) async fn put(
             }
         }
         Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported) => {
-            let message = if bucket.shared.is_minio() {
+            let message = if bucket.shared.facts.is_minio() {
                 "MinIO takes no rule that only aborts incomplete uploads, and no rule was changed; it removes \
                  them itself after 24 hours unless its setting `api stale_uploads_expiry` says otherwise"
                     .to_owned()
