@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{Backend, KnownFacts};
 use crate::backend::local::Batches;
+use crate::backend::{Backend, KnownFacts};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;

@@ -46,8 +46,8 @@ mod sign;
 #[cfg(test)]
 mod tests;
 
-pub use client::S3Client;
 pub use super::xml::address::Addressing;
+pub use client::S3Client;
 pub use scheme::S3Scheme;
 pub use settings::{Credentials, S3Settings};
 

@@ -94,14 +94,8 @@ impl S3Client {
         };
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle.as_deref())?;
         let keyring = keyring(settings, profile, &region, bundle.as_deref()).await?;
-        let shared = Shared {
-            connections,
-            keyring,
-            endpoint,
-            region,
-            settings: settings.clone(),
-            facts,
-        };
+        let facts = facts.of(endpoint.url());
+        let shared = Shared { connections, keyring, endpoint, region, settings: settings.clone(), facts };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -62,12 +62,7 @@ pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
 }
 
 /// Reads the answer to a completion. The body says whether it succeeded.
-pub(super) fn answer(
-    key: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-    region: &str,
-) -> Result<Object, Fault> {
+pub(super) fn answer(key: &str, headers: &HeaderMap, body: &[u8], region: &str) -> Result<Object, Fault> {
     let written = told(headers, body, "CompleteMultipartUploadResult", region)?;
     Ok(into_object(written, key, headers))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::environment::SetUrl;
+use crate::backend::xml::address::Addressing;
 use crate::types::checksum::Algorithm;
 
 /// Settings for an S3 store; the defaults are those of every S3 tool.
@@ -193,4 +194,3 @@ impl fmt::Debug for Credentials {
         }
     }
 }
-

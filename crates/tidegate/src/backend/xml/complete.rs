@@ -30,7 +30,7 @@ pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<messa
 /// Writes the list of parts of a completion as XML.
 pub(in crate::backend) fn completion(parts: Vec<messages::Part>) -> Result<Bytes, Fault> {
     let complete = messages::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
-    quick_messages::se::to_string(&complete).map(Bytes::from).map_err(|error| {
+    quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
         Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
     })
 }

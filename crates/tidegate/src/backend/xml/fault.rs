@@ -134,7 +134,12 @@ fn unexplained(status: StatusCode) -> &'static str {
 }
 
 /// The message when the store says that the bucket is in another region or at another address.
-fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &messages::Error, region: &str) -> Option<String> {
+fn elsewhere(
+    status: StatusCode,
+    headers: &HeaderMap,
+    said: &messages::Error,
+    region: &str,
+) -> Option<String> {
     let asked = status.is_redirection()
         || matches!(
             said.code.as_str(),

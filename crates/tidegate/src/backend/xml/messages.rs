@@ -4,7 +4,6 @@ use quick_xml::DeError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-
 /// Reads a document with any root; `None` if the body ends in the middle. Skips white space at the beginning, which
 /// servers send to keep the connection open.
 pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, DeError> {

@@ -269,7 +269,12 @@ pub(in crate::backend) struct PartsPage {
 
 impl PartsPage {
     /// Reads a page of parts whose numbers are greater than `after`.
-    pub(in crate::backend) fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
+    pub(in crate::backend) fn read(
+        headers: &HeaderMap,
+        body: &[u8],
+        region: &str,
+        after: u32,
+    ) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListPartsResult", region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);

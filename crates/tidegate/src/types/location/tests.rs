@@ -232,8 +232,11 @@ fn locations() -> impl Strategy<Value = Location> {
         (bucket, key).prop_map(|(bucket, key)| Location::S3 { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Gcs { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Dev { bucket, key }),
-        ("[x-z][a-z0-9]{0,5}", bucket, key)
-            .prop_map(|(scheme, bucket, key)| Location::Other { scheme, bucket, key }),
+        ("[x-z][a-z0-9]{0,5}", bucket, key).prop_map(|(scheme, bucket, key)| Location::Other {
+            scheme,
+            bucket,
+            key
+        }),
         ("[^\0/]{1,20}", key).prop_map(|(name, key)| Location::Memory { name, key }),
         prop::collection::vec(1u8.., 0..40).prop_map(|mut bytes| {
             bytes.insert(0, b'/');
