@@ -4,15 +4,17 @@ use std::fs;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
-use tidegate::backend::Backend;
 use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
+use tidegate::backend::{Backend, Fault, FaultKind, KnownFacts, Scheme};
 use tidegate::text::printable;
 use tidegate::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
 use tidegate_dev::{Error, Server, Storage};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::exit::{Failure, Outcome};
@@ -134,8 +136,8 @@ fn is_of_loopback(url: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Dev {
     client: S3Client,
-    /// `None` if a `tidegate serve` holds the directory: then requests go to that server.
-    server: Option<Server>,
+    /// `None` if a `tidegate serve` holds the directory (then requests go to that server), and once it is stopped.
+    server: Mutex<Option<Server>>,
 }
 
 impl Dev {
@@ -183,20 +185,45 @@ impl Dev {
         };
         let client = S3Client::connect(&settings).await;
         let client = client.map_err(|fault| Failure::Failed(format!("dev://: {fault}")))?;
-        Ok(Self { client, server })
-    }
-
-    pub(crate) fn bucket(&self, name: &str) -> Outcome<Arc<dyn Backend>> {
-        let bucket = self.client.bucket(name);
-        let bucket = bucket.map_err(|fault| Failure::Usage(format!("dev://{name}: {fault}")))?;
-        Ok(Arc::new(bucket))
+        Ok(Self { client, server: Mutex::new(server) })
     }
 
     /// Stops the server, if this process started it.
-    pub(crate) async fn stop(self) {
-        if let Some(server) = self.server {
+    pub(crate) async fn stop(&self) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
             server.stop().await;
         }
+    }
+}
+
+/// `dev://`: buckets of the embedded server, once a command has started it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DevScheme(Arc<OnceCell<Dev>>);
+
+impl DevScheme {
+    /// Starts the server, unless it was started before.
+    pub(crate) async fn start(&self) -> Outcome {
+        self.0.get_or_try_init(Dev::start).await.map(drop)
+    }
+
+    /// The server, if it was started.
+    pub(crate) fn started(&self) -> Option<&Dev> {
+        self.0.get()
+    }
+}
+
+impl Scheme for DevScheme {
+    fn open<'a>(
+        &'a self,
+        bucket: &'a str,
+        _facts: &'a KnownFacts,
+    ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
+        Box::pin(async move {
+            let not_started = || Fault::new(FaultKind::Unsupported, "the embedded server is not started");
+            let bucket = self.started().ok_or_else(not_started)?.client.bucket(bucket)?;
+            Ok(Arc::new(bucket) as Arc<dyn Backend>)
+        })
     }
 }
 

@@ -62,16 +62,11 @@ pub(crate) fn root(text: &str) -> Outcome<Location> {
 
 /// The key of `location` below `root`, without the slash between them; `None` if it is not below.
 fn key_below(root: &Location, location: &Location) -> Option<String> {
-    let (root, key) = match (root, location) {
-        (Location::S3 { bucket: root_bucket, key: root }, Location::S3 { bucket, key })
-        | (Location::Gcs { bucket: root_bucket, key: root }, Location::Gcs { bucket, key })
-        | (Location::Dev { bucket: root_bucket, key: root }, Location::Dev { bucket, key })
-            if root_bucket == bucket =>
-        {
-            (root, key)
-        }
-        _ => return None,
-    };
+    let (root_scheme, root_bucket, root) = root.in_store()?;
+    let (scheme, bucket, key) = location.in_store()?;
+    if (root_scheme, root_bucket) != (scheme, bucket) {
+        return None;
+    }
     let root = root.strip_suffix('/').unwrap_or(root);
     match key.strip_prefix(root)? {
         rest if root.is_empty() => Some(rest.to_owned()),

@@ -11,9 +11,8 @@ use tidegate::location::Location;
 use tidegate::location::local_root;
 use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
-use tokio::sync::OnceCell;
 
-use crate::dev::Dev;
+use crate::dev::DevScheme;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Signals;
 use crate::options::Connection;
@@ -61,7 +60,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Stores {
     tide: Tidegate,
-    dev: OnceCell<Dev>,
+    dev: DevScheme,
     /// The root whose keys are spread over prefixes, if any.
     root: OnceLock<Root>,
     unfinished: Unfinished,
@@ -127,9 +126,10 @@ impl Stores {
             Some(directory) => engine.records(directory),
             None => engine,
         };
+        let dev = DevScheme::default();
         let stores = Self {
-            tide: engine.build()?,
-            dev: OnceCell::new(),
+            tide: engine.scheme("dev", dev.clone()).build()?,
+            dev,
             root: OnceLock::new(),
             unfinished: Unfinished::default(),
         };
@@ -168,7 +168,7 @@ impl Stores {
                 Err(Failure::Interrupted(signal))
             }
         };
-        if let Some(dev) = stores.dev.into_inner() {
+        if let Some(dev) = stores.dev.started() {
             let stopped = dev.stop();
             match outcome {
                 Err(Failure::Interrupted(_)) => drop(tokio::time::timeout(STOPPING, stopped).await),
@@ -250,23 +250,19 @@ impl Stores {
         if let Some(found) = self.root.get().and_then(|root| root.find(location)) {
             return Ok(found);
         }
-        Ok(match location {
-            Location::S3 { bucket, key } => (self.tide.open(format!("s3://{bucket}")).await?, key.clone()),
-            Location::Gcs { bucket, key } => (self.tide.open(format!("gs://{bucket}")).await?, key.clone()),
-            Location::Memory { name, key } => {
-                (self.tide.open(format!("memory://{name}")).await?, key.clone())
+        let Some((scheme, bucket, key)) = location.in_store() else {
+            if let Location::Local { path } = location
+                && path.is_dir()
+            {
+                return Ok((self.directory(path), String::new()));
             }
-            Location::Dev { bucket, key } => {
-                let dev = self.dev.get_or_try_init(Dev::start).await?;
-                (self.tide.store(dev.bucket(bucket)?), key.clone())
-            }
-            Location::Local { path } if path.is_dir() => (self.directory(path), String::new()),
-            Location::Local { .. } => {
-                let place = Box::pin(self.object(location)).await?;
-                (place.store, place.key)
-            }
-            _ => return Err(Failure::Usage(format!("{location}: not known to this command"))),
-        })
+            let place = Box::pin(self.object(location)).await?;
+            return Ok((place.store, place.key));
+        };
+        if matches!(location, Location::Dev { .. }) {
+            self.dev.start().await?;
+        }
+        Ok((self.tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
     }
 
     fn directory(&self, path: &Path) -> Store {

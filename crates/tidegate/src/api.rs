@@ -22,17 +22,19 @@ mod open;
 pub mod prefix;
 mod recover;
 mod rename;
+mod schemes;
 mod store;
 pub mod sweep;
 
 pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};
 pub use list::ListStream;
-use open::Clients;
 pub use open::OpenBuilder;
 pub use recover::Left;
 pub use rename::RenameBuilder;
 pub use store::Store;
+
+use schemes::Schemes;
 
 /// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
 /// from it. A clone is the same engine.
@@ -57,7 +59,7 @@ pub use store::Store;
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
-    clients: Arc<Clients>,
+    schemes: Arc<Schemes>,
 }
 
 impl Tidegate {
@@ -66,9 +68,9 @@ impl Tidegate {
         TidegateBuilder::default()
     }
 
-    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
-    /// `memory://name`. All stores of this engine with the same `memory://` name share their objects. Keys are
-    /// relative to the prefix. Sends nothing to the store.
+    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path,
+    /// `memory://name`, or a scheme of the caller's own ([`TidegateBuilder::scheme`]). All stores of this engine with the same
+    /// `memory://` name share their objects. Keys are relative to the prefix. Sends nothing to the store.
     ///
     /// The store is reached as the engine's settings say, or as the [builder](OpenBuilder) says that this returns.
     pub fn open(&self, location: impl Into<String>) -> OpenBuilder {

@@ -20,6 +20,7 @@ mod attempt;
 mod confirm;
 mod copy;
 mod environment;
+mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
 pub mod gcs;
@@ -34,9 +35,11 @@ pub mod s3;
 mod same;
 #[cfg(test)]
 pub(crate) mod samples;
+mod scheme;
 mod terms;
 mod time;
 mod unfinished;
+mod xml;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
@@ -45,11 +48,13 @@ pub use admin::Admin;
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
 pub use copy::{Copied, CopySource, ServerCopy};
+pub use facts::{Facts, KnownFacts};
 pub use info::Info;
 pub use layer::Layer;
 pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
 pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
+pub use scheme::Scheme;
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
 /// One bucket of a cloud, or one root directory.

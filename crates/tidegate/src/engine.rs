@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::Backend;
 use crate::backend::local::Batches;
+use crate::backend::{Backend, KnownFacts};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;
@@ -60,6 +60,8 @@ pub(crate) struct Engine {
     pub(crate) parts_in_flight: usize,
     pub(crate) concurrency: Concurrency,
     pub(crate) endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
+    /// What is known of the servers at these endpoints; backends learn and use it too.
+    pub(crate) facts: KnownFacts,
 }
 
 impl Drop for Engine {
@@ -74,7 +76,8 @@ impl Engine {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let journaled = self.journaling.of_endpoint();
-            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled))
+            let facts = self.facts.of(backend.endpoint());
+            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts))
         };
         endpoints.entry(backend.endpoint().to_owned()).or_insert_with(new).clone()
     }

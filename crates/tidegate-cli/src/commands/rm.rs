@@ -177,13 +177,9 @@ async fn would_remove(url: &str) -> Outcome {
 /// A bucket or a directory is removed with -r only.
 fn refuse_trees(location: &Location) -> Outcome {
     let is_tree = match location {
-        Location::S3 { key, .. }
-        | Location::Gcs { key, .. }
-        | Location::Dev { key, .. }
-        | Location::Memory { key, .. } => key.is_empty(),
         // A link to a directory counts as a link, unless its name ends with a slash: then it means the directory.
         Location::Local { path } => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
-        _ => false,
+        _ => location.in_store().is_some_and(|(_, _, key)| key.is_empty()),
     };
     if is_tree {
         let location = location.to_string();

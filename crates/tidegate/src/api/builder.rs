@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::Tidegate;
-use super::open::Clients;
+use super::schemes::{NamedSchemes, Schemes};
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
+use crate::backend::{KnownFacts, Scheme};
 use crate::engine::Engine;
 use crate::engine::aborts::{Aborts, AbortsOn};
 use crate::engine::journaling::Journaling;
@@ -49,6 +50,7 @@ pub struct TidegateBuilder {
     aborts_on: AbortsOn,
     s3: S3Settings,
     gcs: GcsSettings,
+    schemes: NamedSchemes,
 }
 
 impl Default for TidegateBuilder {
@@ -74,6 +76,7 @@ impl Default for TidegateBuilder {
             aborts_on: AbortsOn::default(),
             s3: S3Settings::default(),
             gcs: GcsSettings::default(),
+            schemes: NamedSchemes::default(),
         }
     }
 }
@@ -246,6 +249,12 @@ impl TidegateBuilder {
         self
     }
 
+    /// Opens `name://bucket/key` with `scheme`, also if the name is one that every engine knows.
+    pub fn scheme(mut self, name: &str, scheme: impl Scheme) -> Self {
+        self.schemes.add(name, Arc::new(scheme));
+        self
+    }
+
     /// Builds the engine.
     ///
     /// # Errors
@@ -314,9 +323,10 @@ impl TidegateBuilder {
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
             endpoints: Mutex::default(),
+            facts: KnownFacts::default(),
         };
-        let clients = Clients::new(self.s3, self.gcs);
-        Ok(Tidegate { engine: Arc::new(engine), clients: Arc::new(clients) })
+        let schemes = Schemes::new(self.s3, self.gcs, self.schemes);
+        Ok(Tidegate { engine: Arc::new(engine), schemes: Arc::new(schemes) })
     }
 
     fn spooling(&self) -> Result<Option<Arc<Spooling>>> {

@@ -1,17 +1,15 @@
 //! Opens stores, each with the settings and the account that it is reached by.
 
-use std::collections::BTreeMap;
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
 use super::{Store, Tidegate};
 use crate::backend::Fault;
-use crate::backend::gcs::{GcsClient, GcsSettings};
+use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Local;
-use crate::backend::memory::Memory;
-use crate::backend::s3::{S3Client, S3Settings};
+use crate::backend::s3::S3Settings;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::location::Location;
 
@@ -36,8 +34,8 @@ use crate::types::location::Location;
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] if the location or its settings are wrong, or are settings of another kind of store;
-/// [`ErrorKind::Unsupported`] for `dev://`, because only the command line starts that server.
+/// [`ErrorKind::InvalidInput`] if the location or its settings are wrong, or are settings of another kind of store, and
+/// if the location's scheme is unknown: the message lists the known ones.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the builder is awaited"]
 pub struct OpenBuilder {
@@ -75,42 +73,28 @@ impl OpenBuilder {
         let fault = |fault: Fault| {
             Error::from_fault(fault, Operation::Connect, location.as_str(), 0, Default::default())
         };
-        let is_misplaced = match parsed {
-            Location::S3 { .. } => gcs.is_some(),
-            Location::Gcs { .. } => s3.is_some(),
-            _ => s3.is_some() || gcs.is_some(),
+        let Some((scheme, bucket, key)) = parsed.in_store() else {
+            let Location::Local { path } = &parsed else { return Err(misplaced(location)) };
+            if s3.is_some() || gcs.is_some() {
+                return Err(misplaced(location));
+            }
+            return Ok(tide.store(Arc::new(Local::new(path))));
         };
-        if is_misplaced {
-            let message = "the settings are those of another kind of store";
-            return Err(Error::new(ErrorKind::InvalidInput, Operation::Connect, location, message));
-        }
-        let clients = &tide.clients;
-        match parsed {
-            Location::S3 { bucket, key } => {
-                let settings = s3.as_ref().unwrap_or(&clients.s3);
-                let client = clients.s3_clients.get(settings, || S3Client::connect(settings)).await;
-                let bucket = client.and_then(|client| client.bucket(&bucket)).map_err(fault)?;
-                Ok(tide.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Gcs { bucket, key } => {
-                let settings = gcs.as_ref().unwrap_or(&clients.gcs);
-                let client = clients.gcs_clients.get(settings, || GcsClient::connect(settings)).await;
-                let bucket = client.and_then(|client| client.bucket(&bucket)).map_err(fault)?;
-                Ok(tide.store(Arc::new(bucket)).within(&key))
-            }
-            Location::Local { path } => Ok(tide.store(Arc::new(Local::new(path)))),
-            Location::Memory { name, key } => {
-                let mut stores = clients.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
-                let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
-                drop(stores);
-                Ok(tide.store(Arc::new(memory)).within(&key))
-            }
-            other => {
-                let message = format!("{other} is not a store that a library can open");
-                Err(Error::new(ErrorKind::Unsupported, Operation::Connect, location, message))
-            }
-        }
+        let schemes = &tide.schemes;
+        let opener = match (&s3, &gcs) {
+            (None, None) => schemes.named(scheme).map_err(fault)?,
+            (Some(settings), None) if scheme == "s3" => schemes.s3(settings),
+            (None, Some(settings)) if scheme == "gs" => schemes.gcs(settings),
+            _ => return Err(misplaced(location)),
+        };
+        let backend = opener.open(bucket, &tide.engine.facts).await.map_err(fault)?;
+        Ok(tide.store(backend).within(key))
     }
+}
+
+fn misplaced(location: String) -> Error {
+    let message = "the settings are those of another kind of store";
+    Error::new(ErrorKind::InvalidInput, Operation::Connect, location, message)
 }
 
 impl IntoFuture for OpenBuilder {
@@ -119,59 +103,6 @@ impl IntoFuture for OpenBuilder {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.open())
-    }
-}
-
-/// The engine's settings for opening stores, and the clients of the stores that it has opened.
-#[derive(Debug, Default)]
-pub(super) struct Clients {
-    s3: S3Settings,
-    gcs: GcsSettings,
-    s3_clients: ClientCache<S3Settings, S3Client>,
-    gcs_clients: ClientCache<GcsSettings, GcsClient>,
-    memory_stores: Mutex<BTreeMap<String, Memory>>,
-}
-
-impl Clients {
-    pub(super) fn new(s3: S3Settings, gcs: GcsSettings) -> Self {
-        Self { s3, gcs, ..Self::default() }
-    }
-}
-
-/// The clients of the settings that were used last: stores with equal settings share one.
-#[derive(Debug)]
-struct ClientCache<S, C> {
-    /// The one that was used last comes last.
-    clients: tokio::sync::Mutex<Vec<(S, C)>>,
-}
-
-impl<S, C> Default for ClientCache<S, C> {
-    fn default() -> Self {
-        Self { clients: tokio::sync::Mutex::default() }
-    }
-}
-
-impl<S: Clone + PartialEq, C: Clone> ClientCache<S, C> {
-    /// Most clients that are kept. A program whose credentials are new for every store would keep all of them.
-    const KEPT: usize = 16;
-
-    /// The client for `settings`; `connect` makes it if there is none.
-    async fn get<F: Future<Output = Result<C, Fault>>>(
-        &self,
-        settings: &S,
-        connect: impl FnOnce() -> F,
-    ) -> Result<C, Fault> {
-        let mut clients = self.clients.lock().await;
-        let entry = match clients.iter().position(|(known, _)| known == settings) {
-            Some(at) => clients.remove(at),
-            None => (settings.clone(), connect().await?),
-        };
-        let client = entry.1.clone();
-        clients.push(entry);
-        if clients.len() > Self::KEPT {
-            clients.remove(0);
-        }
-        Ok(client)
     }
 }
 

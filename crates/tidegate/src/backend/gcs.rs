@@ -16,10 +16,9 @@ use http::{HeaderMap, Method};
 use super::confirm::confirmed;
 use super::http::download::Told;
 use super::http::{download, proof, set};
-use super::s3::Addressing;
-use super::s3::address::Address as XmlAddress;
-use super::s3::sessions;
 use super::same::{replaced, same_or_replaced};
+use super::xml::address::{Address as XmlAddress, Addressing};
+use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
     Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt,
@@ -49,11 +48,13 @@ mod list;
 mod parts;
 mod request;
 mod resource;
+mod scheme;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use client::GcsClient;
+pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
 use address::Address;

@@ -28,8 +28,11 @@ use crate::types::object::Object;
 mod content;
 mod copy;
 mod rules;
+mod scheme;
 #[cfg(test)]
 mod tests;
+
+pub use scheme::MemoryScheme;
 
 use content::{cut, describe, joined, sent, take_in};
 use rules::{check_parts, clamp, fits, invalid, no_object, no_session};

@@ -16,10 +16,12 @@ use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
-use super::http::answer::not_a_store;
 use super::http::download::Told;
 use super::http::{Order, download, proof, set};
 use super::same::{replaced, same_or_replaced};
+use super::xml::address::Address;
+use super::xml::complete::named;
+use super::xml::sessions;
 use super::{
     AbortRule, Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind,
     Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session,
@@ -29,33 +31,29 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
-pub(super) mod address;
-pub(super) mod attributes;
+mod attributes;
 mod client;
-pub(super) mod complete;
+mod complete;
 mod copy;
 mod credentials;
-pub(super) mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod lifecycle;
-pub(super) mod list;
-mod page;
 mod provider;
 mod request;
 mod rules;
-pub(super) mod sessions;
+mod scheme;
 mod settings;
 mod sign;
 #[cfg(test)]
 mod tests;
-pub(super) mod xml;
 
+pub use super::xml::address::Addressing;
 pub use client::S3Client;
 pub use provider::SigningKeys;
-pub use settings::{Addressing, Credentials, S3Settings};
+pub use scheme::S3Scheme;
+pub use settings::{Credentials, S3Settings};
 
-use address::Address;
 use client::Shared;
 use request::{Request, check};
 
@@ -91,7 +89,7 @@ impl sessions::Listed for Bucket {
     }
 
     fn is_minio(&self) -> bool {
-        self.shared.is_minio()
+        self.shared.facts.is_minio()
     }
 }
 
@@ -151,17 +149,6 @@ impl S3 {
         let mut request = self.request(method, key, query, attempt)?;
         request.headers = attributes::to_headers(options)?;
         Ok(request)
-    }
-
-    /// Sends the request that opens a session.
-    async fn opened(&self, key: &str, request: Request) -> Result<Session, Fault> {
-        let (headers, body) = self.bucket.shared.ask(request).await?;
-        let (root, region) = ("InitiateMultipartUploadResult", &self.bucket.shared.region);
-        let result: xml::InitiateMultipartUploadResult = fault::document(&headers, &body, root, region)?;
-        if result.upload_id.is_empty() {
-            return Err(not_a_store("an UploadId", &headers, &body));
-        }
-        Ok(Session { key: key.to_owned(), id: result.upload_id })
     }
 
     /// The size of an object whose headers do not give it. Tries the answer to a request for the first byte, then a
@@ -320,7 +307,8 @@ impl Parts for S3 {
             set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
             set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
         }
-        self.opened(key, request).await
+        let (headers, body) = self.bucket.shared.ask(request).await?;
+        sessions::opened(key, &headers, &body, &self.bucket.shared.region)
     }
 
     async fn part(
@@ -363,8 +351,8 @@ impl Parts for S3 {
         let size = parts.iter().map(|part| part.size).sum();
         // A session of copied parts was opened without a checksum.
         let is_sent = parts.iter().all(|part| part.checksum.is_some());
-        let (named, sent) = (complete::named(parts, true), checksum.filter(|_| is_sent));
-        let request = complete::request(request, named, size, sent, options)?;
+        let (parts, sent) = (named(parts, true), checksum.filter(|_| is_sent));
+        let request = complete::request(request, parts, size, sent, options)?;
         let unmet = |fault| complete::unmet(fault, options);
         let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
         let object =
@@ -400,7 +388,7 @@ impl Admin for S3 {
     }
 
     fn unlisted_sessions(&self) -> Option<&'static str> {
-        self.bucket.shared.is_minio().then_some(sessions::MINIO)
+        self.bucket.shared.facts.is_minio().then_some(sessions::MINIO)
     }
 
     async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {

@@ -59,7 +59,7 @@ pub(super) trait Sink: Send + Sync {
 impl Source {
     pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
         let requests = context.requests(key, progress);
-        let one_stream = AtomicBool::new(requests.endpoint.ignores_ranges());
+        let one_stream = AtomicBool::new(context.facts().ignores_ranges());
         Self {
             backend: context.backend().clone(),
             key: context.full_key(key),
@@ -203,7 +203,7 @@ impl Source {
         body.object = same_or_replaced(body.object, same)?;
         let size = body.object.size;
         if body.range != (0..size) {
-            self.requests.endpoint.answered_range(body.ignored_range);
+            self.requests.endpoint.facts.answered_range(body.ignored_range);
         }
         if body.ignored_range {
             self.one_stream.store(true, Relaxed);

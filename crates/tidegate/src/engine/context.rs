@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, Entry, FaultKind, WriteOptions};
+use crate::backend::{Backend, Entry, Facts, FaultKind, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -65,6 +65,11 @@ impl Context {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// What the endpoint's server turned out to lack.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.endpoint.facts
     }
 
     pub(crate) fn keys(&self) -> Option<&Arc<dyn KeyMap>> {

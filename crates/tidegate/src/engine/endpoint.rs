@@ -1,9 +1,10 @@
 //! The state that all requests to one endpoint share.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::backend::Facts;
 use crate::engine::hedge::Hedges;
 use crate::engine::latency::Pace;
 use crate::engine::limiter::{Concurrency, Lanes, Limiter};
@@ -32,12 +33,17 @@ pub(crate) struct Endpoint {
     hedged_ranges: Hedges,
     /// How many slabs requests with journaled bytes may hold.
     pub(crate) journaled: Semaphore,
-    /// Whether the endpoint answered a request for a range with the whole object.
-    ignores_ranges: AtomicBool,
+    /// What the endpoint's server turned out to lack.
+    pub(crate) facts: Arc<Facts>,
 }
 
 impl Endpoint {
-    pub(crate) fn new(concurrency: Concurrency, retry: &RetryPolicy, journaled: u64) -> Self {
+    pub(crate) fn new(
+        concurrency: Concurrency,
+        retry: &RetryPolicy,
+        journaled: u64,
+        facts: Arc<Facts>,
+    ) -> Self {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
             limiter: Limiter::new(concurrency),
@@ -48,20 +54,7 @@ impl Endpoint {
             hedged_parts: Hedges::default(),
             hedged_ranges: Hedges::default(),
             journaled: Semaphore::new(journaled),
-            ignores_ranges: AtomicBool::default(),
-        }
-    }
-
-    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
-    /// stream, for every further request would send the whole object again.
-    pub(crate) fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges.load(Relaxed)
-    }
-
-    /// A request for a range was answered, with that range or with the whole object.
-    pub(crate) fn answered_range(&self, is_ignored: bool) {
-        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
-            tracing::debug!(is_ignored, "the store was asked for a range");
+            facts,
         }
     }
 

@@ -29,6 +29,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
+/// | `other://bucket/key` | the same in a store of a scheme that a program has [added](crate::Builder::scheme) |
 /// | `file:///abs/path` | a local path, percent-decoded |
 /// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
@@ -84,6 +85,15 @@ pub enum Location {
         /// The key or prefix; empty for the bucket itself.
         key: String,
     },
+    /// `scheme://bucket/key` with a scheme that a program may have [added](crate::Builder::scheme).
+    Other {
+        /// The scheme, in lower case.
+        scheme: String,
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
 }
 
 /// Why a text is not a location; each message begins with the text.
@@ -116,14 +126,6 @@ pub enum LocationError {
         location: String,
         /// The URL that was probably meant.
         meant: String,
-    },
-    /// A store that is not supported yet.
-    #[error("{}: not yet supported: {store}", quoted(location))]
-    NotYetSupported {
-        /// The text as written.
-        location: String,
-        /// The store's name.
-        store: &'static str,
     },
     /// `scheme://` with nothing, or only `/`, after it.
     #[error("{}: no {what} after `{scheme}://`: write {scheme}://{what}/key", quoted(location))]
@@ -183,14 +185,23 @@ fn has_password(location: &str) -> bool {
 }
 
 impl Location {
+    /// Scheme, bucket (or name) and key; `None` for a local path.
+    pub fn in_store(&self) -> Option<(&str, &str, &str)> {
+        Some(match self {
+            Self::S3 { bucket, key } => ("s3", bucket, key),
+            Self::Gcs { bucket, key } => ("gs", bucket, key),
+            Self::Memory { name, key } => ("memory", name, key),
+            Self::Dev { bucket, key } => ("dev", bucket, key),
+            Self::Other { scheme, bucket, key } => (scheme, bucket, key),
+            Self::Local { .. } => return None,
+        })
+    }
+
     /// Whether it was written with a slash at its end, so that it means a prefix or a directory.
     pub fn ends_with_slash(&self) -> bool {
         match self {
-            Self::S3 { key, .. }
-            | Self::Gcs { key, .. }
-            | Self::Memory { key, .. }
-            | Self::Dev { key, .. } => key.ends_with('/'),
             Self::Local { path } => path.as_os_str().as_bytes().ends_with(b"/"),
+            _ => self.in_store().is_some_and(|(_, _, key)| key.ends_with('/')),
         }
     }
 }
@@ -224,8 +235,10 @@ impl FromStr for Location {
                 let (bucket, key) = bucket_and_key(text, "gs", rest)?;
                 Ok(Self::Gcs { bucket, key })
             }
-            "az" | "azure" | "abfs" | "abfss" => Err(not_yet(text, "Azure Blob Storage")),
-            _ => Err(LocationError::UnknownScheme { location: text.to_owned(), scheme: scheme.to_owned() }),
+            known => other(known, rest).ok_or_else(|| LocationError::UnknownScheme {
+                location: text.to_owned(),
+                scheme: scheme.to_owned(),
+            }),
         }
     }
 }
@@ -255,25 +268,18 @@ impl TryFrom<&OsStr> for Location {
 /// written so, and is shown as well as possible.)
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, name, key) = match self {
-            Self::S3 { bucket, key } => ("s3", bucket, key),
-            Self::Gcs { bucket, key } => ("gs", bucket, key),
-            Self::Dev { bucket, key } => ("dev", bucket, key),
-            Self::Memory { name, key } => ("memory", name, key),
-            Self::Local { path } => {
-                return match path.to_str() {
-                    Some(text) if split_scheme(text).is_some() || near_url(text).is_some() => {
-                        write!(f, "./{text}")
-                    }
-                    None if path.is_absolute() => {
-                        write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), PATH))
-                    }
-                    _ => path.display().fmt(f),
-                };
+        if let Some((scheme, bucket, key)) = self.in_store() {
+            write!(f, "{scheme}://{bucket}")?;
+            return if key.is_empty() { Ok(()) } else { write!(f, "/{key}") };
+        }
+        let Self::Local { path } = self else { return Ok(()) };
+        match path.to_str() {
+            Some(text) if split_scheme(text).is_some() || near_url(text).is_some() => write!(f, "./{text}"),
+            None if path.is_absolute() => {
+                write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), PATH))
             }
-        };
-        write!(f, "{scheme}://{name}")?;
-        if key.is_empty() { Ok(()) } else { write!(f, "/{key}") }
+            _ => path.display().fmt(f),
+        }
     }
 }
 
@@ -422,6 +428,17 @@ fn split_name<'a>(
     Ok((name, key))
 }
 
+/// A bucket and a key of a scheme that a program may have added; `None` if the text after the scheme cannot be those.
+fn other(scheme: &str, rest: &str) -> Option<Location> {
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_bucket = bucket_fault(bucket).is_none() && !key.contains('\0');
+    is_bucket.then(|| Location::Other {
+        scheme: scheme.to_owned(),
+        bucket: bucket.to_owned(),
+        key: key.to_owned(),
+    })
+}
+
 fn bucket_and_key(text: &str, scheme: &'static str, rest: &str) -> Result<(String, String), LocationError> {
     let (bucket, key) = split_name(text, scheme, "bucket", rest)?;
     if let Some(reason) = bucket_fault(bucket) {
@@ -475,10 +492,6 @@ fn local(text: &str, path: PathBuf) -> Result<Location, LocationError> {
         return Err(invalid_path(text, NUL));
     }
     Ok(Location::Local { path })
-}
-
-fn not_yet(text: &str, store: &'static str) -> LocationError {
-    LocationError::NotYetSupported { location: text.to_owned(), store }
 }
 
 fn invalid_key(text: &str, reason: &'static str) -> LocationError {

@@ -11,12 +11,8 @@ use crate::stores::not_utf8;
 /// Whether `location` is a container of objects: a bucket, a prefix, a directory.
 pub(super) fn is_container(location: &Location) -> bool {
     match location {
-        Location::S3 { key, .. }
-        | Location::Gcs { key, .. }
-        | Location::Dev { key, .. }
-        | Location::Memory { key, .. } => key.is_empty() || key.ends_with('/'),
         Location::Local { path } => location.ends_with_slash() || path.is_dir(),
-        _ => false,
+        _ => location.in_store().is_some_and(|(_, _, key)| key.is_empty() || key.ends_with('/')),
     }
 }
 
@@ -43,17 +39,12 @@ pub(super) fn of_tree(source: &Location, target: &Location) -> Outcome<Location>
 }
 
 fn last_name(location: &Location) -> Option<OsString> {
-    match location {
-        Location::Local { path } => path.file_name().map(OsStr::to_owned),
-        Location::S3 { key, .. }
-        | Location::Gcs { key, .. }
-        | Location::Dev { key, .. }
-        | Location::Memory { key, .. } => {
-            let name = key.trim_end_matches('/').rsplit('/').next()?;
-            (!name.is_empty()).then(|| name.into())
-        }
-        _ => None,
+    if let Location::Local { path } = location {
+        return path.file_name().map(OsStr::to_owned);
     }
+    let (_, _, key) = location.in_store()?;
+    let name = key.trim_end_matches('/').rsplit('/').next()?;
+    (!name.is_empty()).then(|| name.into())
 }
 
 fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
@@ -63,6 +54,7 @@ fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
         Location::S3 { key, .. }
         | Location::Gcs { key, .. }
         | Location::Dev { key, .. }
+        | Location::Other { key, .. }
         | Location::Memory { key, .. } => {
             key.push_str(name.to_str().ok_or_else(|| Failure::Usage(not_utf8(Path::new(name))))?);
         }

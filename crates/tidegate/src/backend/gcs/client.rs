@@ -7,7 +7,7 @@ use super::credentials::Keyring;
 use super::grpc::Channels;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::http::Connections;
-use crate::backend::s3::address::Endpoint;
+use crate::backend::xml::address::Endpoint;
 use crate::backend::{Fault, environment};
 
 /// Google's own endpoint.

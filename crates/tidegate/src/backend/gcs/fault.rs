@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
-use crate::backend::s3::fault as xml;
+use crate::backend::xml::fault as xml;
 use crate::backend::{Fault, FaultKind};
 
 #[cfg(test)]

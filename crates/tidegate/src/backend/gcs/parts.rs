@@ -6,9 +6,9 @@ use http::Method;
 use super::fault::{About, no_error};
 use super::request::{Content, Request};
 use super::{Bucket, resource};
-use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{known, proof, set};
-use crate::backend::s3::{complete as xml_complete, fault as xml_fault, xml};
+use crate::backend::xml::complete::{completion, named, told};
+use crate::backend::xml::sessions;
 use crate::backend::{Attempt, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
@@ -23,12 +23,7 @@ pub(super) async fn open(
     let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
     request.headers = resource::to_headers(options)?;
     let (headers, body) = bucket.shared.ask(request).await?;
-    let root = "InitiateMultipartUploadResult";
-    let result: xml::InitiateMultipartUploadResult = xml_fault::document(&headers, &body, root, "")?;
-    if result.upload_id.is_empty() {
-        return Err(not_a_store("an UploadId", &headers, &body));
-    }
-    Ok(Session { key: key.to_owned(), id: result.upload_id })
+    sessions::opened(key, &headers, &body, "")
 }
 
 /// Uploads a part. A known checksum is sent first; otherwise it is compared with the answer's before the part is
@@ -69,9 +64,9 @@ pub(super) async fn complete(
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
     let mut request = Request::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/xml"))?;
-    let request = request.with(Content::Text(xml_complete::completion(xml_complete::named(parts, false))?));
+    let request = request.with(Content::Text(completion(named(parts, false))?));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await?;
-    xml_complete::answer(&session.key, &headers, &body, "")?;
+    told(&headers, &body, "CompleteMultipartUploadResult", "")?;
     let object = resource::from_headers(&session.key, &headers);
     // The XML API gives an object another ETag than the JSON API, by which it is read.
     Ok(Object { etag: None, ..object })

@@ -10,8 +10,8 @@ use super::json;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
-use crate::backend::s3::attributes::metadata;
 use crate::backend::time::time;
+use crate::backend::xml::metadata;
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::object::{Attributes, Encryption, Object};
 

@@ -136,21 +136,21 @@ pub(super) fn is_a_directory() -> Fault {
 }
 
 /// Distinguishes a file from other files, and its content from earlier content.
-pub(super) struct Facts {
+pub(super) struct FileFacts {
     inode: u64,
     size: u64,
     /// Seconds since 1970 (negative before that), and nanoseconds on top.
     changed: (i64, u32),
 }
 
-impl From<&Metadata> for Facts {
+impl From<&Metadata> for FileFacts {
     fn from(found: &Metadata) -> Self {
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
         Self { inode: found.ino(), size: found.len(), changed: (found.mtime(), nanoseconds) }
     }
 }
 
-impl From<&Stat> for Facts {
+impl From<&Stat> for FileFacts {
     // The types of the fields differ between systems.
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
     fn from(found: &Stat) -> Self {
@@ -161,8 +161,8 @@ impl From<&Stat> for Facts {
 }
 
 /// The file as an object. Its ETag changes with its content, as far as the system can tell.
-pub(super) fn describe(key: &str, found: impl Into<Facts>) -> Object {
-    let Facts { inode, size, changed } = found.into();
+pub(super) fn describe(key: &str, found: impl Into<FileFacts>) -> Object {
+    let FileFacts { inode, size, changed } = found.into();
     let nanoseconds = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
     Object {
         key: key.to_owned(),
@@ -175,7 +175,7 @@ pub(super) fn describe(key: &str, found: impl Into<Facts>) -> Object {
 
 /// The time of the last write to the file.
 pub(super) fn modified(found: &Stat) -> Option<SystemTime> {
-    time(Facts::from(found).changed)
+    time(FileFacts::from(found).changed)
 }
 
 /// `None` if the system's clock cannot represent it.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName};
 
-use super::address::form;
 use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
 use crate::backend::time::time;
+use crate::backend::xml::address::form;
+use crate::backend::xml::metadata;
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::object::{Attributes, Encryption, Object};
 
@@ -56,23 +57,6 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
         headers.insert(name, text(value)?);
     }
     Ok(headers)
-}
-
-/// The metadata in an answer's headers. The values of a repeated header are joined with a comma.
-pub(in crate::backend) fn metadata(headers: &HeaderMap, prefix: &str) -> BTreeMap<String, String> {
-    let mut metadata = BTreeMap::<String, String>::new();
-    for (name, value) in headers {
-        let Some(name) = name.as_str().strip_prefix(prefix) else { continue };
-        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-        metadata
-            .entry(name.to_owned())
-            .and_modify(|known| {
-                known.push(',');
-                known.push_str(&value);
-            })
-            .or_insert(value);
-    }
-    metadata
 }
 
 /// The object that an answer's headers describe, without its size.

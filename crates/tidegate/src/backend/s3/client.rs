@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
@@ -22,11 +21,11 @@ use futures::FutureExt;
 use http::{HeaderMap, header};
 
 use super::S3;
-use super::address::Endpoint;
 use super::credentials::{self, Keyring};
 use super::settings::{Origin, S3Settings};
 use crate::backend::http::{Connections, tls};
-use crate::backend::{Fault, FaultKind, environment};
+use crate::backend::xml::address::Endpoint;
+use crate::backend::{Facts, Fault, FaultKind, KnownFacts, environment};
 
 /// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone
 /// refers to the same client.
@@ -42,19 +41,14 @@ pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
     pub(super) region: String,
     pub(super) settings: S3Settings,
-    /// Set once an answer shows that the store is MinIO, which lists and cleans up in its own way.
-    is_minio: AtomicBool,
+    pub(super) facts: Arc<Facts>,
 }
 
 impl Shared {
-    pub(super) fn is_minio(&self) -> bool {
-        self.is_minio.load(Ordering::Relaxed)
-    }
-
     /// Recognizes MinIO by the `Server` header of an answer.
     pub(super) fn meet(&self, headers: &HeaderMap) {
         if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
-            self.is_minio.store(true, Ordering::Relaxed);
+            self.facts.answered_as_minio();
         }
     }
 }
@@ -63,6 +57,11 @@ impl S3Client {
     /// Fills in settings that are not set, from the environment and the profile, and sets up a client. Sends nothing;
     /// the first request fetches credentials.
     pub async fn connect(settings: &S3Settings) -> Result<Self, Fault> {
+        Self::connect_with(settings, &KnownFacts::default()).await
+    }
+
+    /// As [`connect`](Self::connect), with what an engine already knows of the endpoint, and learns of it.
+    pub async fn connect_with(settings: &S3Settings, facts: &KnownFacts) -> Result<Self, Fault> {
         environment::check_exact(&FILES, environment::process)?;
         let profile = profile(settings)?;
         let region = region(settings, profile.as_deref()).await?;
@@ -95,14 +94,8 @@ impl S3Client {
         };
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle.as_deref())?;
         let keyring = keyring(settings, profile, &region, bundle.as_deref()).await?;
-        let shared = Shared {
-            connections,
-            keyring,
-            endpoint,
-            region,
-            settings: settings.clone(),
-            is_minio: AtomicBool::default(),
-        };
+        let facts = facts.of(endpoint.url());
+        let shared = Shared { connections, keyring, endpoint, region, settings: settings.clone(), facts };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -1,22 +1,20 @@
 //! Completes a session: builds the request and reads the answer.
 
-use bytes::Bytes;
 use http::HeaderMap;
 
+use super::attributes;
 use super::request::{Content, Request, checksum_header};
-use super::{fault, xml};
-use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
-use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
-use crate::types::checksum::{Algorithm, Checksum};
+use crate::backend::xml::complete::{completion, told};
+use crate::backend::xml::messages;
+use crate::backend::{Fault, FaultKind, WriteOptions};
+use crate::types::checksum::Checksum;
 use crate::types::object::Object;
-
-pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// Fills in the request that completes a session and publishes its object of `size` bytes.
 pub(super) fn request(
     mut request: Request,
-    parts: Vec<xml::Part>,
+    parts: Vec<messages::Part>,
     size: u64,
     checksum: Option<&Checksum>,
     options: &WriteOptions,
@@ -63,54 +61,20 @@ pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
     fault
 }
 
-/// The parts for a completion, with or without their checksums; copied parts have none.
-pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
-    let part = |receipt: &Receipt| {
-        let sum = |algorithm| {
-            let checksum = receipt.checksum.filter(|checksum| checksums && checksum.algorithm() == algorithm);
-            checksum.map(|checksum| checksum.base64())
-        };
-        xml::Part {
-            crc64nvme: sum(Algorithm::Crc64Nvme),
-            crc32c: sum(Algorithm::Crc32c),
-            etag: receipt.etag.clone(),
-            part_number: receipt.number,
-        }
-    };
-    parts.iter().map(part).collect()
-}
-
-/// Writes the list of parts of a completion as XML.
-pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fault> {
-    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
-    quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
-        Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
-    })
-}
-
 /// Reads the answer to a completion. The body says whether it succeeded.
-pub(in crate::backend) fn answer(
-    key: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-    region: &str,
-) -> Result<Object, Fault> {
+pub(super) fn answer(key: &str, headers: &HeaderMap, body: &[u8], region: &str) -> Result<Object, Fault> {
     let written = told(headers, body, "CompleteMultipartUploadResult", region)?;
-    Ok(written.into_object(key, headers))
+    Ok(into_object(written, key, headers))
 }
 
-/// Reads an answer with root `root` whose status was sent before the store knew the outcome.
-pub(super) fn told(
-    headers: &HeaderMap,
-    body: &[u8],
-    root: &str,
-    region: &str,
-) -> Result<xml::Written, Fault> {
-    let written: xml::Written = fault::document(headers, body, root, region)?;
-    if written.etag.as_deref().is_none_or(|tag| tag.trim().is_empty()) {
-        return Err(not_a_store(&format!("an ETag in <{root}>"), headers, body));
-    }
-    Ok(written)
+/// The object that was written, with the properties in `headers`. A composite checksum is dropped: it is a checksum of
+/// parts, not of the bytes.
+pub(super) fn into_object(written: messages::Written, key: &str, headers: &HeaderMap) -> Object {
+    let is_composite =
+        written.checksum_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("COMPOSITE"));
+    let whole = |value: Option<String>| value.filter(|value| !is_composite && !value.contains('-'));
+    let (crc64nvme, crc32c) = (whole(written.crc64nvme), whole(written.crc32c));
+    Object { etag: written.etag, crc64nvme, crc32c, ..attributes::from_headers(key, headers) }
 }
 
 #[cfg(test)]
@@ -137,16 +101,5 @@ mod tests {
         let error = ended("   <Error><Code>InternalError</Code><Message>Try again.</Message></Error>");
         assert_eq!(error.unwrap_err().message, "Try again (InternalError, HTTP 200)");
         assert_eq!(ended("  ").unwrap_err().kind, FaultKind::Transient);
-    }
-
-    #[test]
-    fn an_answer_to_something_else_tells_nothing() {
-        let told = |body: &str| told(&HeaderMap::new(), body.as_bytes(), "CopyPartResult", "us-east-1");
-        let part = told("  <CopyPartResult><ETag>\"e\"</ETag></CopyPartResult>").unwrap();
-        assert_eq!(part.etag.as_deref(), Some("\"e\""));
-        let error = told(" <Error><Code>SlowDown</Code><Message>Later.</Message></Error>").unwrap_err();
-        assert_eq!((error.kind, error.answered), (FaultKind::Throttled, true));
-        let other = "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>";
-        assert_eq!(told(other).unwrap_err().kind, FaultKind::NotAStore);
     }
 }

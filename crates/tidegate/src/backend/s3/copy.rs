@@ -9,11 +9,13 @@ use std::ops::Range;
 use http::{HeaderMap, Method};
 
 use super::request::Request;
-use super::{S3, S3Client, address, complete, fault, xml};
+use super::{S3, S3Client, complete};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone, gone_or_other};
 use crate::backend::http::set;
 use crate::backend::same::same_or_replaced;
+use crate::backend::xml::complete::told;
+use crate::backend::xml::{address, fault, messages};
 use crate::backend::{Attempt, Backend as _, CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::types::object::Object;
 
@@ -47,10 +49,10 @@ impl S3 {
     }
 
     /// Sends a copy request. As with a completion, the body says whether it succeeded, not the status.
-    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, xml::Written), Fault> {
+    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, messages::Written), Fault> {
         let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
         let region = &self.bucket.shared.region;
-        let result = complete::told(&headers, &body, root, region).map_err(gone_or_other)?;
+        let result = told(&headers, &body, root, region).map_err(gone_or_other)?;
         Ok((headers, result))
     }
 
@@ -73,7 +75,7 @@ impl S3 {
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
         self.check_source(from, attempt).await?;
-        let object = result.into_object(key, &headers);
+        let object = complete::into_object(result, key, &headers);
         let checksum = from.checksum(self.info.capabilities.checksum);
         let object = confirmed(self, object, from.object.size, checksum.as_ref(), options, attempt).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
@@ -109,7 +111,7 @@ impl S3 {
         match self.bucket.shared.ask(request).await {
             Ok((headers, body)) => {
                 let region = &self.bucket.shared.region;
-                let tagging: xml::Tagging = fault::document(&headers, &body, "Tagging", region)?;
+                let tagging: messages::Tagging = fault::document(&headers, &body, "Tagging", region)?;
                 Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
             }
             // A store without tags (Cloudflare R2).

@@ -2,11 +2,12 @@
 
 use http::StatusCode;
 
-use super::sessions::{Parts, Uploads};
-use super::{attributes, fault, list, rules};
+use super::{attributes, list, rules};
 use crate::backend::fuzzing::head;
 use crate::backend::http::{answer, download, retry_after};
 use crate::backend::time::time;
+use crate::backend::xml::fault;
+use crate::backend::xml::sessions::{PartsPage, UploadsPage};
 
 const REGION: &str = "us-east-1";
 
@@ -18,8 +19,8 @@ pub fn xml_documents(input: &[u8]) {
         assert!(entries.iter().all(|entry| !entry.key().is_empty()), "an entry without a key");
         assert!(entries.iter().zip(entries.iter().skip(1)).all(|(a, b)| a.key() <= b.key()), "not in order");
     }
-    let _ = Uploads::read(&headers, body, REGION);
-    let _ = Parts::read(&headers, body, REGION, 0);
+    let _ = UploadsPage::read(&headers, body, REGION);
+    let _ = PartsPage::read(&headers, body, REGION, 0);
     if let Ok(text) = std::str::from_utf8(body) {
         let _ = rules::rules(text);
     }

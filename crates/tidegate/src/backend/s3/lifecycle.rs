@@ -7,9 +7,10 @@ use http::Method;
 use md5::{Digest as _, Md5};
 
 use super::request::{Content, Request};
-use super::{Bucket, fault, rules};
+use super::{Bucket, rules};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
+use crate::backend::xml::fault;
 use crate::backend::{AbortRule, Attempt, Fault, FaultKind, Lifecycle, LifecycleRule};
 
 /// This setting is not in the document: a PUT without this header loses it.
@@ -75,7 +76,7 @@ pub(super) async fn put(
             }
         }
         Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported) => {
-            let message = if bucket.shared.is_minio() {
+            let message = if bucket.shared.facts.is_minio() {
                 "MinIO takes no rule that only aborts incomplete uploads, and no rule was changed; it removes \
                  them itself after 24 hours unless its setting `api stale_uploads_expiry` says otherwise"
                     .to_owned()

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use http::{HeaderMap, Method};
 
 use super::Bucket;
-use super::page::{Document, Step, filled, flag, key};
 use super::request::Request;
 use crate::backend::http::{Entries, Page, paged, stuck};
 use crate::backend::time::time;
+use crate::backend::xml::document::{Document, Step, filled, flag, key};
 use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
 

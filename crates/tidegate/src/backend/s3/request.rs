@@ -10,12 +10,12 @@ use http_body_util::BodyExt;
 use sha2::{Digest as _, Sha256};
 
 use super::client::Shared;
-use super::fault;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
     Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
     source_fault, text,
 };
+use crate::backend::xml::fault;
 use crate::backend::{Attempt, Fault, FaultKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};

@@ -4,7 +4,7 @@
 use quick_xml::events::Event;
 use quick_xml::{Reader, escape};
 
-use super::complete::NAMESPACE;
+use crate::backend::xml::complete::NAMESPACE;
 use crate::backend::{AbortRule, Fault, FaultKind, LifecycleRule};
 
 /// An XML element, without attributes, comments and the white space between elements.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::provider::{Provider, SigningKeys};
 use crate::backend::environment::SetUrl;
+use crate::backend::xml::address::Addressing;
 use crate::types::checksum::Algorithm;
 use crate::types::unknown_name::UnknownName;
 
@@ -212,46 +213,5 @@ impl fmt::Debug for Credentials {
             Origin::Provider(_) => f.write_str("Provider"),
             Origin::Fixed { access_key, .. } => write!(f, "Fixed({access_key}, …)"),
         }
-    }
-}
-
-/// Where the bucket's name goes in a URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Addressing {
-    /// In the host at AWS, in the path elsewhere. A bucket with dots is in the path at AWS too, because certificates
-    /// do not cover dots.
-    #[default]
-    Auto,
-    /// `https://host/bucket/key`.
-    Path,
-    /// `https://bucket.host/key`.
-    VirtualHost,
-}
-
-impl Addressing {
-    const ALL: [Self; 3] = [Self::Auto, Self::Path, Self::VirtualHost];
-
-    /// The name as users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Path => "path",
-            Self::VirtualHost => "virtual-host",
-        }
-    }
-}
-
-impl std::fmt::Display for Addressing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl std::str::FromStr for Addressing {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        UnknownName::find("addressing", name, &Self::ALL, Self::name)
     }
 }

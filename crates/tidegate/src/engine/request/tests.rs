@@ -57,7 +57,7 @@ async fn a_request_that_stands_still_is_given_up() {
 
 /// The requests of one object, with an endpoint of their own.
 fn requests(policy: RetryPolicy) -> Requests {
-    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3));
+    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default()));
     Requests {
         object: "test://k".to_owned(),
         flow: endpoint.limiter.flow(),

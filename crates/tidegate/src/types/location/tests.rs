@@ -186,11 +186,10 @@ fn every_refusal_is_a_sentence() {
     let cases = [
         ("", r#""": the location is empty: write s3://bucket/key or a path"#),
         (
-            "ftp://host/x",
-            r#""ftp://host/x": unknown scheme `ftp`: the known ones are s3://, gs://, dev://, memory:// and file://"#,
+            "ftp://host:21/x",
+            r#""ftp://host:21/x": unknown scheme `ftp`: the known ones are s3://, gs://, dev://, memory:// and file://"#,
         ),
         ("gs:///key", r#""gs:///key": no bucket after `gs://`: write gs://bucket/key"#),
-        ("az://b/k", r#""az://b/k": not yet supported: Azure Blob Storage"#),
         ("s3://", r#""s3://": no bucket after `s3://`: write s3://bucket/key"#),
         ("s3:///key", r#""s3:///key": no bucket after `s3://`: write s3://bucket/key"#),
         ("dev:///key", r#""dev:///key": no bucket after `dev://`: write dev://bucket/key"#),
@@ -233,6 +232,11 @@ fn locations() -> impl Strategy<Value = Location> {
         (bucket, key).prop_map(|(bucket, key)| Location::S3 { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Gcs { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Dev { bucket, key }),
+        ("[x-z][a-z0-9]{0,5}", bucket, key).prop_map(|(scheme, bucket, key)| Location::Other {
+            scheme,
+            bucket,
+            key
+        }),
         ("[^\0/]{1,20}", key).prop_map(|(name, key)| Location::Memory { name, key }),
         prop::collection::vec(1u8.., 0..40).prop_map(|mut bytes| {
             bytes.insert(0, b'/');

@@ -1,14 +1,14 @@
 use super::*;
 use crate::backend::FaultKind;
 
-fn uploads(inside: &str) -> Result<Uploads, Fault> {
+fn uploads(inside: &str) -> Result<UploadsPage, Fault> {
     let body = format!("<ListMultipartUploadsResult>{inside}</ListMultipartUploadsResult>");
-    Uploads::read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
+    UploadsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
 }
 
-fn parts(inside: &str) -> Result<Parts, Fault> {
+fn parts(inside: &str) -> Result<PartsPage, Fault> {
     let body = format!("<ListPartsResult>{inside}</ListPartsResult>");
-    Parts::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0)
+    PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0)
 }
 
 const UPLOAD: &str = "<Upload><Key>a%2Bb</Key><UploadId>u-1</UploadId><Owner><ID>o</ID></Owner>\
@@ -48,7 +48,7 @@ fn what_is_no_listing_of_uploads_is_none() {
         ("<Error><Code>SlowDown</Code></Error>", FaultKind::Throttled),
         ("<ListMultipartUploadsResult><Upload>", FaultKind::Transient),
     ] {
-        let read = Uploads::read(&HeaderMap::new(), body.as_bytes(), "");
+        let read = UploadsPage::read(&HeaderMap::new(), body.as_bytes(), "");
         assert_eq!(read.err().map(|fault| fault.kind), Some(kind), "{body}");
     }
 }

@@ -1,12 +1,8 @@
 //! The XML documents of S3 that are used here.
 
-use http::HeaderMap;
 use quick_xml::DeError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use super::attributes;
-use crate::types::object::Object;
 
 /// Reads a document with any root; `None` if the body ends in the middle. Skips white space at the beginning, which
 /// servers send to keep the connection open.
@@ -82,18 +78,6 @@ pub(in crate::backend) struct Written {
     pub(in crate::backend) crc32c: Option<String>,
     #[serde(rename = "ChecksumType")]
     pub(in crate::backend) checksum_type: Option<String>,
-}
-
-impl Written {
-    /// The object, with the properties in `headers`. A composite checksum is dropped: it is a checksum of parts, not
-    /// of the bytes.
-    pub(super) fn into_object(self, key: &str, headers: &HeaderMap) -> Object {
-        let is_composite =
-            self.checksum_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("COMPOSITE"));
-        let whole = |value: Option<String>| value.filter(|value| !is_composite && !value.contains('-'));
-        let (crc64nvme, crc32c) = (whole(self.crc64nvme), whole(self.crc32c));
-        Object { etag: self.etag, crc64nvme, crc32c, ..attributes::from_headers(key, headers) }
-    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -17,7 +17,7 @@ const DEEPEST: usize = 32;
 
 /// The beginning or the end of an element.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step<'t> {
+pub(in crate::backend) enum Step<'t> {
     Begins,
     /// The element ends, with this text; empty if the element has children.
     Ends(&'t str),
@@ -25,7 +25,7 @@ pub(super) enum Step<'t> {
 
 /// An XML document that is a page of a listing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Document<'a> {
+pub(in crate::backend) struct Document<'a> {
     headers: &'a HeaderMap,
     body: &'a [u8],
     root: &'static str,
@@ -40,7 +40,7 @@ enum Trouble {
 
 impl<'a> Document<'a> {
     /// The answer's document, if its root is `root`: see [`fault::promised`].
-    pub(super) fn new(
+    pub(in crate::backend) fn new(
         headers: &'a HeaderMap,
         body: &'a [u8],
         root: &'static str,
@@ -53,7 +53,7 @@ impl<'a> Document<'a> {
     /// Calls `on` at the beginning and end of each element below the root, with the path of names from the root to
     /// it. A name that is not in `names` is passed as an empty one, and the text of that element is skipped. An error
     /// from `on` makes the document a `NotAStore` fault.
-    pub(super) fn each(
+    pub(in crate::backend) fn each(
         &self,
         names: &[&'static str],
         on: impl FnMut(&[&'static str], Step<'_>) -> Result<(), String>,
@@ -65,7 +65,7 @@ impl<'a> Document<'a> {
     }
 
     /// The fault for a document with the right root that is not a valid listing.
-    pub(super) fn wrong(&self, why: &str) -> Fault {
+    pub(in crate::backend) fn wrong(&self, why: &str) -> Fault {
         let mut fault = not_a_store(&format!("<{}>", self.root), self.headers, self.body);
         fault.message = format!("{} ({why})", fault.message);
         fault
@@ -169,7 +169,7 @@ fn trouble(error: quick_xml::Error, body: &str) -> Trouble {
 }
 
 /// Reads `true` or `false`; empty text means false.
-pub(super) fn flag(text: &str) -> Result<bool, String> {
+pub(in crate::backend) fn flag(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
         "false" | "0" | "" => Ok(false),
@@ -178,13 +178,13 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
 }
 
 /// The trimmed text, if it is not empty.
-pub(super) fn filled(text: &str) -> Option<String> {
+pub(in crate::backend) fn filled(text: &str) -> Option<String> {
     Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// Decodes a key of a listing. A request may ask for encoded keys, because XML cannot express all of them; the
 /// listing says whether it encoded them.
-pub(super) fn key(text: String, encoding: Option<&str>) -> Result<String, Fault> {
+pub(in crate::backend) fn key(text: String, encoding: Option<&str>) -> Result<String, Fault> {
     if !encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("url")) {
         return Ok(text);
     }

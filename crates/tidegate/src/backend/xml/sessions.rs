@@ -1,16 +1,19 @@
-//! Lists unfinished uploads and the parts that they hold.
+//! Sessions of parts: reads the answer that opens one, lists unfinished uploads and the parts that they hold.
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use super::address::Address;
-use super::page::{Document, Step, filled, flag, key};
+use super::document::{Document, Step, filled, flag, key};
+use super::fault;
+use super::messages::InitiateMultipartUploadResult;
+use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{Entries, Order, Page, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
 
 /// Says which uploads MinIO's listing leaves out.
-pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
+pub(in crate::backend) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
                                 before show only when they are asked for by their whole key";
 
 /// A bucket that lists unfinished uploads in S3's XML: an S3 bucket, or a bucket of a store that adopted this format
@@ -35,6 +38,21 @@ pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
     fn is_minio(&self) -> bool {
         false
     }
+}
+
+/// The session that an answer says was opened.
+pub(in crate::backend) fn opened(
+    key: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    region: &str,
+) -> Result<Session, Fault> {
+    let root = "InitiateMultipartUploadResult";
+    let result: InitiateMultipartUploadResult = fault::document(headers, body, root, region)?;
+    if result.upload_id.is_empty() {
+        return Err(not_a_store("an UploadId", headers, body));
+    }
+    Ok(Session { key: key.to_owned(), id: result.upload_id })
 }
 
 /// The position in a listing of unfinished uploads.
@@ -62,7 +80,7 @@ pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<Op
             }
             query.sort_unstable();
             let (headers, body) = bucket.document(bucket.address().bucket(&query), attempt).await?;
-            let page = Uploads::read(&headers, &body, bucket.region())?;
+            let page = UploadsPage::read(&headers, &body, bucket.region())?;
             let next = match page.next {
                 Some((key, id)) => Page::At(Marker { of_all: marker.of_all, key, id }),
                 None if bucket.is_minio() && !asked.is_empty() => {
@@ -98,14 +116,14 @@ const UPLOADS: [&str; 11] = [
 ];
 
 /// A page of a listing of unfinished uploads.
-pub(super) struct Uploads {
+pub(in crate::backend) struct UploadsPage {
     uploads: Vec<OpenSession>,
     /// The key and upload id after which the next page begins.
     next: Option<(String, String)>,
 }
 
-impl Uploads {
-    pub(super) fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
+impl UploadsPage {
+    pub(in crate::backend) fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListMultipartUploadsResult", region)?;
         let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, false);
         let (mut next_key, mut next_id) = (String::new(), String::new());
@@ -211,7 +229,7 @@ async fn each_page(
         }
         let (headers, body) =
             bucket.document(bucket.address().object(&session.key, &query)?, attempt).await?;
-        let page = Parts::read(&headers, &body, bucket.region(), marker)?;
+        let page = PartsPage::read(&headers, &body, bucket.region(), marker)?;
         let last = page.parts.last().map_or(marker, |part| part.number);
         take(page.parts);
         match page.next {
@@ -241,7 +259,7 @@ const PARTS: [&str; 11] = [
 const HIGHEST: u32 = 10_000;
 
 /// A page of the parts of a session.
-pub(super) struct Parts {
+pub(in crate::backend) struct PartsPage {
     /// In ascending order.
     parts: Vec<StoredPart>,
     /// The part number after which the next page begins.
@@ -249,9 +267,14 @@ pub(super) struct Parts {
     initiator: Option<String>,
 }
 
-impl Parts {
+impl PartsPage {
     /// Reads a page of parts whose numbers are greater than `after`.
-    pub(super) fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
+    pub(in crate::backend) fn read(
+        headers: &HeaderMap,
+        body: &[u8],
+        region: &str,
+        after: u32,
+    ) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListPartsResult", region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);

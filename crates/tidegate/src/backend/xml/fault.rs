@@ -7,7 +7,7 @@ use aws_smithy_types::date_time::Format;
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::xml;
+use super::messages;
 use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::{Fault, FaultKind};
@@ -34,19 +34,19 @@ pub(in crate::backend) fn refusal(
     let mut own = None;
     let said = match Document::of(body) {
         Document::Xml(root) if root == "Error" => {
-            xml::read::<xml::Error>(body).ok().flatten().unwrap_or_default()
+            messages::read::<messages::Error>(body).ok().flatten().unwrap_or_default()
         }
         Document::Xml(root) if root == "ErrorResponse" => {
-            let response = xml::read::<xml::ErrorResponse>(body).ok().flatten();
+            let response = messages::read::<messages::ErrorResponse>(body).ok().flatten();
             response.unwrap_or_default().error
         }
         // From a proxy, or from a store that answers in JSON where it has no XML.
         Document::Json => {
             let JsonError { status, word, message } = JsonError::of(body).unwrap_or_default();
             own = status;
-            xml::Error { code: word, message, ..xml::Error::default() }
+            messages::Error { code: word, message, ..messages::Error::default() }
         }
-        _ => xml::Error::default(),
+        _ => messages::Error::default(),
     };
     let status = own.filter(|_| status.is_success()).unwrap_or(status);
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
@@ -82,7 +82,7 @@ pub(in crate::backend) fn document<T: DeserializeOwned>(
     region: &str,
 ) -> Result<T, Fault> {
     promised(headers, body, root, region)?;
-    match xml::read(body) {
+    match messages::read(body) {
         Ok(Some(document)) => Ok(document),
         Ok(None) => Err(cut(&format!("<{root}>"))),
         Err(error) => Err(not_a_store(&format!("<{root}>"), headers, body).with_source(error)),
@@ -109,7 +109,7 @@ pub(in crate::backend) fn promised(
     }
 }
 
-fn clause(said: &xml::Error) -> Option<String> {
+fn clause(said: &messages::Error) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
         "InvalidAccessKeyId" | "NotSignedUp" => "the store does not know the access key",
@@ -134,7 +134,12 @@ fn unexplained(status: StatusCode) -> &'static str {
 }
 
 /// The message when the store says that the bucket is in another region or at another address.
-fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region: &str) -> Option<String> {
+fn elsewhere(
+    status: StatusCode,
+    headers: &HeaderMap,
+    said: &messages::Error,
+    region: &str,
+) -> Option<String> {
     let asked = status.is_redirection()
         || matches!(
             said.code.as_str(),
@@ -154,7 +159,7 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region:
 }
 
 /// The message when clock skew is the reason: both times, and their difference.
-fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<String> {
+fn skewed(status: StatusCode, headers: &HeaderMap, said: &messages::Error) -> Option<String> {
     let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
     let dated = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let told = said.server_time.as_deref().and_then(|time| DateTime::from_str(time, Format::DateTime).ok());

@@ -1,16 +1,60 @@
 //! Builds the URL that is signed and sent from bucket and key.
 
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
 use crate::types::printable::address_without_password;
+use crate::types::unknown_name::UnknownName;
 
 /// Characters that a signature leaves unencoded in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Characters that a signature leaves unencoded in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
+
+/// Where the bucket's name goes in a URL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Addressing {
+    /// In the host at AWS, in the path elsewhere. A bucket with dots is in the path at AWS too, because certificates
+    /// do not cover dots.
+    #[default]
+    Auto,
+    /// `https://host/bucket/key`.
+    Path,
+    /// `https://bucket.host/key`.
+    VirtualHost,
+}
+
+impl Addressing {
+    const ALL: [Self; 3] = [Self::Auto, Self::Path, Self::VirtualHost];
+
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Path => "path",
+            Self::VirtualHost => "virtual-host",
+        }
+    }
+}
+
+impl Display for Addressing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Addressing {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("addressing", name, &Self::ALL, Self::name)
+    }
+}
 
 /// The base of all URLs of one bucket.
 #[derive(Clone, Debug)]
@@ -68,7 +112,7 @@ impl Address {
 }
 
 /// An object at the same endpoint, as `x-amz-copy-source` names it.
-pub(super) fn source(bucket: &str, key: &str) -> String {
+pub(in crate::backend) fn source(bucket: &str, key: &str) -> String {
     format!("{bucket}/{}", utf8_percent_encode(key, PATH))
 }
 

@@ -1,0 +1,92 @@
+//! The URL schemes that an engine knows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::backend::gcs::{GcsScheme, GcsSettings};
+use crate::backend::memory::MemoryScheme;
+use crate::backend::s3::{S3Scheme, S3Settings};
+use crate::backend::{Fault, FaultKind, Scheme};
+
+/// Schemes by name, and those of stores that are opened with settings of their own. `file://` is not among them: a local
+/// path has no bucket, and need not be text.
+#[derive(Debug)]
+pub(super) struct Schemes {
+    named: NamedSchemes,
+    s3: SchemeCache<S3Scheme>,
+    gcs: SchemeCache<GcsScheme>,
+}
+
+impl Schemes {
+    /// The schemes that every engine knows, one line for each cloud, and `others`, which replace those of the same names.
+    pub(super) fn new(s3: S3Settings, gcs: GcsSettings, others: NamedSchemes) -> Self {
+        let (s3, gcs) = (Arc::new(S3Scheme::new(s3)), Arc::new(GcsScheme::new(gcs)));
+        let mut named = NamedSchemes::default();
+        named.add("s3", s3.clone());
+        named.add("gs", gcs.clone());
+        named.add("memory", Arc::new(MemoryScheme::default()));
+        named.0.extend(others.0);
+        Self { named, s3: SchemeCache::new(s3), gcs: SchemeCache::new(gcs) }
+    }
+
+    /// The scheme of a name; a fault names the known schemes if there is none.
+    pub(super) fn named(&self, name: &str) -> Result<Arc<dyn Scheme>, Fault> {
+        self.named.0.get(&name.to_ascii_lowercase()).cloned().ok_or_else(|| {
+            let mut names: Vec<&str> = self.named.0.keys().map(String::as_str).chain(["file"]).collect();
+            names.sort_unstable();
+            let known: Vec<String> = names.into_iter().map(|name| format!("{name}://")).collect();
+            let message = format!("unknown scheme `{name}`: the known ones are {}", known.join(", "));
+            Fault::new(FaultKind::Invalid, message)
+        })
+    }
+
+    /// The scheme of an S3 store with settings of its own.
+    pub(super) fn s3(&self, settings: &S3Settings) -> Arc<dyn Scheme> {
+        self.s3.get(|scheme| scheme.settings() == settings, || S3Scheme::new(settings.clone()))
+    }
+
+    /// The scheme of a store of Google's with settings of its own.
+    pub(super) fn gcs(&self, settings: &GcsSettings) -> Arc<dyn Scheme> {
+        self.gcs.get(|scheme| scheme.settings() == settings, || GcsScheme::new(settings.clone()))
+    }
+}
+
+/// Schemes by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamedSchemes(BTreeMap<String, Arc<dyn Scheme>>);
+
+impl NamedSchemes {
+    /// Adds a scheme, or replaces the one of this name.
+    pub(super) fn add(&mut self, name: &str, scheme: Arc<dyn Scheme>) {
+        self.0.insert(name.to_ascii_lowercase(), scheme);
+    }
+}
+
+/// The schemes of the settings that were used last: stores with equal settings share one, and so its connections.
+#[derive(Debug)]
+struct SchemeCache<S> {
+    /// The one that was used last comes last.
+    schemes: Mutex<Vec<Arc<S>>>,
+}
+
+impl<S> SchemeCache<S> {
+    /// Most schemes that are kept. A program whose credentials are new for every store would keep all of them.
+    const KEPT: usize = 16;
+
+    fn new(first: Arc<S>) -> Self {
+        Self { schemes: Mutex::new(vec![first]) }
+    }
+
+    fn get(&self, is_wanted: impl Fn(&S) -> bool, new: impl FnOnce() -> S) -> Arc<S> {
+        let mut schemes = self.schemes.lock().unwrap_or_else(PoisonError::into_inner);
+        let scheme = match schemes.iter().position(|scheme| is_wanted(scheme)) {
+            Some(at) => schemes.remove(at),
+            None => Arc::new(new()),
+        };
+        schemes.push(scheme.clone());
+        if schemes.len() > Self::KEPT {
+            schemes.remove(0);
+        }
+        scheme
+    }
+}

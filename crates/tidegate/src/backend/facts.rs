@@ -1,0 +1,49 @@
+//! What one server turns out to lack, or to do otherwise than its protocol says.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The facts of one endpoint. They are learned from its answers, once for all who send requests there.
+#[derive(Debug, Default)]
+pub struct Facts {
+    ignores_ranges: AtomicBool,
+    is_minio: AtomicBool,
+}
+
+impl Facts {
+    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
+    /// stream, for every further request would send the whole object again.
+    pub fn ignores_ranges(&self) -> bool {
+        self.ignores_ranges.load(Relaxed)
+    }
+
+    /// A request for a range was answered, with that range or with the whole object.
+    pub fn answered_range(&self, is_ignored: bool) {
+        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
+            tracing::debug!(is_ignored, "the store was asked for a range");
+        }
+    }
+
+    /// Whether the server is MinIO, which lists and ends unfinished uploads in its own way.
+    pub(super) fn is_minio(&self) -> bool {
+        self.is_minio.load(Relaxed)
+    }
+
+    /// An answer shows that the server is MinIO.
+    pub(super) fn answered_as_minio(&self) {
+        self.is_minio.store(true, Relaxed);
+    }
+}
+
+/// The facts of all endpoints that one engine reaches. A clone is the same collection.
+#[derive(Clone, Debug, Default)]
+pub struct KnownFacts(Arc<Mutex<BTreeMap<String, Arc<Facts>>>>);
+
+impl KnownFacts {
+    /// The facts of one endpoint, by the address in [`Info::endpoint`](super::Info::endpoint).
+    pub fn of(&self, endpoint: &str) -> Arc<Facts> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(endpoint.to_owned()).or_default().clone()
+    }
+}

@@ -1,0 +1,42 @@
+//! `gs://`: buckets of one endpoint, which share a client.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::sync::OnceCell;
+
+use super::{GcsClient, GcsSettings};
+use crate::backend::{Backend, Fault, KnownFacts, Scheme};
+
+/// Opens buckets of Google Cloud Storage. The client is made when the first bucket is opened.
+#[derive(Debug)]
+pub struct GcsScheme {
+    settings: GcsSettings,
+    client: OnceCell<GcsClient>,
+}
+
+impl GcsScheme {
+    /// Buckets of the store that `settings` reach.
+    pub fn new(settings: GcsSettings) -> Self {
+        Self { settings, client: OnceCell::new() }
+    }
+
+    /// The settings that the store is reached by.
+    pub fn settings(&self) -> &GcsSettings {
+        &self.settings
+    }
+}
+
+impl Scheme for GcsScheme {
+    fn open<'a>(
+        &'a self,
+        bucket: &'a str,
+        _facts: &'a KnownFacts,
+    ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
+        Box::pin(async move {
+            let connect = || GcsClient::connect(&self.settings);
+            let bucket = self.client.get_or_try_init(connect).await?.bucket(bucket)?;
+            Ok(Arc::new(bucket) as Arc<dyn Backend>)
+        })
+    }
+}
