@@ -90,3 +90,29 @@ impl<S> SchemeCache<S> {
         scheme
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::s3::Credentials;
+
+    fn account(name: &str) -> S3Settings {
+        S3Settings::default().with_credentials(Credentials::fixed(name, "secret", None))
+    }
+
+    #[test]
+    fn stores_with_equal_settings_share_a_scheme_and_few_schemes_are_kept() {
+        let schemes = Schemes::new(account("engine"), GcsSettings::default(), NamedSchemes::default());
+        let kept = || schemes.s3.schemes.lock().unwrap().len();
+        let of_the_engine = schemes.named("s3").unwrap();
+        assert!(Arc::ptr_eq(&of_the_engine, &schemes.s3(&account("engine"))));
+        let ours = schemes.s3(&account("ours"));
+        assert!(Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))));
+        assert_eq!(kept(), 2);
+        for number in 0..20 {
+            schemes.s3(&account(&format!("user-{number}")));
+        }
+        assert_eq!(kept(), SchemeCache::<S3Scheme>::KEPT);
+        assert!(!Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))), "the one unused for longest is forgotten");
+    }
+}

@@ -39,6 +39,7 @@ mod credentials;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod lifecycle;
+mod list;
 mod provider;
 mod request;
 mod rules;

@@ -49,22 +49,6 @@ async fn two_accounts_share_one_budget() {
 }
 
 #[tokio::test]
-async fn stores_with_equal_settings_share_a_client_and_few_clients_are_kept() {
-    let (_server, settings) = account("ours").await;
-    let tide = Tidegate::builder().build().unwrap();
-    let known = async || tide.clients.s3_clients.clients.lock().await.len();
-    for _ in 0..3 {
-        tide.open("s3://bucket").s3(settings.clone()).await.unwrap();
-    }
-    assert_eq!(known().await, 1);
-    for number in 0..20 {
-        let credentials = Credentials::fixed(format!("user-{number}"), "secret", None);
-        tide.open("s3://bucket").s3(settings.clone().with_credentials(credentials)).await.unwrap();
-    }
-    assert_eq!(known().await, 16);
-}
-
-#[tokio::test]
 async fn settings_of_another_kind_of_store_are_refused() {
     let tide = Tidegate::builder().build().unwrap();
     for location in ["gs://bucket", "memory://m", "/tmp"] {

@@ -8,7 +8,6 @@ use super::provider::{Provider, SigningKeys};
 use crate::backend::environment::SetUrl;
 use crate::backend::xml::address::Addressing;
 use crate::types::checksum::Algorithm;
-use crate::types::unknown_name::UnknownName;
 
 /// Settings for an S3 store; the defaults are those of every S3 tool.
 ///
