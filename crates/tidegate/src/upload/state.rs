@@ -1,7 +1,7 @@
 //! One upload's shared state, whatever the strategy: its session, its requests and its commit.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -62,8 +62,9 @@ pub(crate) struct Upload {
     pub(crate) runtime: Handle,
     /// Aborts that continue after their writer is gone.
     pub(crate) aborts: Arc<Aborts>,
-    /// Cancelled with the upload. A session whose opening has not been sent is then not opened.
-    ended: CancellationToken,
+    /// Cancelled by an abort: a session whose opening has not been sent is then not opened. Each opening has its own,
+    /// because a journaled upload opens another session after an abort.
+    unsent: Mutex<CancellationToken>,
     pub(crate) given_up: GivenUp,
     /// Whether a request that publishes the object was given up before the store answered.
     pub(super) publishing: GivenUp,
@@ -115,7 +116,7 @@ impl Upload {
             options,
             runtime: Handle::current(),
             aborts: engine.aborts.clone(),
-            ended: CancellationToken::new(),
+            unsent: Mutex::default(),
             given_up: GivenUp::default(),
             publishing: GivenUp::default(),
             opening: Mutex::default(),
@@ -137,10 +138,11 @@ impl Upload {
     /// Begins to open the session. Once the request is sent, it is not cancelled with the writer: only a session
     /// whose id is known can be aborted.
     pub(crate) fn open(self: &Arc<Self>) {
-        let upload = self.clone();
+        let (upload, unsent) = (self.clone(), CancellationToken::new());
+        *self.unsent() = unsent.clone();
         let open = async move {
             let entry = upload.enter().await;
-            let opened = upload.send_open().await;
+            let opened = upload.send_open(&unsent).await;
             match &opened {
                 Ok(session) => entry.opened(&session.id).await,
                 Err(_) => entry.ended().await,
@@ -163,10 +165,14 @@ impl Upload {
         *self.lock() = Some(opening.boxed().shared());
     }
 
-    async fn send_open(&self) -> Result<Session> {
-        let turn = self.ended.run_until_cancelled(self.requests.turn()).await;
-        let Some(permit) = turn.filter(|_| !self.ended.is_cancelled()) else {
-            return Err(self.error(ErrorKind::Closed, Operation::Open, "the upload ended before"));
+    fn unsent(&self) -> MutexGuard<'_, CancellationToken> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send_open(&self, unsent: &CancellationToken) -> Result<Session> {
+        let turn = unsent.run_until_cancelled(self.requests.turn()).await;
+        let Some(permit) = turn.filter(|_| !unsent.is_cancelled()) else {
+            return Err(self.error(ErrorKind::Closed, Operation::Open, "the upload was aborted before"));
         };
         let options = &self.options;
         let sent = self.requests.send(Operation::Open, None, Some(permit), || match &self.order {
@@ -190,7 +196,7 @@ impl Upload {
         self.entry.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Opening>> {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -369,7 +375,7 @@ impl Upload {
         mut tasks: JoinSet<T>,
     ) -> impl Future<Output = Result<()>> + use<T> {
         let upload = self.clone();
-        self.ended.cancel();
+        self.unsent().cancel();
         // A single PUT has no session, but its request must be cancelled.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
         let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
