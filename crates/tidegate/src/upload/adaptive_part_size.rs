@@ -96,25 +96,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_memory_counts_as_one_who_waits_for_a_turn() {
-        let limiter = Limiter::new(Concurrency::Auto);
-        let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, 64, 16 * MIB, 5 * MIB);
-        let moved = async || {
-            let permit = limiter.flow().permit().await;
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            permit.end(Outcome::Moved(MIB));
+        // As many requests as show whether more of them pay, and the limit after these.
+        let moved = async |limiter: &Limiter| {
+            for _ in 0..4 {
+                let permit = limiter.flow().permit().await;
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                permit.end(Outcome::Moved(MIB));
+            }
             limiter.limit()
         };
-        let first = moved().await;
-        assert_eq!(moved().await, first, "nobody would make more");
+        let new = || {
+            let limiter = Limiter::new(Concurrency::Auto);
+            let narrowing = Narrowing::new(limiter.flow(), 256 * MIB, 64, 16 * MIB, 5 * MIB);
+            (limiter, narrowing)
+        };
+        let (limiter, mut narrowing) = new();
+        let first = limiter.limit();
+        assert_eq!(moved(&limiter).await, first, "nobody would make more");
         narrowing.waits(true);
-        let grown = moved().await;
+        let grown = moved(&limiter).await;
         assert!(grown > first);
         narrowing.waits(false);
-        assert_eq!(moved().await, grown);
+        assert_eq!(moved(&limiter).await, grown);
+
+        let (limiter, mut narrowing) = new();
         narrowing.waits(true);
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-        assert_eq!(moved().await, grown, "who has not asked for a minute went away");
+        assert_eq!(moved(&limiter).await, first, "who has not asked for a minute went away");
         narrowing.waits(true);
-        assert!(moved().await > grown);
+        assert!(moved(&limiter).await > first);
     }
 }
