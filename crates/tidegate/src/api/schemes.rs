@@ -113,6 +113,9 @@ mod tests {
             schemes.s3(&account(&format!("user-{number}")));
         }
         assert_eq!(kept(), SchemeCache::<S3Scheme>::KEPT);
-        assert!(!Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))), "the one unused for longest is forgotten");
+        assert!(
+            !Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))),
+            "the one unused for longest is forgotten"
+        );
     }
 }
