@@ -7,8 +7,9 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Capabilities, Layer};
+use crate::backend::{Attempt, Capabilities};
 use crate::journal::{Durability, JournalError};
+use crate::testkit::scripted::Scripted;
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
 mod appended;
@@ -31,12 +32,12 @@ const PART: u64 = 16 * KIB;
 /// A journal directory and a memory store that can be down; tests start any number of processes on them.
 struct Place {
     folder: tempfile::TempDir,
-    backend: Arc<Faulty>,
+    backend: Arc<Scripted<Faulty>>,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new()) }
+        Self { folder: tempfile::tempdir().unwrap(), backend: Faulty::store() }
     }
 
     fn builder(&self) -> Builder {
