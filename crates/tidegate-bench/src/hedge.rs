@@ -188,7 +188,7 @@ impl Trial {
         let (wall, figures) = (began.elapsed().as_secs_f64(), progress.snapshot());
         Ok(Upload {
             wall,
-            parts: timed.parts(),
+            parts: timed.seconds(),
             requests: figures.requests,
             retries: figures.retries,
             hedges: figures.hedges,

@@ -1,6 +1,7 @@
 //! Plants client bugs between the engine and the store, to verify that the checks find them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -8,7 +9,8 @@ use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use tidegate::Object;
 use tidegate::backend::{
-    Attempt, Backend, Fault, Layer, PartOrigin, PartSource, Parts, Receipt, Session, WriteOptions,
+    Attempt, Backend, Body, Entry, Fault, Info, Listing, PartOrigin, PartSource, Parts, Receipt, Session,
+    StoredPart, WriteOptions,
 };
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
@@ -153,9 +155,9 @@ async fn read(payload: &Payload) -> Result<BytesMut, Fault> {
 }
 
 #[async_trait]
-impl Layer for Planted {
-    fn below(&self) -> &dyn Backend {
-        &self.store
+impl Backend for Planted {
+    fn info(&self) -> &Info {
+        self.store.info()
     }
 
     async fn put(
@@ -175,6 +177,35 @@ impl Layer for Planted {
         self.store.put(key, self.payload(bytes.freeze()), &options, attempt).await
     }
 
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        self.store.head(key, attempt).await
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        self.store.get(key, range, same, attempt).await
+    }
+
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        self.store.delete(key, attempt).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.store.list(prefix, recursive)
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Parts for Planted {
     async fn open(
         &self,
         key: &str,
@@ -224,6 +255,10 @@ impl Layer for Planted {
             }
             _ => self.store.part(session, number, offset, payload.into(), attempt).await,
         }
+    }
+
+    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
+        self.store.stored_parts(session, attempt).await
     }
 
     async fn complete(

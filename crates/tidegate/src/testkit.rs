@@ -1,3 +1,4 @@
 //! What tests of several modules stand on.
 
+pub(crate) mod scripted;
 pub(crate) mod small_disk;

@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use async_trait::async_trait;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
 use tidegate::backend::s3::{S3, S3Settings};
-use tidegate::backend::{Attempt, Backend, Body, Fault, FaultKind, Layer, WriteOptions};
+use tidegate::backend::{
+    Admin, Append, Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, Parts, ServerCopy,
+    WriteOptions,
+};
 use tidegate::location::Location;
 use tidegate::payload::Payload;
 use tidegate::{Object, Store, Tidegate};
@@ -81,9 +84,13 @@ impl Counted {
 }
 
 #[async_trait]
-impl Layer for Counted {
-    fn below(&self) -> &dyn Backend {
-        &*self.store
+impl Backend for Counted {
+    fn info(&self) -> &Info {
+        self.store.info()
+    }
+
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        self.store.check(key, options)
     }
 
     async fn put(
@@ -96,6 +103,10 @@ impl Layer for Counted {
         self.count(self.store.put(key, payload, options, attempt).await)
     }
 
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        self.store.head(key, attempt).await
+    }
+
     async fn get(
         &self,
         key: &str,
@@ -104,6 +115,34 @@ impl Layer for Counted {
         attempt: Attempt,
     ) -> Result<Body, Fault> {
         self.count(self.store.get(key, range, same, attempt).await)
+    }
+
+    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+        self.store.delete(key, attempt).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.store.list(prefix, recursive)
+    }
+
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        self.store.is_one_place(location, from, key).await
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        self.store.parts()
+    }
+
+    fn appending(&self) -> Option<&dyn Append> {
+        self.store.appending()
+    }
+
+    fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        self.store.server_copy()
+    }
+
+    fn admin(&self) -> Option<&dyn Admin> {
+        self.store.admin()
     }
 }
 
@@ -115,12 +154,20 @@ mod tests {
 
     /// Rejects all requests for now.
     #[derive(Debug)]
-    struct Full(Memory);
+    struct Full(Info);
 
     #[async_trait]
-    impl Layer for Full {
-        fn below(&self) -> &dyn Backend {
+    impl Backend for Full {
+        fn info(&self) -> &Info {
             &self.0
+        }
+
+        async fn put(&self, _: &str, _: Payload, _: &WriteOptions, _: Attempt) -> Result<Object, Fault> {
+            full()
+        }
+
+        async fn head(&self, _: &str, _: Attempt) -> Result<Object, Fault> {
+            full()
         }
 
         async fn get(
@@ -130,14 +177,27 @@ mod tests {
             _: Option<&Object>,
             _: Attempt,
         ) -> Result<Body, Fault> {
-            Err(Fault::new(FaultKind::Throttled, "slow down"))
+            full()
         }
+
+        async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+            full()
+        }
+
+        fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+            Listing::empty()
+        }
+    }
+
+    fn full<T>() -> Result<T, Fault> {
+        Err(Fault::new(FaultKind::Throttled, "slow down"))
     }
 
     #[tokio::test]
     async fn refusals_are_counted_and_other_errors_are_not() {
-        let memory = || Memory::new("store");
-        let stores: [(Arc<dyn Backend>, u64); 2] = [(Arc::new(Full(memory())), 1), (Arc::new(memory()), 0)];
+        let memory = Memory::new("store");
+        let full = Full(memory.info().clone());
+        let stores: [(Arc<dyn Backend>, u64); 2] = [(Arc::new(full), 1), (Arc::new(memory), 0)];
         for (store, expected) in stores {
             let tide = Tidegate::builder().build().unwrap();
             let counted = Counted { store, tide, refused: AtomicU64::new(0) };

@@ -13,9 +13,10 @@ use super::*;
 use crate::Store;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
+use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
 mod any;
@@ -85,10 +86,10 @@ pub(super) fn bytes_of(len: u64, seed: u64) -> Vec<u8> {
 }
 
 impl Odd {
-    pub(super) async fn with(data: &[u8], fates: impl Fates + 'static) -> Arc<Self> {
+    pub(super) async fn with(data: &[u8], fates: impl Fates + 'static) -> Arc<Scripted<Self>> {
         let memory = Memory::new("odd").with_capabilities(Capabilities::default());
         let odd = Self {
-            memory,
+            memory: memory.clone(),
             fates: Mutex::new(Box::new(fates)),
             asked: Mutex::default(),
             bodies: Arc::default(),
@@ -96,7 +97,7 @@ impl Odd {
             sent: Arc::default(),
         };
         odd.put(data).await;
-        Arc::new(odd)
+        Scripted::new(memory, odd)
     }
 
     pub(super) async fn put(&self, data: &[u8]) {
@@ -110,32 +111,29 @@ impl Odd {
     }
 }
 
-#[async_trait::async_trait]
-impl Layer for Odd {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn get(
+impl Odd {
+    async fn gives(
         &self,
         key: &str,
         range: Option<Range<u64>>,
         same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault> {
+        below: Below<'_>,
+    ) -> Result<Answer, Fault> {
         self.asked.lock().unwrap().push(range.clone());
         let fate = self.fates.lock().unwrap().next(&range);
         if matches!(fate, Fate::Refused) {
             return Err(Fault::new(FaultKind::Throttled, "SlowDown").with_answered(true));
         }
-        let asked = match fate {
+        let range = match fate {
             Fate::Shifted(by) => {
                 range.map(|range| range.start.saturating_sub(by)..range.end - by.min(range.start))
             }
             _ => range,
         };
-        let is_part = asked.is_some();
-        let mut body = self.memory.get(key, asked, same, attempt).await?;
+        let is_part = range.is_some();
+        let Answer::Body(mut body) = below.send(Call::Get { key, range, same }).await? else {
+            panic!("no body")
+        };
         if is_part {
             // As in real stores, the checksum of the whole object does not apply to a range.
             (body.object.crc64nvme, body.object.crc32c) = (None, None);
@@ -149,7 +147,17 @@ impl Layer for Odd {
                 piece
             })
             .boxed();
-        Ok(body)
+        Ok(Answer::Body(body))
+    }
+}
+
+#[async_trait::async_trait]
+impl Script for Odd {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Get { key, range, same } => self.gives(key, range, same, below).await,
+            call => below.send(call).await,
+        }
     }
 }
 
@@ -209,7 +217,7 @@ fn meet(
 }
 
 pub(super) fn store(
-    odd: &Arc<Odd>,
+    odd: &Arc<Scripted<Odd>>,
     with: impl FnOnce(crate::TidegateBuilder) -> crate::TidegateBuilder,
 ) -> Store {
     let builder = Tidegate::builder().memory(64 * MIB);
@@ -316,28 +324,21 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
 async fn bytes_that_do_not_match_the_stores_checksum_are_an_error_at_the_end() {
     /// Flips one bit.
     #[derive(Debug)]
-    struct Flipped(Memory);
+    struct Flipped;
     #[async_trait::async_trait]
-    impl Layer for Flipped {
-        fn below(&self) -> &dyn Backend {
-            &self.0
-        }
-
-        async fn get(
-            &self,
-            key: &str,
-            range: Option<Range<u64>>,
-            same: Option<&Object>,
-            attempt: Attempt,
-        ) -> Result<Body, Fault> {
-            let mut body = self.0.get(key, range, same, attempt).await?;
-            body.stream = body.stream.map_ok(|piece| piece.iter().map(|byte| byte ^ 1).collect()).boxed();
-            Ok(body)
+    impl Script for Flipped {
+        async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+            let mut answer = below.send(call).await?;
+            if let Answer::Body(body) = &mut answer {
+                let stream = std::mem::replace(&mut body.stream, futures::stream::empty().boxed());
+                body.stream = stream.map_ok(|piece| piece.iter().map(|byte| byte ^ 1).collect()).boxed();
+            }
+            Ok(answer)
         }
     }
     let odd = Odd::with(&bytes_of(20 * MIB, 1), well()).await;
     let tide = Tidegate::builder().build().unwrap();
-    let store = tide.store(Arc::new(Flipped(odd.memory.clone())));
+    let store = tide.store(Scripted::new(odd.memory.clone(), Flipped));
     assert_eq!(all(store.reader("k").start().await.unwrap()).await.unwrap_err().kind(), ErrorKind::Integrity);
 }
 

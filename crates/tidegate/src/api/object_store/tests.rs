@@ -1,5 +1,4 @@
 use std::mem::take;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use ::object_store::buffered::BufWriter;
@@ -10,46 +9,37 @@ use tokio::io::AsyncWriteExt;
 use super::*;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::{
-    Admin, Attempt, Backend, Body, Fault, FaultKind, Layer, Parts, Receipt, Session, WriteOptions,
-};
+use crate::backend::{Admin, Fault, FaultKind};
 use crate::prefix::{Layout, Naming, PrefixedStore};
 use crate::settings::RetryPolicy;
-use crate::types::checksum::Checksum;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 /// Records the requests; after the next `head`, writes to the same key through the store in `next`.
 #[derive(Debug)]
 struct Watched {
-    below: Memory,
     asked: Mutex<Vec<&'static str>>,
     next: Mutex<Option<Store>>,
 }
 
 #[async_trait]
-impl Layer for Watched {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.asked.lock().unwrap().push("head");
-        let found = self.below.head(key, attempt).await;
-        let next = self.next.lock().unwrap().take();
-        if let Some(store) = next {
-            write(&store, key, "xyz").await;
+impl Script for Watched {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        match call {
+            Call::Head { key } => {
+                self.asked.lock().unwrap().push("head");
+                let found = below.send(call).await;
+                let next = self.next.lock().unwrap().take();
+                if let Some(store) = next {
+                    write(&store, key, "xyz").await;
+                }
+                found
+            }
+            Call::Get { .. } => {
+                self.asked.lock().unwrap().push("get");
+                below.send(call).await
+            }
+            call => below.send(call).await,
         }
-        found
-    }
-
-    async fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault> {
-        self.asked.lock().unwrap().push("get");
-        self.below.get(key, range, same, attempt).await
     }
 }
 
@@ -59,11 +49,11 @@ async fn write(store: &Store, key: &str, bytes: &'static str) {
     writer.finish().await.unwrap();
 }
 
-async fn watched() -> (Arc<Watched>, TidegateStore, Store) {
+async fn watched() -> (Arc<Scripted<Watched>>, TidegateStore, Store) {
     let (tide, below) = (Tidegate::builder().build().unwrap(), Memory::new("watched"));
     let plain = tide.store(Arc::new(below.clone()));
     write(&plain, "k", "0123456789").await;
-    let watched = Arc::new(Watched { below, asked: Mutex::default(), next: Mutex::default() });
+    let watched = Scripted::new(below, Watched { asked: Mutex::default(), next: Mutex::default() });
     (watched.clone(), TidegateStore::new(tide.store(watched)), plain)
 }
 
@@ -142,35 +132,27 @@ async fn keys_that_are_spread_are_not_copied() {
 /// A store whose completions fail with one kind, and whose aborts may fail too.
 #[derive(Debug)]
 struct Failing {
-    below: Memory,
     completion: FaultKind,
     aborts_fail: bool,
 }
 
 #[async_trait]
-impl Layer for Failing {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn complete(
-        &self,
-        _: &Session,
-        _: &[Receipt],
-        _: Option<&Checksum>,
-        _: &WriteOptions,
-        _: Attempt,
-    ) -> Result<Object, Fault> {
-        Err(Fault::new(self.completion, "the completion failed").with_source("of the store"))
-    }
-
-    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        if self.aborts_fail {
-            return Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true));
+impl Script for Failing {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        match call {
+            Call::Complete { .. } => {
+                Err(Fault::new(self.completion, "the completion failed").with_source("of the store"))
+            }
+            Call::Abort { .. } if self.aborts_fail => {
+                Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true))
+            }
+            Call::Abort { .. } => {
+                // Slow enough that a caller that does not wait for the abort is done first.
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                below.send(call).await
+            }
+            call => below.send(call).await,
         }
-        // Slow enough that a caller that does not wait for the abort is done first.
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        self.below.abort(session, attempt).await
     }
 }
 
@@ -179,7 +161,7 @@ fn failing(completion: FaultKind, aborts_fail: bool) -> (Tidegate, Memory, Arc<T
     let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     let tide = Tidegate::builder().memory(64 << 20).part_size(5 << 20).retry(retry).build().unwrap();
     let below = Memory::new("failing");
-    let store = tide.store(Arc::new(Failing { below: below.clone(), completion, aborts_fail }));
+    let store = tide.store(Scripted::new(below.clone(), Failing { completion, aborts_fail }));
     (tide, below, Arc::new(TidegateStore::new(store)))
 }
 

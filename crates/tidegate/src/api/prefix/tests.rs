@@ -9,7 +9,8 @@ use super::*;
 use crate::Tidegate;
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Entry, Fault, FaultKind, Layer};
+use crate::backend::{Backend, Capabilities, Fault, FaultKind};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 mod changes;
 mod conditions;
@@ -206,18 +207,18 @@ async fn what_is_of_the_store_itself_is_refused() {
 /// Fails the listing of one prefix.
 #[derive(Debug)]
 struct Lame {
-    below: Memory,
     prefix: &'static str,
 }
 
-impl Layer for Lame {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> crate::backend::Listing<crate::backend::Entry> {
+impl Script for Lame {
+    fn list(
+        &self,
+        below: &Arc<dyn Backend>,
+        prefix: &str,
+        recursive: bool,
+    ) -> crate::backend::Listing<crate::backend::Entry> {
         use futures::StreamExt;
-        let listed = self.below.list(prefix, recursive);
+        let listed = below.list(prefix, recursive);
         if prefix != self.prefix {
             return listed;
         }
@@ -233,8 +234,8 @@ async fn a_failed_request_ends_a_listing_with_an_error() {
     for number in 0..50 {
         write(&store, &number.to_string(), b"x").await.unwrap();
     }
-    let lame = Lame { below: memory.clone(), prefix: "root/1/" };
-    let store = PrefixedStore::open(&tide.store(Arc::new(lame)).within("root")).await.unwrap();
+    let lame = Scripted::new(memory.clone(), Lame { prefix: "root/1/" });
+    let store = PrefixedStore::open(&tide.store(lame).within("root")).await.unwrap();
     let (mut listed, mut errors) = (Vec::new(), Vec::new());
     let mut entries = store.list("");
     loop {

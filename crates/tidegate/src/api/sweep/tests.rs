@@ -12,10 +12,10 @@ use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{Credentials, S3, S3Settings};
 use crate::backend::{
-    Admin, Append, Appended, Attempt, Backend, Fault, FaultKind, Held, Layer, OpenSession, PartOrigin, Parts,
-    WriteOptions,
+    Admin, Append, Attempt, Backend, Fault, FaultKind, OpenSession, PartOrigin, Parts, WriteOptions,
 };
 use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
 mod rules;
@@ -279,7 +279,6 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
 /// A store that rejects every request about one of its sessions.
 #[derive(Debug)]
 struct Barred {
-    below: Arc<Gcs>,
     id: String,
     kind: FaultKind,
 }
@@ -292,24 +291,12 @@ impl Barred {
 }
 
 #[async_trait::async_trait]
-impl Layer for Barred {
-    fn below(&self) -> &dyn Backend {
-        &*self.below
-    }
-
-    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
-        self.check(session)?;
-        self.below.position(session, attempt).await
-    }
-
-    async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {
-        self.check(session)?;
-        self.below.held(session, attempt).await
-    }
-
-    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        self.check(session)?;
-        self.below().abort(session, attempt).await
+impl Script for Barred {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        if let Call::Position { session } | Call::Held { session } | Call::Abort { session } = &call {
+            self.check(session)?;
+        }
+        below.send(call).await
     }
 }
 
@@ -328,8 +315,8 @@ async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() 
                 .unwrap();
             ids.push(session.id);
         }
-        let barred = Barred { below: bucket, id: ids.swap_remove(0), kind };
-        let store = machine.process().store(Arc::new(barred));
+        let barred = Scripted::over(bucket, Barred { id: ids.swap_remove(0), kind });
+        let store = machine.process().store(barred);
         let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
         assert_eq!((report.ended, report.failed), (1, 1));
         assert_eq!(machine.files(), 1, "what is still there is remembered");

@@ -13,7 +13,7 @@ mod resume;
 mod small;
 
 struct Place {
-    odd: Arc<Odd>,
+    odd: Arc<Scripted<Odd>>,
     store: Store,
     directory: tempfile::TempDir,
 }

@@ -12,7 +12,7 @@ fn few(tide: crate::TidegateBuilder) -> crate::TidegateBuilder {
     })
 }
 
-async fn breaking(data: &[u8], behind: u64) -> (Arc<Odd>, Store) {
+async fn breaking(data: &[u8], behind: u64) -> (Arc<Scripted<Odd>>, Store) {
     let odd = Odd::with(data, vec![Fate::Breaks(behind); 10_000].into_iter()).await;
     let store = store(&odd, few);
     (odd, store)

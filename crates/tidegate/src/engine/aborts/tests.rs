@@ -7,7 +7,8 @@ use futures::future::pending;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Backend, Capabilities, Fault, Layer, PartSource, Parts, Receipt, Session};
+use crate::backend::{Capabilities, Fault};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::{Tidegate, Writer};
 
 const PART: usize = 16 << 10;
@@ -15,44 +16,35 @@ const PART: usize = 16 << 10;
 /// A store that never answers requests for parts from number `stuck` on, and counts parts and aborts.
 #[derive(Debug)]
 struct Stuck {
-    memory: Memory,
     stuck: u32,
     parts: AtomicUsize,
     aborts: AtomicUsize,
 }
 
 #[async_trait]
-impl Layer for Stuck {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        n: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> Result<Receipt, Fault> {
-        self.parts.fetch_add(1, Ordering::Relaxed);
-        if n >= self.stuck {
-            pending::<()>().await;
+impl Script for Stuck {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match &call {
+            Call::Part { number, .. } => {
+                self.parts.fetch_add(1, Ordering::Relaxed);
+                if *number >= self.stuck {
+                    pending::<()>().await;
+                }
+            }
+            Call::Abort { .. } => {
+                self.aborts.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
-        self.memory.part(session, n, offset, source, attempt).await
-    }
-
-    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        self.aborts.fetch_add(1, Ordering::Relaxed);
-        self.memory.abort(session, attempt).await
+        below.send(call).await
     }
 }
 
 /// A writer with three parts whose requests have all reached the store.
-async fn writer(stuck: u32) -> (Tidegate, Arc<Stuck>, Writer) {
+async fn writer(stuck: u32) -> (Tidegate, Arc<Scripted<Stuck>>, Writer) {
     let capabilities = Capabilities { min_part: 4096, ..Capabilities::default() };
     let memory = Memory::new("stuck").with_capabilities(capabilities);
-    let backend = Arc::new(Stuck { memory, stuck, parts: 0.into(), aborts: 0.into() });
+    let backend = Scripted::new(memory, Stuck { stuck, parts: 0.into(), aborts: 0.into() });
     let tide = Tidegate::builder().memory(1 << 20).slab(4096).part_size(PART as u64).build().unwrap();
     let mut writer = tide.store(backend.clone()).writer("k").start().await.unwrap();
     writer.write_bytes(Bytes::from(vec![7; 3 * PART + 1])).await.unwrap();

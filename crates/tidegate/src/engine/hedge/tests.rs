@@ -9,11 +9,11 @@ use futures::TryStreamExt;
 use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{
-    Attempt, Backend, Capabilities, Connection, Layer, PartSource, Parts, Receipt, Session, StoredPart,
-    WriteOptions,
+    Attempt, Backend, Capabilities, Connection, PartSource, Parts, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::Checksum;
 use crate::{Object, Store, Tidegate};
 
@@ -57,27 +57,28 @@ impl Copies {
         }
     }
 
+    /// The store that answers so.
+    fn store(self) -> Arc<Scripted<Self>> {
+        Scripted::new(self.memory.clone(), self)
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.state.lock().unwrap()
     }
 }
 
-#[async_trait]
-impl Layer for Copies {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn part(
+impl Copies {
+    /// Stores a copy of a part in its own task: the store takes all bytes at once, and from then on the sender can no
+    /// longer stop the copy.
+    async fn stores(
         &self,
         session: &Session,
         number: u32,
         offset: u64,
-        source: PartSource<'_>,
+        payload: Payload,
         attempt: Attempt,
     ) -> Result<Receipt, Fault> {
         self.connections.fetch_add(u64::from(attempt.connection == Connection::New), Relaxed);
-        let PartSource::Bytes(payload) = source else { panic!("nothing is copied here") };
         let copy = {
             let mut kept = self.kept();
             let sent = kept.sent.entry(number).or_default();
@@ -85,7 +86,6 @@ impl Layer for Copies {
             *sent
         };
         let (time, fault) = self.fates.get(&(number, copy)).copied().unwrap_or((QUICK, None));
-        // The store takes all bytes at once: from here on the sender can no longer stop the copy.
         let mut bytes = Vec::new();
         let mut stream = payload.stream();
         while let Some(piece) = stream.try_next().await.unwrap() {
@@ -107,35 +107,42 @@ impl Layer for Copies {
         arrives.await.unwrap()
     }
 
-    async fn stored_parts(&self, _: &Session, _: Attempt) -> Result<Vec<StoredPart>, Fault> {
+    /// The parts, with the tags of the copies that arrived last.
+    fn stored(&self) -> Vec<StoredPart> {
         let mut kept = self.kept();
         kept.listings += 1;
         let parts = kept.parts.iter().map(|(number, (receipt, etag))| {
             let checksum = receipt.checksum.map(|sum| sum.base64());
             StoredPart { checksum, ..StoredPart::new(*number, receipt.size, etag.as_str()) }
         });
-        Ok(parts.collect())
+        parts.collect()
     }
 
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        sleep(self.completion).await;
-        let named: Option<Vec<Receipt>> = {
-            let mut kept = self.kept();
-            kept.completions += 1;
-            let of = |part: &Receipt| kept.parts.get(&part.number).filter(|(_, etag)| *etag == part.etag);
-            parts.iter().map(|part| Some(of(part)?.0.clone())).collect()
-        };
-        let Some(named) = named else {
-            return Err(Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true));
-        };
-        self.memory.complete(session, &named, checksum, options, attempt).await
+    /// The receipts of the memory store for these parts, if they name the copies that arrived last.
+    fn named(&self, parts: &[Receipt]) -> Result<Vec<Receipt>, Fault> {
+        let mut kept = self.kept();
+        kept.completions += 1;
+        let of = |part: &Receipt| kept.parts.get(&part.number).filter(|(_, etag)| *etag == part.etag);
+        let named: Option<Vec<Receipt>> = parts.iter().map(|part| Some(of(part)?.0.clone())).collect();
+        named.ok_or_else(|| Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true))
+    }
+}
+
+#[async_trait]
+impl Script for Copies {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Part { session, number, offset, source: PartSource::Bytes(payload) } => {
+                self.stores(session, number, offset, payload, below.attempt).await.map(Answer::Receipt)
+            }
+            Call::StoredParts { .. } => Ok(Answer::StoredParts(self.stored())),
+            Call::Complete { session, parts, checksum, options } => {
+                sleep(self.completion).await;
+                let named = self.named(parts)?;
+                below.send(Call::Complete { session, parts: &named, checksum, options }).await
+            }
+            call => below.send(call).await,
+        }
     }
 }
 
@@ -172,7 +179,7 @@ const SLOW: Fate = (Duration::from_secs(8), None);
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_part_is_sent_again_and_the_first_answer_counts() {
-    let copies = Arc::new(Copies::new([((50, 1), SLOW)]));
+    let copies = Copies::new([((50, 1), SLOW)]).store();
     let store = engine().build().unwrap().store(copies.clone());
     let (object, figures, took) = upload(&store, 100).await;
     assert_eq!(object.unwrap().size, 100 * PART);
@@ -182,7 +189,7 @@ async fn a_slow_part_is_sent_again_and_the_first_answer_counts() {
     assert!(took < Duration::from_secs(6), "{took:?} with a part of 8 s");
     assert!(is_whole(&store, 100).await);
 
-    let store = engine().hedge(false).build().unwrap().store(Arc::new(Copies::new([((50, 1), SLOW)])));
+    let store = engine().hedge(false).build().unwrap().store(Copies::new([((50, 1), SLOW)]).store());
     let (object, figures, took) = upload(&store, 100).await;
     assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 0));
     assert!(took > Duration::from_secs(8), "{took:?}");
@@ -192,7 +199,7 @@ async fn a_slow_part_is_sent_again_and_the_first_answer_counts() {
 async fn the_completion_names_the_copy_that_the_store_has_kept() {
     // The slow copy arrives after the receipt of the quick copy, and before the completion.
     let late = (Duration::from_secs(3), None);
-    let copies = Arc::new(Copies::new([((30, 1), late)]));
+    let copies = Copies::new([((30, 1), late)]).store();
     let store = engine().build().unwrap().store(copies.clone());
     let (object, figures, _) = upload(&store, 100).await;
     assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 1));
@@ -207,7 +214,7 @@ async fn copies_that_come_while_the_object_is_completed_are_met() {
     let late = |ms: u64| (Duration::from_millis(ms), None);
     let mut copies = Copies::new([((60, 1), late(3500)), ((70, 1), late(6000)), ((80, 1), late(8500))]);
     copies.completion = Duration::from_secs(3);
-    let copies = Arc::new(copies);
+    let copies = copies.store();
     let store = engine().build().unwrap().store(copies.clone());
     let (object, figures, _) = upload(&store, 100).await;
     assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 3));
@@ -219,7 +226,7 @@ async fn copies_that_come_while_the_object_is_completed_are_met() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_was_given_up_for_dead_and_comes_late_is_met() {
     let policy = RetryPolicy { patience: Duration::from_secs(2), ..RetryPolicy::default() };
-    let copies = Arc::new(Copies::new([((3, 1), (Duration::from_secs(5), None)), ((4, 1), SLOW)]));
+    let copies = Copies::new([((3, 1), (Duration::from_secs(5), None)), ((4, 1), SLOW)]).store();
     let store = engine().hedge(false).retry(policy).build().unwrap().store(copies.clone());
     let mut writer = store.writer("k").start().await.unwrap();
     writer.write_bytes(data(5)).await.unwrap();
@@ -231,7 +238,7 @@ async fn a_copy_that_was_given_up_for_dead_and_comes_late_is_met() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
-    let copies = Arc::new(Copies::new([]));
+    let copies = Copies::new([]).store();
     let store = engine().build().unwrap().store(copies.clone());
     let mut writer = store.writer("k").start().await.unwrap();
     writer.write_bytes(data(5)).await.unwrap();
@@ -250,7 +257,7 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
 async fn never_more_than_one_in_twenty() {
     // Every fourth part is slow, so the p95 latency of peers does not stay quick, and hedges are limited.
     let slow = (1..=400u32).filter(|number| number.is_multiple_of(4)).map(|number| ((number, 1), SLOW));
-    let store = engine().build().unwrap().store(Arc::new(Copies::new(slow)));
+    let store = engine().build().unwrap().store(Copies::new(slow).store());
     let (object, figures, _) = upload(&store, 400).await;
     object.unwrap();
     assert!(figures.hedges <= 20, "{}", figures.hedges);
@@ -260,7 +267,7 @@ async fn never_more_than_one_in_twenty() {
 async fn not_while_the_store_throttles() {
     let throttled = (Duration::from_millis(10), Some(FaultKind::Throttled));
     let copies = Copies::new([((40, 1), throttled), ((50, 1), SLOW), ((60, 1), SLOW)]);
-    let store = engine().build().unwrap().store(Arc::new(copies));
+    let store = engine().build().unwrap().store(copies.store());
     let (object, figures, took) = upload(&store, 100).await;
     object.unwrap();
     assert_eq!((figures.hedges, figures.retries), (0, 1));
@@ -272,7 +279,7 @@ async fn not_where_the_store_can_not_tell_its_copies_apart() {
     let mut copies = Copies::new([((50, 1), SLOW)]);
     let capabilities = Capabilities { hedge: false, ..copies.memory.capabilities().clone() };
     copies.memory = copies.memory.with_capabilities(capabilities);
-    let store = engine().build().unwrap().store(Arc::new(copies));
+    let store = engine().build().unwrap().store(copies.store());
     let (object, figures, _) = upload(&store, 100).await;
     assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 0));
 }
@@ -283,7 +290,7 @@ async fn whichever_of_the_two_succeeds_is_taken() {
     // For part 40 the hedge fails at once; for part 60 the original fails while the hedge is in flight.
     let copies = [((40, 1), (Duration::from_secs(3), None)), ((40, 2), fails(10))];
     let copies = copies.into_iter().chain([((60, 1), fails(1500)), ((60, 2), (QUICK, None))]);
-    let copies = Arc::new(Copies::new(copies));
+    let copies = Copies::new(copies).store();
     let store = engine().build().unwrap().store(copies.clone());
     let (object, figures, _) = upload(&store, 100).await;
     object.unwrap();
@@ -297,7 +304,7 @@ async fn a_files_part_is_hedged_only_where_memory_is_to_spare() {
     std::io::Write::write_all(&mut file, &data(100)).unwrap();
     // Each request takes three slabs: eight requests leave room for a hedge with 64 KiB, but not with 24 KiB.
     for (memory, hedges) in [(64 * KIB, 1), (24 * KIB, 0)] {
-        let copies = Arc::new(Copies::new([((50, 1), SLOW)]));
+        let copies = Copies::new([((50, 1), SLOW)]).store();
         let tide = engine().memory(memory).build().unwrap();
         let store = tide.store(copies.clone());
         let builder = store.writer("k");
@@ -313,7 +320,7 @@ async fn a_files_part_is_hedged_only_where_memory_is_to_spare() {
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_dropped_takes_its_hedges_with_it() {
     let never = (Duration::from_secs(100_000), None);
-    let copies = Arc::new(Copies::new([((50, 1), never), ((50, 2), never)]));
+    let copies = Copies::new([((50, 1), never), ((50, 2), never)]).store();
     let tide = engine().build().unwrap();
     let store = tide.store(copies);
     let builder = store.writer("k");

@@ -7,6 +7,7 @@ use super::*;
 use crate::backend::Entry;
 use crate::backend::s3::{Credentials, S3Settings};
 use crate::settings::{Concurrency, RetryPolicy};
+use crate::testkit::scripted::{Script, Scripted};
 use crate::{ErrorKind, Tidegate};
 
 #[tokio::test]
@@ -47,48 +48,41 @@ async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
 /// A store that lists these entries and sessions, whatever it is asked for.
 #[derive(Debug)]
 struct Lying {
-    below: crate::backend::memory::Memory,
     entries: Vec<Entry>,
     sessions: Vec<OpenSession>,
 }
 
-impl crate::backend::Layer for Lying {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+impl Script for Lying {
+    fn list(&self, _: &Arc<dyn Backend>, _: &str, _: bool) -> Listing<Entry> {
         stream::iter(self.entries.clone().into_iter().map(Ok)).boxed().into()
     }
 
-    fn sessions(&self, _: &str) -> Listing<OpenSession> {
+    fn sessions(&self, _: &Arc<dyn Backend>, _: &str) -> Listing<OpenSession> {
         stream::iter(self.sessions.clone().into_iter().map(Ok)).boxed().into()
     }
 }
 
 /// A store that lists these keys; a key that ends in `>` is a prefix.
-fn lying(keys: &[&str]) -> Lying {
+fn lying(keys: &[&str]) -> Arc<Scripted<Lying>> {
     let object = |key: &str| Entry::Object(crate::Object { key: key.to_owned(), ..crate::Object::default() });
     let entry =
         |key: &&str| key.strip_suffix('>').map_or_else(|| object(key), |key| Entry::Prefix(key.to_owned()));
     let session = |key: &&str| {
         OpenSession::new(crate::backend::Session { key: (*key).to_owned(), id: "id".to_owned() })
     };
-    Lying {
-        below: crate::backend::memory::Memory::new("lying"),
-        entries: keys.iter().map(entry).collect(),
-        sessions: keys.iter().map(session).collect(),
-    }
+    let lying =
+        Lying { entries: keys.iter().map(entry).collect(), sessions: keys.iter().map(session).collect() };
+    Scripted::new(crate::backend::memory::Memory::new("lying"), lying)
 }
 
 fn requests() -> Arc<Requests> {
     let tide = Tidegate::builder().build().unwrap();
-    tide.store(Arc::new(lying(&[]))).context().list_requests("")
+    tide.store(lying(&[])).context().list_requests("")
 }
 
 /// Lists `keys`; returns how many entries arrived, and the fault that ended the listing.
 async fn given(prefix: &str, recursive: bool, keys: &[&str]) -> (usize, Option<Fault>) {
-    let mut entries = entries(&requests(), &lying(keys), prefix, recursive);
+    let mut entries = entries(&requests(), &*lying(keys), prefix, recursive);
     let mut count = 0;
     while let Some(entry) = entries.next().await {
         match entry {
@@ -116,7 +110,7 @@ async fn what_lies_outside_of_the_prefix_ends_a_listing() {
         let fault = fault.unwrap();
         assert_eq!((count, fault.kind), (good, FaultKind::NotAStore));
         assert!(fault.message.contains("`tmp/`") && fault.message.contains(wrong), "{}", fault.message);
-        let mut sessions = sessions(&requests(), &lying(keys), prefix);
+        let mut sessions = sessions(&requests(), &*lying(keys), prefix);
         for _ in 0..good {
             sessions.next().await.unwrap().unwrap();
         }
@@ -147,7 +141,7 @@ async fn a_prefix_that_is_not_the_next_one_ends_a_listing() {
 #[tokio::test]
 async fn nothing_outside_of_a_prefix_is_shown_whoever_lists() {
     let tide = Tidegate::builder().build().unwrap();
-    let store = tide.store(Arc::new(lying(&["t/a", "other/b"])));
+    let store = tide.store(lying(&["t/a", "other/b"]));
     let shown: Vec<_> = store.list("t/").collect().await;
     assert_eq!(shown.len(), 2);
     let error = shown[1].as_ref().unwrap_err();

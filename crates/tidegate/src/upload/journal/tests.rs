@@ -7,10 +7,11 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Capabilities, Layer};
+use crate::backend::{Attempt, Capabilities};
 use crate::journal::{Durability, JournalError};
 use crate::recover::Resumed;
 use crate::settings::RetryPolicy;
+use crate::testkit::scripted::Scripted;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
 
 mod appended;
@@ -33,12 +34,12 @@ const PART: u64 = 16 * KIB;
 /// A journal directory and a memory store that can be down; tests start any number of processes on them.
 struct Place {
     folder: tempfile::TempDir,
-    backend: Arc<Faulty>,
+    backend: Arc<Scripted<Faulty>>,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new()) }
+        Self { folder: tempfile::tempdir().unwrap(), backend: Faulty::store() }
     }
 
     fn builder(&self) -> TidegateBuilder {

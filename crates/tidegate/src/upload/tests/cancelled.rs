@@ -6,15 +6,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::Object;
-use crate::backend::{
-    Attempt, Backend, Fault, Layer, PartOrigin, PartSource, Parts, Receipt, Session, WriteOptions,
-};
-use crate::memory::payload::Payload;
-use crate::types::checksum::Checksum;
+use crate::backend::Fault;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 #[derive(Debug)]
-pub(super) struct Slow(pub(super) Memory);
+pub(super) struct Slow;
 
 async fn slowly<T>(request: impl Future<Output = T>) -> T {
     let nap = || sleep(Duration::from_millis(fastrand::u64(0..40)));
@@ -25,55 +21,12 @@ async fn slowly<T>(request: impl Future<Output = T>) -> T {
 }
 
 #[async_trait]
-impl Layer for Slow {
-    fn below(&self) -> &dyn Backend {
-        &self.0
-    }
-
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        slowly(self.0.put(key, payload, options, attempt)).await
-    }
-
-    async fn open(
-        &self,
-        key: &str,
-        options: &WriteOptions,
-        origin: PartOrigin,
-        attempt: Attempt,
-    ) -> Result<Session, Fault> {
-        slowly(self.0.open(key, options, origin, attempt)).await
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> Result<Receipt, Fault> {
-        slowly(self.0.part(session, number, offset, source, attempt)).await
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        slowly(self.0.complete(session, parts, checksum, options, attempt)).await
-    }
-
-    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        slowly(self.0.abort(session, attempt)).await
+impl Script for Slow {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Head { .. } | Call::Get { .. } | Call::StoredParts { .. } => below.send(call).await,
+            call => slowly(below.send(call)).await,
+        }
     }
 }
 
@@ -91,7 +44,7 @@ async fn cancelled_writes_and_finishes_lose_nothing_and_leave_nothing() {
         let reserved = tide.usage().held;
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
         let memory = Memory::new("test").with_capabilities(capabilities);
-        let store = tide.store(Arc::new(Slow(memory)));
+        let store = tide.store(Scripted::new(memory, Slow));
         let mut tasks = JoinSet::new();
         for number in 0..fastrand::u64(1..4) {
             tasks.spawn(write_and_cancel(store.clone(), format!("{seed}-{number}")));

@@ -6,39 +6,30 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::*;
-use crate::backend::{
-    Attempt, Backend, Fault, FaultKind, Layer, PartSource, Parts, Receipt, Session, WriteOptions,
-};
+use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
 use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::Checksum;
-use crate::types::object::Object;
 
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A store whose receipts name another part, or another size.
 #[derive(Debug)]
 struct Wrong {
-    store: Memory,
     number: u32,
     size: u64,
 }
 
 #[async_trait]
-impl Layer for Wrong {
-    fn below(&self) -> &dyn Backend {
-        &self.store
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> Result<Receipt, Fault> {
-        let receipt = self.store.part(session, number, offset, source, attempt).await?;
-        Ok(Receipt { number: receipt.number + self.number, size: receipt.size + self.size, ..receipt })
+impl Script for Wrong {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match below.send(call).await? {
+            Answer::Receipt(part) => {
+                let (number, size) = (part.number + self.number, part.size + self.size);
+                Ok(Answer::Receipt(Receipt { number, size, ..part }))
+            }
+            answer => Ok(answer),
+        }
     }
 }
 
@@ -50,7 +41,7 @@ async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
         let tide = engine();
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
         let store = Memory::new("test").with_capabilities(capabilities);
-        let store = tide.store(Arc::new(Wrong { store, number, size }));
+        let store = tide.store(Scripted::new(store, Wrong { number, size }));
         let mut writer = store.writer("k").start().await?;
         let written = timeout(LONG, async {
             writer.write_bytes(data(3 * PART)).await?;
@@ -69,38 +60,28 @@ async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
 /// answers the second completion with success although the object was never published.
 #[derive(Debug)]
 struct Stopped {
-    store: Memory,
     before: Option<Bytes>,
     completions: AtomicU32,
 }
 
 #[async_trait]
-impl Layer for Stopped {
-    fn below(&self) -> &dyn Backend {
-        &self.store
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
+impl Script for Stopped {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let Call::Complete { checksum, .. } = call else { return below.send(call).await };
         if self.completions.fetch_add(1, Relaxed) == 0 {
             return Err(Fault::new(FaultKind::Transient, "the connection was closed"));
         }
-        let object = self.store.complete(session, parts, checksum, options, attempt).await?;
+        let completed = below.send(call).await?;
         match &self.before {
             Some(bytes) => {
                 let checksum = Checksum::of(checksum.unwrap().algorithm(), bytes);
-                let before = Payload::from_memory(vec![bytes.clone()], checksum);
-                self.store.put("k", before, &WriteOptions::default(), attempt).await?;
+                let payload = Payload::from_memory(vec![bytes.clone()], checksum);
+                let options = &WriteOptions::default();
+                below.send(Call::Put { key: "k", payload, options }).await?;
             }
-            None => self.store.delete("k", attempt).await?,
+            None => drop(below.send(Call::Delete { key: "k" }).await?),
         }
-        Ok(object)
+        Ok(completed)
     }
 }
 
@@ -110,8 +91,8 @@ async fn a_completion_that_succeeds_after_one_that_was_cut_is_looked_into() -> R
         let tide = engine();
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
         let store = Memory::new("test").with_capabilities(capabilities);
-        let store = Stopped { store, before: before.clone(), completions: AtomicU32::new(0) };
-        let store = tide.store(Arc::new(store));
+        let stopped = Stopped { before: before.clone(), completions: AtomicU32::new(0) };
+        let store = tide.store(Scripted::new(store, stopped));
         let mut writer = store.writer("k").start().await?;
         writer.write_bytes(data(3 * PART)).await?;
         let error = writer.finish().await.unwrap_err();

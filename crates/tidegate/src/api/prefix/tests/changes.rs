@@ -1,7 +1,6 @@
 //! A series of layouts: no object is lost, and no deleted object comes back.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -11,7 +10,6 @@ use super::late::copied;
 use super::*;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
-use crate::backend::{Attempt, Body};
 use crate::settings::RetryPolicy;
 
 /// A store with the layout `to`, whose objects were written with the layout `from`.
@@ -169,7 +167,6 @@ async fn a_migration_gives_notice_before_each_step() {
 
 /// Runs `act` just before the first request for a place.
 pub(super) struct Meanwhile {
-    below: Memory,
     place: String,
     act: Mutex<Option<BoxFuture<'static, ()>>>,
 }
@@ -179,8 +176,8 @@ impl Meanwhile {
         below: &Memory,
         place: String,
         act: impl Future<Output = ()> + Send + 'static,
-    ) -> Arc<Self> {
-        Arc::new(Self { below: below.clone(), place, act: Mutex::new(Some(Box::pin(act))) })
+    ) -> Arc<Scripted<Self>> {
+        Scripted::new(below.clone(), Self { place, act: Mutex::new(Some(Box::pin(act))) })
     }
 
     async fn meanwhile(&self, key: &str) {
@@ -198,25 +195,12 @@ impl fmt::Debug for Meanwhile {
 }
 
 #[async_trait]
-impl Layer for Meanwhile {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.meanwhile(key).await;
-        self.below.head(key, attempt).await
-    }
-
-    async fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault> {
-        self.meanwhile(key).await;
-        self.below.get(key, range, same, attempt).await
+impl Script for Meanwhile {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        if let Call::Head { key } | Call::Get { key, .. } = &call {
+            self.meanwhile(key).await;
+        }
+        below.send(call).await
     }
 }
 
@@ -276,26 +260,15 @@ async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
 
 /// A store that publishes slowly.
 #[derive(Debug)]
-struct Slow {
-    below: Memory,
-    time: Duration,
-}
+struct Slow(Duration);
 
 #[async_trait]
-impl Layer for Slow {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn put(
-        &self,
-        key: &str,
-        payload: crate::memory::payload::Payload,
-        options: &crate::backend::WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        tokio::time::sleep(self.time).await;
-        self.below.put(key, payload, options, attempt).await
+impl Script for Slow {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        if let Call::Put { .. } = &call {
+            tokio::time::sleep(self.0).await;
+        }
+        below.send(call).await
     }
 }
 
@@ -305,7 +278,7 @@ async fn a_write_that_takes_longer_than_a_migration_waits_is_not_said_to_be_ther
         let memory = memory();
         let other = changed(&memory, base2(4), base2(8), &[]).await;
         other.migrate(Duration::ZERO).await.unwrap();
-        let slow = Arc::new(Slow { below: memory.clone(), time });
+        let slow = Scripted::new(memory.clone(), Slow(time));
         let patience = Duration::from_secs(100);
         let retry = RetryPolicy { patience, least_patience: patience, ..RetryPolicy::default() };
         let tide = Tidegate::builder().retry(retry).build().unwrap();

@@ -1,7 +1,6 @@
 //! The requests that a migration makes.
 
 use std::mem::take;
-use std::ops::Range;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -10,13 +9,10 @@ use super::changes::changed;
 use super::late::copied;
 use super::*;
 use crate::Progress;
-use crate::backend::{Admin, Attempt, Body, Copied, CopySource, ServerCopy, WriteOptions};
-use crate::memory::payload::Payload;
 
 /// Records the requests for one key, under any prefix.
 #[derive(Debug)]
 struct Noted {
-    below: Memory,
     key: &'static str,
     /// True if the first request of each kind is throttled.
     refuses: bool,
@@ -24,8 +20,8 @@ struct Noted {
 }
 
 impl Noted {
-    fn new(below: Memory, key: &'static str, refuses: bool) -> Arc<Self> {
-        Arc::new(Self { below, key, refuses, asked: Mutex::default() })
+    fn new(below: Memory, key: &'static str, refuses: bool) -> Arc<Scripted<Self>> {
+        Scripted::new(below, Self { key, refuses, asked: Mutex::default() })
     }
 
     fn note(&self, request: &'static str, place: &str) -> Result<(), Fault> {
@@ -43,57 +39,17 @@ impl Noted {
 }
 
 #[async_trait]
-impl Layer for Noted {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        self.note("put", key)?;
-        self.below.put(key, payload, options, attempt).await
-    }
-
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.note("head", key)?;
-        self.below.head(key, attempt).await
-    }
-
-    async fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault> {
-        self.note("get", key)?;
-        self.below.get(key, range, same, attempt).await
-    }
-
-    async fn tags(
-        &self,
-        key: &str,
-        attempt: Attempt,
-    ) -> Result<std::collections::BTreeMap<String, String>, Fault> {
-        self.note("tags", key)?;
-        self.below.tags(key, attempt).await
-    }
-
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        cursor: Option<&str>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Copied, Fault> {
-        self.note("copy", key)?;
-        self.below.copy(from, key, cursor, options, attempt).await
+impl Script for Noted {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match &call {
+            Call::Put { key, .. } => self.note("put", key)?,
+            Call::Head { key } => self.note("head", key)?,
+            Call::Get { key, .. } => self.note("get", key)?,
+            Call::Tags { key } => self.note("tags", key)?,
+            Call::Copy { key, .. } => self.note("copy", key)?,
+            _ => {}
+        }
+        below.send(call).await
     }
 }
 

@@ -1,24 +1,26 @@
 //! A backend that lets through a given number of requests, so that a migration can be stopped anywhere.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::backend::{Attempt, Body};
 
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    below: Memory,
     turns: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Gate {
-    pub(super) fn new(below: Memory) -> Self {
-        Self { below, turns: Arc::new(Semaphore::new(0)), waiting: Arc::default() }
+    pub(super) fn new() -> Self {
+        Self { turns: Arc::new(Semaphore::new(0)), waiting: Arc::default() }
+    }
+
+    /// The store behind this gate.
+    pub(super) fn before(&self, store: Memory) -> Arc<dyn Backend> {
+        Scripted::new(store, self.clone())
     }
 
     /// Lets `requests` more requests through.
@@ -52,38 +54,25 @@ fn scopeguard(waiting: &AtomicUsize) -> impl Drop {
 /// the copy, and can't notice changes between these two requests. (With a copy that the store makes it could: such
 /// a copy is of exactly the object that was checked.)
 #[async_trait]
-impl Layer for Gate {
-    fn below(&self) -> &dyn Backend {
-        &self.below
+impl Script for Gate {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        if let Call::Head { .. } | Call::Get { .. } | Call::Delete { .. } = &call {
+            self.pass().await;
+        }
+        below.send(call).await
     }
 
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.pass().await;
-        self.below.head(key, attempt).await
-    }
-
-    async fn get(
+    fn list(
         &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        same: Option<&Object>,
-        attempt: Attempt,
-    ) -> Result<Body, Fault> {
-        self.pass().await;
-        self.below.get(key, range, same, attempt).await
-    }
-
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        self.pass().await;
-        self.below.delete(key, attempt).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> crate::backend::Listing<crate::backend::Entry> {
+        below: &Arc<dyn Backend>,
+        prefix: &str,
+        recursive: bool,
+    ) -> crate::backend::Listing<crate::backend::Entry> {
         use futures::StreamExt;
-        let (gate, prefix) = (self.clone(), prefix.to_owned());
+        let (gate, below, prefix) = (self.clone(), below.clone(), prefix.to_owned());
         let listed = async move {
             gate.pass().await;
-            gate.below.list(&prefix, recursive)
+            below.list(&prefix, recursive)
         };
         futures::stream::once(listed).flatten().boxed().into()
     }

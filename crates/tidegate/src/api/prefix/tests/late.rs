@@ -14,7 +14,7 @@ use crate::Progress;
 use crate::api::prefix::migrate::Step;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
-use crate::backend::{Attempt, Listing};
+use crate::backend::Listing;
 use crate::settings::RetryPolicy;
 
 /// Copies all objects that a migration must move, but does not update the record.
@@ -61,7 +61,7 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
     for given in 0..=keys.len() {
         let memory = memory();
         let other = changed(&memory, base2(4), base2(64), keys).await;
-        let backend = Paged::new(memory.clone());
+        let backend = Paged::over(Arc::new(memory.clone()));
         let store = PrefixedStore::open(&engine().store(backend).within("root")).await.unwrap();
         let mut listing = store.list("");
         let mut listed = Vec::new();
@@ -83,7 +83,6 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
 
 /// Runs `act` just before the first listing of one prefix.
 struct LateList {
-    below: Memory,
     prefix: String,
     act: Mutex<Option<BoxFuture<'static, ()>>>,
 }
@@ -94,14 +93,10 @@ impl fmt::Debug for LateList {
     }
 }
 
-impl Layer for LateList {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+impl Script for LateList {
+    fn list(&self, below: &Arc<dyn Backend>, prefix: &str, recursive: bool) -> Listing<Entry> {
         let act = if prefix == self.prefix { self.act.lock().unwrap().take() } else { None };
-        let (below, prefix) = (self.below.clone(), prefix.to_owned());
+        let (below, prefix) = (below.clone(), prefix.to_owned());
         let listed = async move {
             if let Some(act) = act {
                 act.await;
@@ -118,7 +113,7 @@ async fn a_migration_that_is_late_removes_nothing_that_was_written_under_a_later
     let other = emptying(&memory).await;
     let prefix = format!("root/{}/", base2(4).name("a"));
     let act = Mutex::new(Some(overtake(other, Duration::ZERO).boxed()));
-    let backend = Arc::new(LateList { below: memory.clone(), prefix, act });
+    let backend = Scripted::new(memory.clone(), LateList { prefix, act });
     let store = attentive(&engine().store(backend.clone()).within("root")).await;
     store.migrate(Duration::ZERO).await.unwrap();
     assert!(backend.act.lock().unwrap().is_none(), "it was late");
@@ -157,13 +152,12 @@ enum Removal {
 }
 
 struct LateDelete {
-    below: Memory,
     first: Mutex<Option<Removal>>,
 }
 
 impl LateDelete {
-    fn new(below: &Memory, first: Removal) -> Arc<Self> {
-        Arc::new(Self { below: below.clone(), first: Mutex::new(Some(first)) })
+    fn new(below: &Memory, first: Removal) -> Arc<Scripted<Self>> {
+        Scripted::new(below.clone(), Self { first: Mutex::new(Some(first)) })
     }
 }
 
@@ -174,12 +168,9 @@ impl fmt::Debug for LateDelete {
 }
 
 #[async_trait]
-impl Layer for LateDelete {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+impl Script for LateDelete {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let Call::Delete { .. } = &call else { return below.send(call).await };
         let first = self.first.lock().unwrap().take();
         match first {
             Some(Removal::Fails(act)) => {
@@ -190,7 +181,7 @@ impl Layer for LateDelete {
             Some(Removal::IsRefused) => return Err(Fault::new(FaultKind::Throttled, "slow down")),
             None => {}
         }
-        self.below.delete(key, attempt).await
+        below.send(call).await
     }
 }
 

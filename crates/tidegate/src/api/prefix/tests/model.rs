@@ -87,7 +87,7 @@ fn shown(map: &BTreeMap<&'static str, Vec<u8>>, prefix: &str, recursive: bool) -
 
 async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
     let (tide, memory) = (engine(), memory_that(copies));
-    let root = tide.store(Paged::new(memory.clone())).within("root");
+    let root = tide.store(Paged::over(Arc::new(memory.clone()))).within("root");
     PrefixedStore::init(&root, first).await.unwrap();
     let store = attentive(&root).await;
     let mut map = BTreeMap::new();
@@ -134,8 +134,8 @@ async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
             }
             Step::Migrate(requests) => {
                 migration.get_or_insert_with(|| {
-                    let gate = Gate::new(memory.clone());
-                    let root = engine().store(Paged::new(gate.clone())).within("root");
+                    let gate = Gate::new();
+                    let root = engine().store(Paged::over(gate.before(memory.clone()))).within("root");
                     let migrate = async move { attentive(&root).await.migrate(Duration::ZERO).await };
                     (gate, tokio::spawn(migrate))
                 });

@@ -7,27 +7,21 @@ use crate::api::prefix::record::DIRECTORY;
 use crate::backend::Listing;
 
 #[derive(Debug)]
-pub(super) struct Paged<B> {
-    below: Arc<B>,
-}
+pub(super) struct Paged;
 
-impl<B: Backend> Paged<B> {
-    pub(super) fn new(below: B) -> Arc<Self> {
-        Arc::new(Self { below: Arc::new(below) })
+impl Paged {
+    pub(super) fn over(below: Arc<dyn Backend>) -> Arc<Scripted<Self>> {
+        Scripted::over(below, Self)
     }
 }
 
-impl<B: Backend> Layer for Paged<B> {
-    fn below(&self) -> &dyn Backend {
-        &*self.below
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+impl Script for Paged {
+    fn list(&self, below: &Arc<dyn Backend>, prefix: &str, recursive: bool) -> Listing<Entry> {
         // The listing of the records has one page; otherwise each read of them would be as long as their history.
         if prefix.ends_with(DIRECTORY) {
-            return self.below.list(prefix, recursive);
+            return below.list(prefix, recursive);
         }
-        let (below, prefix) = (self.below.clone(), prefix.to_owned());
+        let (below, prefix) = (below.clone(), prefix.to_owned());
         futures::stream::try_unfold(None::<String>, move |last| {
             let (below, prefix) = (below.clone(), prefix.clone());
             async move {

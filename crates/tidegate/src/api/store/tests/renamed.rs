@@ -7,8 +7,9 @@ use async_trait::async_trait;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Backend, Copied, CopySource, Fault, Layer, ServerCopy, WriteOptions};
+use crate::backend::{Fault, WriteOptions};
 use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::Checksum;
 
 async fn disk() -> (tempfile::TempDir, Store) {
@@ -39,29 +40,19 @@ async fn a_renamed_object_has_the_other_key_and_its_attributes() {
     assert_eq!(kind(store.rename("missing", "x").await), ErrorKind::NotFound);
 }
 
-/// A store in which somebody writes the source of each copy anew once the copy is made.
+/// Somebody writes the source of each copy anew once the copy is made.
 #[derive(Debug)]
-struct Rewritten(Memory);
+struct Rewritten;
 
 #[async_trait]
-impl Layer for Rewritten {
-    fn below(&self) -> &dyn Backend {
-        &self.0
-    }
-
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        cursor: Option<&str>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Copied, Fault> {
-        let copied = self.0.copy(from, key, cursor, options, attempt).await?;
+impl Script for Rewritten {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let Call::Copy { from, .. } = call else { return below.send(call).await };
+        let copied = below.send(call).await?;
         let bytes = Bytes::from("newer");
-        let checksum = Checksum::of(self.0.capabilities().checksum, &bytes);
+        let checksum = Checksum::of(below.store.capabilities().checksum, &bytes);
         let payload = Payload::from_memory(vec![bytes], checksum);
-        self.0.put(&from.key, payload, &WriteOptions::default(), attempt).await?;
+        below.store.put(&from.key, payload, &WriteOptions::default(), below.attempt).await?;
         Ok(copied)
     }
 }
@@ -69,7 +60,7 @@ impl Layer for Rewritten {
 #[tokio::test]
 async fn an_object_that_took_the_place_of_the_source_meanwhile_is_not_removed() {
     let tide = Tidegate::builder().build().unwrap();
-    let store = tide.store(std::sync::Arc::new(Rewritten(Memory::new("m"))));
+    let store = tide.store(Scripted::new(Memory::new("m"), Rewritten));
     store.put("a", "older").await.unwrap();
     let error = store.rename("a", "b").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");

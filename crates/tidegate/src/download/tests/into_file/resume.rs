@@ -1,7 +1,7 @@
 //! A cut download keeps every byte that arrived.
 
 use super::*;
-use crate::backend::Attempt;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 const STALLED: Duration = Duration::from_secs(1000);
 
@@ -167,25 +167,17 @@ async fn one_that_fails_is_kept_too() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_link_has_few_in_flight() {
     /// Passes on one piece of each response in turn, 5 MB a second in total.
-    #[derive(Debug)]
-    struct Slow(Memory, Arc<tokio::sync::Mutex<()>>, Mutex<Vec<u64>>, Arc<AtomicU64>, AtomicU64);
-    #[async_trait::async_trait]
-    impl Layer for Slow {
-        fn below(&self) -> &dyn Backend {
-            &self.0
-        }
-
-        async fn get(
-            &self,
-            key: &str,
-            range: Option<Range<u64>>,
-            same: Option<&Object>,
-            attempt: Attempt,
-        ) -> Result<Body, Fault> {
-            self.2.lock().unwrap().push(range.as_ref().map_or(0, |range| range.start));
-            let mut body = self.0.get(key, range, same, attempt).await?;
-            self.4.fetch_max(self.3.fetch_add(1, Relaxed) + 1, Relaxed);
-            let (turn, counted) = (self.1.clone(), Arc::new(Counted(self.3.clone())));
+    #[derive(Debug, Default)]
+    struct Slow {
+        turn: Arc<tokio::sync::Mutex<()>>,
+        asked: Mutex<Vec<u64>>,
+        bodies: Arc<AtomicU64>,
+        most: AtomicU64,
+    }
+    impl Slow {
+        fn paced(&self, mut body: Body) -> Body {
+            self.most.fetch_max(self.bodies.fetch_add(1, Relaxed) + 1, Relaxed);
+            let (turn, counted) = (self.turn.clone(), Arc::new(Counted(self.bodies.clone())));
             // 50,000 bytes every ten milliseconds.
             let pieces = body.stream.flat_map(|piece| {
                 let mut pieces = Vec::new();
@@ -209,19 +201,31 @@ async fn a_slow_link_has_few_in_flight() {
                 }
             });
             body.stream = paced.boxed();
-            Ok(body)
+            body
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Script for Slow {
+        async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+            if let Call::Get { range, .. } = &call {
+                self.asked.lock().unwrap().push(range.as_ref().map_or(0, |range| range.start));
+            }
+            match below.send(call).await? {
+                Answer::Body(body) => Ok(Answer::Body(self.paced(body))),
+                answer => Ok(answer),
+            }
         }
     }
     let data = bytes_of(100 * MIB, 3);
     let odd = Odd::with(&data, well()).await;
-    let slow = Slow(odd.memory.clone(), Arc::default(), Mutex::default(), Arc::default(), AtomicU64::new(0));
-    let slow = Arc::new(slow);
+    let slow = Scripted::new(odd.memory.clone(), Slow::default());
     let store = Tidegate::builder().memory(256 * MIB).build().unwrap().store(slow.clone());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out");
     store.download("k", &path).run().await.unwrap();
     assert!(fs::read(&path).unwrap() == data);
-    assert!(slow.4.load(Relaxed) <= 6, "{} were in flight", slow.4.load(Relaxed));
-    let asked = slow.2.lock().unwrap().clone();
+    assert!(slow.most.load(Relaxed) <= 6, "{} were in flight", slow.most.load(Relaxed));
+    let asked = slow.asked.lock().unwrap().clone();
     assert!(asked.is_sorted() && asked.len() == 13, "{asked:?}");
 }

@@ -8,13 +8,9 @@ use async_trait::async_trait;
 use tokio::sync::Barrier;
 
 use super::*;
-use crate::backend::{
-    Admin, Attempt, Backend, Fault, FaultKind, PartOrigin, PartSource, Parts, Receipt, Session, StoredPart,
-    WriteOptions,
-};
+use crate::backend::{Admin, Attempt, Fault, FaultKind, Parts, Session};
 use crate::journal::SimDisk;
-use crate::memory::payload::Payload;
-use crate::types::checksum::Checksum;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::object::Object;
 
 /// The outcome of a completion.
@@ -64,10 +60,11 @@ pub(super) struct Faulty {
 }
 
 impl Faulty {
-    pub(super) fn new() -> Self {
+    pub(super) fn store() -> Arc<Scripted<Self>> {
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-        Self {
-            memory: Memory::new("test").with_capabilities(capabilities),
+        let memory = Memory::new("test").with_capabilities(capabilities);
+        let faulty = Self {
+            memory: memory.clone(),
             is_down: AtomicBool::default(),
             ends_with: Mutex::default(),
             denies: AtomicBool::default(),
@@ -79,7 +76,8 @@ impl Faulty {
             parts: AtomicU64::default(),
             opened: AtomicU64::default(),
             puts: AtomicU64::default(),
-        }
+        };
+        Scripted::new(memory, faulty)
     }
 
     pub(super) fn go_down(&self, down: bool) {
@@ -137,7 +135,7 @@ impl Faulty {
     }
 
     /// The answer to a request that has published `object`.
-    fn answer(&self, object: Object) -> Result<Object, Fault> {
+    fn publishes(&self, object: Answer) -> Result<Answer, Fault> {
         if self.loses_completion.load(SeqCst) {
             self.go_down(true);
             return Err(lost());
@@ -173,52 +171,54 @@ fn refused(kind: FaultKind) -> Fault {
     Fault::new(kind, format!("{kind:?}")).with_answered(true)
 }
 
-#[async_trait]
-impl Layer for Faulty {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
+impl Faulty {
+    /// Completes a session, unless it is destined to end otherwise.
+    async fn completes(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let Call::Complete { session, .. } = call else { panic!("no completion") };
+        if self.is_hollow(session) {
+            return Err(refused(FaultKind::PartMismatch));
+        }
+        match self.next_fate() {
+            None => return self.publishes(below.send(call).await?),
+            Some(fate @ (Fate::Hollow | Fate::HollowAndLost)) => {
+                self.hollow_out(session);
+                return Err(if fate == Fate::Hollow { refused(FaultKind::PartMismatch) } else { lost() });
+            }
+            Some(Fate::Taken) => {
+                below.send(call).await?;
+                below.send(Call::Delete { key: &session.key }).await?;
+            }
+            Some(Fate::UnderWay) => {
+                let object = Object { key: session.key.clone(), ..Object::default() };
+                return Ok(Answer::Object(object));
+            }
+            Some(Fate::Expires) => {
+                below.send(Call::Abort { session }).await?;
+                return below.send(call).await;
+            }
+            Some(Fate::Twice) => {
+                below.send(call).await?;
+                self.hollow_out(session);
+                return Err(refused(FaultKind::PartMismatch));
+            }
+            Some(Fate::Refused) => return Err(refused(FaultKind::PartMismatch)),
+            Some(Fate::Silent) => {
+                below.send(call).await?;
+                std::future::pending::<()>().await;
+            }
+            Some(Fate::Panics) => panic!("in the middle of a completion"),
+        }
+        Err(lost())
     }
 
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        self.check()?;
-        self.puts.fetch_add(1, SeqCst);
-        let object = self.memory.put(key, payload, options, attempt).await?;
-        self.answer(object)
-    }
-
-    async fn open(
-        &self,
-        key: &str,
-        options: &WriteOptions,
-        origin: PartOrigin,
-        attempt: Attempt,
-    ) -> Result<Session, Fault> {
-        self.check()?;
-        self.opened.fetch_add(1, SeqCst);
-        self.memory.open(key, options, origin, attempt).await
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> Result<Receipt, Fault> {
-        self.check()?;
+    /// Stores a part; where parts are to meet, when all have arrived.
+    async fn stores(&self, call: Call<'_>, number: u32, below: Below<'_>) -> Result<Answer, Fault> {
         if self.denies.load(SeqCst) {
             return Err(refused(FaultKind::Denied));
         }
         self.parts.fetch_add(1, SeqCst);
         let meeting = self.meeting.lock().unwrap().clone();
-        let stored = self.memory.part(session, number, offset, source, attempt).await;
+        let stored = below.send(call).await;
         if let Some(meeting) = meeting {
             meeting.wait().await;
             *self.meeting.lock().unwrap() = None;
@@ -228,68 +228,43 @@ impl Layer for Faulty {
         }
         stored
     }
+}
 
-    async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
-        if self.is_hollow(session) {
-            Ok(Vec::new())
-        } else {
-            self.memory.stored_parts(session, attempt).await
+#[async_trait]
+impl Script for Faulty {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Put { .. } => {
+                self.check()?;
+                self.puts.fetch_add(1, SeqCst);
+                self.publishes(below.send(call).await?)
+            }
+            Call::Open { .. } => {
+                self.check()?;
+                self.opened.fetch_add(1, SeqCst);
+                below.send(call).await
+            }
+            Call::Part { number, .. } => {
+                self.check()?;
+                self.stores(call, number, below).await
+            }
+            Call::StoredParts { session } if self.is_hollow(session) => Ok(Answer::StoredParts(Vec::new())),
+            Call::Complete { .. } => {
+                self.check()?;
+                self.completes(call, below).await
+            }
+            Call::Abort { .. } => {
+                self.check()?;
+                below.send(call).await
+            }
+            Call::Head { .. } => {
+                self.check()?;
+                if self.hides.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+                    return Err(refused(FaultKind::NotFound));
+                }
+                below.send(call).await
+            }
+            call => below.send(call).await,
         }
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        self.check()?;
-        if self.is_hollow(session) {
-            return Err(refused(FaultKind::PartMismatch));
-        }
-        let complete = || self.memory.complete(session, parts, checksum, options, attempt);
-        match self.next_fate() {
-            None => return self.answer(complete().await?),
-            Some(fate @ (Fate::Hollow | Fate::HollowAndLost)) => {
-                self.hollow_out(session);
-                return Err(if fate == Fate::Hollow { refused(FaultKind::PartMismatch) } else { lost() });
-            }
-            Some(Fate::Taken) => {
-                complete().await?;
-                self.memory.delete(&session.key, attempt).await?;
-            }
-            Some(Fate::UnderWay) => return Ok(Object { key: session.key.clone(), ..Object::default() }),
-            Some(Fate::Expires) => {
-                self.memory.abort(session, attempt).await?;
-                return complete().await;
-            }
-            Some(Fate::Twice) => {
-                complete().await?;
-                self.hollow_out(session);
-                return Err(refused(FaultKind::PartMismatch));
-            }
-            Some(Fate::Refused) => return Err(refused(FaultKind::PartMismatch)),
-            Some(Fate::Silent) => {
-                complete().await?;
-                std::future::pending::<()>().await;
-            }
-            Some(Fate::Panics) => panic!("in the middle of a completion"),
-        }
-        Err(lost())
-    }
-
-    async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-        self.check()?;
-        self.memory.abort(session, attempt).await
-    }
-
-    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        self.check()?;
-        if self.hides.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
-            return Err(refused(FaultKind::NotFound));
-        }
-        self.memory.head(key, attempt).await
     }
 }

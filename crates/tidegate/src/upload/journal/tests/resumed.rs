@@ -1,9 +1,10 @@
 //! Uploads that a process left, resumed.
 
 use super::*;
-use crate::backend::{Attempt, PartSource, Session};
+use crate::backend::{Attempt, Session};
 use crate::journal::{End, Journal, verify};
 use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::trusted_file::TrustedOwners;
 
@@ -406,25 +407,21 @@ async fn what_is_appended_measures_its_disk() -> Result<()> {
 
 /// A store that acknowledges each part after a while.
 #[derive(Debug)]
-struct Late(Memory);
+struct Late;
 
 #[async_trait::async_trait]
-impl Layer for Late {
-    fn below(&self) -> &dyn crate::backend::Backend {
-        &self.0
-    }
-
-    async fn part(
+impl Script for Late {
+    async fn answer(
         &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> std::result::Result<crate::backend::Receipt, crate::backend::Fault> {
-        let receipt = self.below().need_parts()?.part(session, number, offset, source, attempt).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        receipt
+        call: Call<'_>,
+        below: Below<'_>,
+    ) -> std::result::Result<Answer, crate::backend::Fault> {
+        let is_part = matches!(call, Call::Part { .. });
+        let answer = below.send(call).await;
+        if is_part {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        answer
     }
 }
 
@@ -434,7 +431,7 @@ async fn a_finish_that_is_dropped_records_its_parts_and_publishes_nothing() -> R
     let place = Place::new();
     let tide = place.builder().build()?;
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-    let store = tide.store(Arc::new(Late(Memory::new("late").with_capabilities(capabilities))));
+    let store = tide.store(Scripted::new(Memory::new("late").with_capabilities(capabilities), Late));
     let mut writer = place.writer(&store).await?;
     writer.write_bytes(data(3 * PART)).await?;
     let cancelled = tokio::time::timeout(Duration::from_millis(150), writer.finish()).await;

@@ -9,10 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{
-    Attempt, Backend, Fault, FaultKind, Layer, PartSource, Parts, Receipt, ServerCopy, Session, WriteOptions,
-};
+use crate::backend::{Backend, Fault, FaultKind, PartSource, Receipt, WriteOptions};
 use crate::settings::RetryPolicy;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::upload::plan::Action;
 use crate::{ErrorKind, Result, Store, Tidegate};
@@ -173,7 +172,6 @@ async fn only_one_store_copies() -> Result<()> {
 /// A store with one kind of trouble for copies.
 #[derive(Debug)]
 struct Troubled {
-    memory: Memory,
     trouble: Trouble,
     met: AtomicU32,
 }
@@ -199,7 +197,7 @@ enum Trouble {
 impl Troubled {
     fn store(tide: &Tidegate, trouble: Trouble) -> Store {
         let memory = Memory::new("m").with_capabilities(Capabilities { create_only_copy: true, ..small() });
-        tide.store(Arc::new(Self { memory, trouble, met: AtomicU32::new(0) }))
+        tide.store(Scripted::new(memory, Self { trouble, met: AtomicU32::new(0) }))
     }
 
     fn lost<T>(&self, answer: Result<T, Fault>, bit: u32) -> Result<T, Fault> {
@@ -211,78 +209,47 @@ impl Troubled {
 }
 
 #[async_trait]
-impl Layer for Troubled {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn copy(
-        &self,
-        from: &CopySource,
-        key: &str,
-        cursor: Option<&str>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Copied, Fault> {
-        match self.trouble {
-            Trouble::Stands => Ok(Copied::Going { cursor: "here".into(), bytes: 0 }),
-            Trouble::Goes(times) => {
-                let met = self.met.fetch_add(1, Ordering::Relaxed);
-                assert_eq!(cursor.map(str::to_owned), (met > 0).then(|| met.to_string()));
-                if met < times {
-                    let cursor = (met + 1).to_string();
-                    return Ok(Copied::Going { cursor, bytes: u64::from(met) + 1 });
+impl Script for Troubled {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        match call {
+            Call::Copy { from, key, cursor, options } => match self.trouble {
+                Trouble::Stands => Ok(Answer::Copied(Copied::Going { cursor: "here".into(), bytes: 0 })),
+                Trouble::Goes(times) => {
+                    let met = self.met.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(cursor.map(str::to_owned), (met > 0).then(|| met.to_string()));
+                    if met < times {
+                        let (cursor, bytes) = ((met + 1).to_string(), u64::from(met) + 1);
+                        return Ok(Answer::Copied(Copied::Going { cursor, bytes }));
+                    }
+                    below.send(Call::Copy { from, key, cursor: None, options }).await
                 }
-                self.memory.copy(from, key, None, options, attempt).await
+                _ => self.lost(below.send(call).await, 1),
+            },
+            Call::Part { number, source: PartSource::CopyOf(from, _), .. } => {
+                match self.trouble {
+                    Trouble::Hangs => std::future::pending().await,
+                    Trouble::Replaces if number > 1 => {
+                        let payload = Payload::from_memory(Vec::new(), Algorithm::default().empty());
+                        let options = &WriteOptions::default();
+                        below.send(Call::Put { key: &from.key, payload, options }).await?;
+                    }
+                    _ => {}
+                }
+                match (below.send(call).await, &self.trouble) {
+                    (Ok(Answer::Receipt(part)), Trouble::Retags) => {
+                        Ok(Answer::Receipt(Receipt { etag: format!("other-{}", part.etag), ..part }))
+                    }
+                    (Ok(Answer::Receipt(part)), Trouble::Resizes) if number == 2 => {
+                        Ok(Answer::Receipt(Receipt { size: part.size - 1, ..part }))
+                    }
+                    (copied, _) => self.lost(copied, 2),
+                }
             }
-            _ => self.lost(self.memory.copy(from, key, cursor, options, attempt).await, 1),
-        }
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        source: PartSource<'_>,
-        attempt: Attempt,
-    ) -> Result<Receipt, Fault> {
-        let PartSource::CopyOf(from, _) = &source else {
-            return self.memory.part(session, number, offset, source, attempt).await;
-        };
-        match self.trouble {
-            Trouble::Hangs => std::future::pending().await,
-            Trouble::Replaces if number > 1 => {
-                let nothing = Payload::from_memory(Vec::new(), Algorithm::default().empty());
-                self.memory.put(&from.key, nothing, &WriteOptions::default(), attempt).await?;
+            Call::Complete { parts, .. } if parts.iter().any(|part| part.checksum.is_none()) => {
+                self.lost(below.send(call).await, 4)
             }
-            _ => {}
+            call => below.send(call).await,
         }
-        let copied = self.memory.part(session, number, offset, source, attempt).await;
-        if self.trouble == Trouble::Retags {
-            let mut part = copied?;
-            part.etag.insert_str(0, "other-");
-            return Ok(part);
-        }
-        if self.trouble == Trouble::Resizes && number == 2 {
-            return copied.map(|part| Receipt { size: part.size - 1, ..part });
-        }
-        self.lost(copied, 2)
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: Option<&Checksum>,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        let completed = self.memory.complete(session, parts, checksum, options, attempt).await;
-        if parts.iter().all(|part| part.checksum.is_some()) {
-            return completed;
-        }
-        self.lost(completed, 4)
     }
 }
 

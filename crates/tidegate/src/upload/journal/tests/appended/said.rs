@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use super::*;
-use crate::backend::gcs::Gcs;
-use crate::backend::{Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session};
-use crate::memory::payload::{Payload, Unending};
-use crate::types::checksum::Checksum;
+use crate::backend::{Appended, Fault, FaultKind};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 over_both! {
     what_the_last_request_of_an_earlier_process_has_published_is_no_rival,
@@ -31,7 +29,6 @@ enum Lie {
 /// A store that gives the wrong answer `times` times.
 #[derive(Debug)]
 struct Lying {
-    below: Gcs,
     lie: Lie,
     times: Arc<AtomicU32>,
 }
@@ -44,53 +41,34 @@ impl Lying {
 }
 
 #[async_trait::async_trait]
-impl Layer for Lying {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-        attempt: Attempt,
-    ) -> std::result::Result<Appended, Fault> {
-        let mut appended = self.below.append(session, offset, payload, whole, attempt).await?;
-        if let Appended::Published(object) = &mut appended {
-            if self.lies(Lie::Exists) {
-                return Err(Fault::new(FaultKind::Exists, "it exists").with_answered(true));
-            }
-            if self.lies(Lie::Shorter) {
-                object.size -= 1;
-            }
-        }
-        Ok(appended)
-    }
-
-    async fn stream(
-        &self,
-        session: &Session,
-        offset: u64,
-        bytes: Unending,
-        attempt: Attempt,
-    ) -> std::result::Result<Appended, Fault> {
+impl Script for Lying {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let (is_stream, is_question) =
+            (matches!(call, Call::Stream { .. }), matches!(call, Call::Position { .. }));
         let lied = async {
-            while !self.lies(Lie::LessOfStream) {
+            while !is_stream || !self.lies(Lie::LessOfStream) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::select! {
-            appended = self.below.stream(session, offset, bytes, attempt) => appended,
-            () = lied => Ok(Appended::Open(GRAIN)),
+        let answer = tokio::select! {
+            answer = below.send(call) => answer?,
+            () = lied => return Ok(Answer::Appended(Appended::Open(GRAIN))),
+        };
+        match answer {
+            Answer::Appended(Appended::Open(_)) if is_question && self.lies(Lie::Less) => {
+                Ok(Answer::Appended(Appended::Open(GRAIN)))
+            }
+            Answer::Appended(Appended::Published(mut object)) if !is_stream && !is_question => {
+                if self.lies(Lie::Exists) {
+                    return Err(Fault::new(FaultKind::Exists, "it exists").with_answered(true));
+                }
+                if self.lies(Lie::Shorter) {
+                    object.size -= 1;
+                }
+                Ok(Answer::Appended(Appended::Published(object)))
+            }
+            answer => Ok(answer),
         }
-    }
-
-    async fn position(&self, session: &Session, attempt: Attempt) -> std::result::Result<Appended, Fault> {
-        let appended = self.below.position(session, attempt).await?;
-        let lies = matches!(appended, Appended::Open(_)) && self.lies(Lie::Less);
-        Ok(if lies { Appended::Open(GRAIN) } else { appended })
     }
 }
 

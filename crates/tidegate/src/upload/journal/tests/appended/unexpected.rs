@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use super::*;
-use crate::backend::gcs::Gcs;
-use crate::backend::{Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session};
-use crate::memory::payload::{Payload, Unending};
+use crate::backend::{Appended, Fault, FaultKind, Session};
+use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
 over_both! {
@@ -31,7 +31,6 @@ enum Met {
 /// A store that the bytes of the first stream reach late.
 #[derive(Debug)]
 struct Late {
-    below: Gcs,
     met: Met,
     /// The journal directory.
     folder: PathBuf,
@@ -44,14 +43,21 @@ struct Late {
 
 impl Late {
     /// Lets the late bytes reach the store.
-    async fn arrive(&self, session: &Session) {
+    async fn arrive(&self, below: Below<'_>, session: &Session) {
         let mut bytes = std::mem::take(&mut *self.late.lock().unwrap());
         bytes.truncate(bytes.len() / GRAIN as usize * GRAIN as usize);
         assert!(!bytes.is_empty(), "there are some");
         let (end, sum) = (bytes.len() as u64, Checksum::of(Algorithm::Crc32c, &bytes));
         let payload = Payload::from_memory(vec![bytes.into()], sum);
-        let appended = self.below.append(session, 0, payload, None, Attempt::FIRST).await.unwrap();
+        let append = Call::Append { session, offset: 0, payload, whole: None };
+        let Answer::Appended(appended) = below.send(append).await.unwrap() else { panic!("no append") };
         assert_eq!(appended, Appended::Open(end));
+    }
+
+    /// Counts a stream; whether the store does not carry it out as it should.
+    fn takes_stream(&self) -> bool {
+        let before = self.streams.fetch_add(1, SeqCst);
+        before == 0 || (before == 1 && self.met != Met::Last)
     }
 
     fn refuses(&self) -> bool {
@@ -70,35 +76,18 @@ async fn until_smaller(folder: &Path, bytes: u64) {
 }
 
 #[async_trait::async_trait]
-impl Layer for Late {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-        attempt: Attempt,
-    ) -> Result<Appended, Fault> {
-        if whole.is_some() && self.met == Met::Last && self.refuses() {
-            self.arrive(session).await;
-            return Err(refused());
-        }
-        self.below.append(session, offset, payload, whole, attempt).await
-    }
-
-    async fn stream(
-        &self,
-        session: &Session,
-        offset: u64,
-        mut bytes: Unending,
-        attempt: Attempt,
-    ) -> Result<Appended, Fault> {
-        match self.streams.fetch_add(1, SeqCst) {
-            0 => {
+impl Script for Late {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let (session, mut bytes) = match call {
+            Call::Append { session, whole: Some(_), .. } if self.met == Met::Last && self.refuses() => {
+                self.arrive(below, session).await;
+                return Err(refused());
+            }
+            Call::Stream { session, bytes, .. } if self.takes_stream() => (session, bytes),
+            call => return below.send(call).await,
+        };
+        match (self.streams.load(SeqCst), self.met) {
+            (1, _) => {
                 // With `Met::Last` the sender ends the stream itself, before the last request.
                 while self.met == Met::Last || self.late.lock().unwrap().len() < self.most {
                     let Some(Ok(piece)) = bytes.next().await else { break };
@@ -106,12 +95,12 @@ impl Layer for Late {
                 }
                 Err(Fault::new(FaultKind::Transient, "connection reset"))
             }
-            1 if self.met == Met::Refused => {
-                self.arrive(session).await;
+            (_, Met::Refused) => {
+                self.arrive(below, session).await;
                 Err(refused())
             }
-            1 if self.met == Met::Stream => {
-                self.arrive(session).await;
+            _ => {
+                self.arrive(below, session).await;
                 let mut taken = 0;
                 while taken < CHUNK {
                     taken += bytes.next().await.unwrap().unwrap().len() as u64;
@@ -121,7 +110,6 @@ impl Layer for Late {
                 while bytes.next().await.is_some() {}
                 std::future::pending().await
             }
-            _ => self.below.stream(session, offset, bytes, attempt).await,
         }
     }
 }
@@ -132,7 +120,6 @@ async fn late_bytes_of_a_broken_stream_are_gone_on_from(over: GcsTransport) -> R
         let place = Google::new(over).await;
         let (tide, _store) = place.process_of(place.builder().journal_keep(1)).await;
         let late = Late {
-            below: place.connect().await,
             met,
             folder: place.folder.path().to_owned(),
             most: 24 * CHUNK as usize,
@@ -140,7 +127,7 @@ async fn late_bytes_of_a_broken_stream_are_gone_on_from(over: GcsTransport) -> R
             streams: AtomicU32::default(),
             has_refused: AtomicBool::default(),
         };
-        let store = tide.store(Arc::new(late));
+        let store = tide.store(Scripted::new(place.connect().await, late));
         let mut writer = begin(&store).await;
         write(&mut writer, &bytes).await?;
         if met != Met::Last {
@@ -181,36 +168,26 @@ async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_c
 /// A store that rejects the last bytes; from then on its session has fewer bytes than before.
 #[derive(Debug)]
 struct Forgetful {
-    below: Gcs,
     /// True once the session has lost bytes.
     forgot: AtomicBool,
 }
 
 #[async_trait::async_trait]
-impl Layer for Forgetful {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-        attempt: Attempt,
-    ) -> Result<Appended, Fault> {
-        // Only the first session fails; its replacement works.
-        if whole.is_some() && !self.forgot.swap(true, SeqCst) {
-            return Err(Fault::new(FaultKind::Transient, "connection reset"));
+impl Script for Forgetful {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let is_question = match &call {
+            // Only the first session fails; its replacement works.
+            Call::Append { whole: Some(_), .. } if !self.forgot.swap(true, SeqCst) => {
+                return Err(Fault::new(FaultKind::Transient, "connection reset"));
+            }
+            call => matches!(call, Call::Position { .. }),
+        };
+        match below.send(call).await? {
+            Answer::Appended(Appended::Open(1..)) if is_question && self.forgot.load(SeqCst) => {
+                Ok(Answer::Appended(Appended::Open(GRAIN)))
+            }
+            answer => Ok(answer),
         }
-        self.below.append(session, offset, payload, whole, attempt).await
-    }
-
-    async fn position(&self, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
-        let appended = self.below.position(session, attempt).await?;
-        let has_forgotten = self.forgot.load(SeqCst) && matches!(appended, Appended::Open(1..));
-        Ok(if has_forgotten { Appended::Open(GRAIN) } else { appended })
     }
 }
 
@@ -219,8 +196,8 @@ async fn a_session_that_went_back_is_lost_and_not_uncertain(over: GcsTransport) 
     for keep in [u64::MAX, 1] {
         let place = Google::new(over).await;
         let (tide, _store) = place.process_of(place.builder().journal_keep(keep)).await;
-        let forgetful = Forgetful { below: place.connect().await, forgot: AtomicBool::default() };
-        let store = tide.store(Arc::new(forgetful));
+        let forgetful = Forgetful { forgot: AtomicBool::default() };
+        let store = tide.store(Scripted::new(place.connect().await, forgetful));
         let mut writer = begin(&store).await;
         write(&mut writer, &bytes).await?;
         until_acknowledged(&writer, 32 * CHUNK).await;

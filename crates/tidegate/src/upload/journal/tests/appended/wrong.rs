@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use futures::TryStreamExt;
 
 use super::*;
-use crate::backend::gcs::Gcs;
-use crate::backend::{Append, Appended, Attempt, Backend, Fault, Layer, Session};
+use crate::backend::Fault;
 use crate::memory::payload::{Payload, Unending};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
 over_both! {
@@ -21,66 +21,55 @@ over_both! {
 /// is not a stream.
 #[derive(Debug)]
 struct Bent {
-    below: Gcs,
     has_bent: AtomicBool,
     always: bool,
 }
 
+impl Bent {
+    /// The same bytes, the last one changed.
+    async fn bent(payload: Payload) -> Payload {
+        let mut bytes = Vec::new();
+        let mut pieces = payload.stream();
+        while let Some(piece) = pieces.try_next().await.unwrap() {
+            bytes.extend_from_slice(&piece);
+        }
+        if let Some(last) = bytes.last_mut() {
+            *last ^= 1;
+        }
+        let sum = Checksum::of(Algorithm::Crc32c, &bytes);
+        Payload::from_memory(vec![bytes.into()], sum)
+    }
+}
+
 #[async_trait::async_trait]
-impl Layer for Bent {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-        attempt: Attempt,
-    ) -> std::result::Result<Appended, Fault> {
-        let mut payload = payload;
-        if self.always {
-            let mut bytes = Vec::new();
-            let mut pieces = payload.stream();
-            while let Some(piece) = pieces.try_next().await.unwrap() {
-                bytes.extend_from_slice(&piece);
+impl Script for Bent {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        match call {
+            Call::Append { session, offset, payload, whole } if self.always => {
+                let payload = Self::bent(payload).await;
+                below.send(Call::Append { session, offset, payload, whole }).await
             }
-            if let Some(last) = bytes.last_mut() {
-                *last ^= 1;
-            }
-            let sum = Checksum::of(Algorithm::Crc32c, &bytes);
-            payload = Payload::from_memory(vec![bytes.into()], sum);
-        }
-        self.below.append(session, offset, payload, whole, attempt).await
-    }
-
-    async fn stream(
-        &self,
-        session: &Session,
-        offset: u64,
-        mut bytes: Unending,
-        attempt: Attempt,
-    ) -> Result<Appended, Fault> {
-        if self.has_bent.swap(true, SeqCst) || self.always {
-            return self.below.stream(session, offset, bytes, attempt).await;
-        }
-        let (giver, bent) = Unending::new();
-        let bend = async {
-            let mut is_first = true;
-            while let Ok(Some(piece)) = bytes.try_next().await {
-                let mut piece = piece.to_vec();
-                piece[0] ^= u8::from(std::mem::take(&mut is_first));
-                if giver.give(piece.into()).await.is_err() {
-                    break;
+            Call::Stream { session, offset, mut bytes }
+                if !self.has_bent.swap(true, SeqCst) && !self.always =>
+            {
+                let (giver, bent) = Unending::new();
+                let bend = async {
+                    let mut is_first = true;
+                    while let Ok(Some(piece)) = bytes.try_next().await {
+                        let mut piece = piece.to_vec();
+                        piece[0] ^= u8::from(std::mem::take(&mut is_first));
+                        if giver.give(piece.into()).await.is_err() {
+                            break;
+                        }
+                    }
+                    std::future::pending().await
+                };
+                tokio::select! {
+                    answer = below.send(Call::Stream { session, offset, bytes: bent }) => answer,
+                    never = bend => never,
                 }
             }
-            std::future::pending().await
-        };
-        tokio::select! {
-            answer = self.below.stream(session, offset, bent, attempt) => answer,
-            never = bend => never,
+            call => below.send(call).await,
         }
     }
 }
@@ -88,7 +77,7 @@ impl Layer for Bent {
 impl Google {
     async fn bent(&self, tide: &Tidegate, always: bool) -> Store {
         let below = both::bucket(&self.server, self.over).await;
-        tide.store(Arc::new(Bent { below, has_bent: AtomicBool::default(), always }))
+        tide.store(Scripted::new(below, Bent { has_bent: AtomicBool::default(), always }))
     }
 }
 

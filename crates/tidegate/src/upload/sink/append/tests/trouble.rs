@@ -4,10 +4,9 @@ use super::*;
 use std::sync::Mutex;
 
 use crate::backend::gcs::Gcs;
-use crate::backend::{
-    Admin, Append, Appended, Attempt, Backend, Fault, FaultKind, Layer, Session, WriteOptions,
-};
+use crate::backend::{Admin, Attempt, Fault, FaultKind, Session};
 use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
 over_both! {
@@ -22,36 +21,23 @@ over_both! {
 
 /// Changes the first byte of the first chunk in transit.
 #[derive(Debug)]
-struct Bent(Gcs);
+struct Bent;
 
 #[async_trait::async_trait]
-impl Layer for Bent {
-    fn below(&self) -> &dyn Backend {
-        &self.0
-    }
-
-    async fn append(
-        &self,
-        session: &Session,
-        offset: u64,
-        payload: Payload,
-        whole: Option<&Checksum>,
-        attempt: Attempt,
-    ) -> std::result::Result<Appended, Fault> {
-        let mut payload = payload;
-        if offset == 0 {
-            let mut bytes = data(payload.len()).to_vec();
-            bytes[0] ^= 1;
-            let sum = Checksum::of(Algorithm::Crc32c, &bytes);
-            payload = Payload::from_memory(vec![bytes.into()], sum);
-        }
-        self.0.append(session, offset, payload, whole, attempt).await
+impl Script for Bent {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let Call::Append { session, offset: 0, payload, whole } = call else { return below.send(call).await };
+        let mut bytes = data(payload.len()).to_vec();
+        bytes[0] ^= 1;
+        let sum = Checksum::of(Algorithm::Crc32c, &bytes);
+        let payload = Payload::from_memory(vec![bytes.into()], sum);
+        below.send(Call::Append { session, offset: 0, payload, whole }).await
     }
 }
 
 async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(over: GcsTransport) {
     let place = place_with(over, |policy| RetryPolicy { attempts: 3, ..policy }).await;
-    let bent = Bent(both::bucket(&place.server, over).await);
+    let bent = Scripted::new(both::bucket(&place.server, over).await, Bent);
     let store = place.tide.store(Arc::new(bent));
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
     writer.write_bytes(data(7 * GRAIN)).await.unwrap();
@@ -137,25 +123,17 @@ fn any_fault(random: &mut fastrand::Rng) -> Rule {
 /// Records the sessions that were opened.
 #[derive(Debug)]
 struct Opened {
-    below: Gcs,
     sessions: Mutex<Vec<Session>>,
 }
 
 #[async_trait::async_trait]
-impl Layer for Opened {
-    fn below(&self) -> &dyn Backend {
-        &self.below
-    }
-
-    async fn open_append(
-        &self,
-        key: &str,
-        options: &WriteOptions,
-        attempt: Attempt,
-    ) -> std::result::Result<Session, Fault> {
-        let session = Append::open(&self.below, key, options, attempt).await?;
-        self.sessions.lock().unwrap().push(session.clone());
-        Ok(session)
+impl Script for Opened {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let answer = below.send(call).await?;
+        if let Answer::Session(session) = &answer {
+            self.sessions.lock().unwrap().push(session.clone());
+        }
+        Ok(answer)
     }
 }
 
@@ -177,7 +155,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
         })
         .await;
         let below = both::bucket(&place.server, over).await;
-        let opened = Arc::new(Opened { below, sessions: Mutex::default() });
+        let opened = Scripted::new(below, Opened { sessions: Mutex::default() });
         place.store = place.tide.store(opened.clone());
         let faults: Vec<Rule> = (0..random.usize(1..5)).map(|_| any_fault(&mut random)).collect();
         place.goes_wrong(faults.clone());
@@ -212,7 +190,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
         let is_excused = !left.is_empty() || faults.iter().any(says_gone);
         let sessions = opened.sessions.lock().unwrap().clone();
         for session in &sessions {
-            let held = opened.below.held(session, Attempt::FIRST).await;
+            let held = opened.held(session, Attempt::FIRST).await;
             let is_gone = held.as_ref().is_err_and(|fault| fault.kind == FaultKind::NoSession);
             assert!(is_gone || is_excused, "{session:?} has {held:?}, and nobody was told: {case}");
         }
