@@ -96,11 +96,12 @@ impl Odd {
             most_bodies: AtomicU64::new(0),
             sent: Arc::default(),
         };
-        odd.put(data).await;
+        odd.replace(data).await;
         Scripted::new(memory, odd)
     }
 
-    pub(super) async fn put(&self, data: &[u8]) {
+    /// Replaces the object by one with these bytes.
+    pub(super) async fn replace(&self, data: &[u8]) {
         let pieces = data.chunks(50_000).map(Bytes::copy_from_slice).collect();
         let payload = Payload::from_memory(pieces, Checksum::of(Algorithm::Crc64Nvme, data));
         self.memory.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
@@ -301,7 +302,7 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
     let mut reader = store.reader("k").start().await.unwrap();
     let first = reader.try_next().await.unwrap().unwrap();
     assert!(data.starts_with(&first));
-    odd.put(&bytes_of(100 * MIB, 2)).await;
+    odd.replace(&bytes_of(100 * MIB, 2)).await;
     let mut got = first.len();
     let error = loop {
         match reader.try_next().await {
@@ -316,7 +317,7 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
     assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
     let other = store.head("k").await.unwrap();
     assert!(store.reader("k").same(&other).start().await.is_ok());
-    odd.put(b"a third").await;
+    odd.replace(b"a third").await;
     assert_eq!(store.reader("k").same(&other).start().await.unwrap_err().kind(), ErrorKind::Replaced);
 }
 

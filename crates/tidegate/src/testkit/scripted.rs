@@ -115,15 +115,6 @@ macro_rules! answered {
     };
 }
 
-impl Answer {
-    pub(crate) fn object(self) -> Object {
-        match self {
-            Self::Object(object) => object,
-            _ => panic!("the answer is no object"),
-        }
-    }
-}
-
 /// The store below, for one attempt of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Below<'a> {

@@ -9,7 +9,7 @@ use super::*;
 use crate::Tidegate;
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Fault, FaultKind};
+use crate::backend::{Backend, Capabilities, Entry, Fault, FaultKind};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 mod changes;

@@ -71,7 +71,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
     loop {
         reads += 1;
         if reads == replaced_at {
-            odd.put(&bytes_of(len, !seed)).await;
+            odd.replace(&bytes_of(len, !seed)).await;
         }
         if seeks && random.u32(0..4) == 0 {
             position = random.usize(0..=slice.len());

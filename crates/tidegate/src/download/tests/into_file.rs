@@ -184,11 +184,11 @@ async fn what_is_left_of_another_object_is_not_used() {
     for size in [100 * MIB, 10, 90 * MIB] {
         let data = bytes_of(size, size);
         place.cut(Fate::Well).await;
-        place.odd.put(&data).await;
+        place.odd.replace(&data).await;
         place.run().await.unwrap();
         place.is_whole(&data);
         fs::remove_file(place.path()).unwrap();
-        place.odd.put(&bytes_of(100 * MIB, 3)).await;
+        place.odd.replace(&bytes_of(100 * MIB, 3)).await;
     }
 }
 

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{
-    Attempt, Backend, Capabilities, Connection, PartSource, Parts, Receipt, Session, StoredPart, WriteOptions,
+    Attempt, Backend, Capabilities, Connection, PartSource, Parts, Receipt, Session, StoredPart,
 };
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};

@@ -5,6 +5,7 @@ use tokio::time::timeout;
 
 use super::cancelled::Slow;
 use super::*;
+use crate::testkit::scripted::Scripted;
 
 const MEMORY: u64 = 128 * KIB;
 
@@ -14,7 +15,7 @@ fn builder() -> crate::TidegateBuilder {
 
 fn slow(tide: &Tidegate) -> Store {
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-    tide.store(Arc::new(Slow(Memory::new("test").with_capabilities(capabilities))))
+    tide.store(Scripted::new(Memory::new("test").with_capabilities(capabilities), Slow))
 }
 
 /// Starts writers that stop, file uploads that never end, and a writer that waits for the stopped ones. Returns

@@ -5,6 +5,7 @@ use tokio::time::{sleep, timeout};
 use super::cancelled::Slow;
 use super::*;
 use crate::settings::Concurrency;
+use crate::testkit::scripted::Scripted;
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(3600);
@@ -15,7 +16,7 @@ fn builder() -> crate::TidegateBuilder {
 
 pub(super) fn slow(tide: &Tidegate) -> Store {
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-    tide.store(Arc::new(Slow(Memory::new("test").with_capabilities(capabilities))))
+    tide.store(Scripted::new(Memory::new("test").with_capabilities(capabilities), Slow))
 }
 
 #[tokio::test(start_paused = true)]

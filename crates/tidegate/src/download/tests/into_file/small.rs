@@ -66,7 +66,7 @@ async fn what_was_left_of_a_larger_one_is_removed() {
         Place::with(&bytes_of(100 * MIB, 3), well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
     place.cut(Fate::Well).await;
     let data = bytes_of(10, 3);
-    place.odd.put(&data).await;
+    place.odd.replace(&data).await;
     place.run_hinted(10).await.unwrap();
     place.is_whole(&data);
 }

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Fault, FaultKind, PartSource, Receipt, WriteOptions};
+use crate::backend::{Fault, FaultKind, PartSource, Receipt, WriteOptions};
 use crate::settings::RetryPolicy;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
-use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::checksum::Algorithm;
 use crate::upload::plan::Action;
 use crate::{ErrorKind, Result, Store, Tidegate};
 

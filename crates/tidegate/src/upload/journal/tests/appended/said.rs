@@ -75,7 +75,7 @@ impl Script for Lying {
 impl Google {
     async fn lying(&self, tide: &Tidegate, lie: Lie, times: &Arc<AtomicU32>) -> Store {
         let (below, times) = (self.connect().await, times.clone());
-        tide.store(Arc::new(Lying { below, lie, times }))
+        tide.store(Scripted::new(below, Lying { lie, times }))
     }
 }
 

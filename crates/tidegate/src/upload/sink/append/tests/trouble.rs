@@ -3,7 +3,6 @@
 use super::*;
 use std::sync::Mutex;
 
-use crate::backend::gcs::Gcs;
 use crate::backend::{Admin, Attempt, Fault, FaultKind, Session};
 use crate::memory::payload::Payload;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
@@ -38,7 +37,7 @@ impl Script for Bent {
 async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(over: GcsTransport) {
     let place = place_with(over, |policy| RetryPolicy { attempts: 3, ..policy }).await;
     let bent = Scripted::new(both::bucket(&place.server, over).await, Bent);
-    let store = place.tide.store(Arc::new(bent));
+    let store = place.tide.store(bent);
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
     writer.write_bytes(data(7 * GRAIN)).await.unwrap();
     let error = writer.finish().await.unwrap_err();
