@@ -30,7 +30,7 @@ pub use worker::{WORKER, Worker};
 /// had returned and that the next process did not find, objects that differ from what was written, and sessions with
 /// parts and journals that were left. Each object is removed after its check.
 #[derive(Clone, Debug, Args)]
-pub struct Crash {
+pub struct CrashTrial {
     /// Write this many objects.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
@@ -68,7 +68,7 @@ pub struct Crash {
 
 /// The state of a run.
 struct Run<'a> {
-    crash: &'a Crash,
+    crash: &'a CrashTrial,
     store: &'a Store,
     to: String,
     is_over_grpc: bool,
@@ -93,7 +93,7 @@ fn key(index: u64) -> String {
     format!("{index:07}")
 }
 
-impl Crash {
+impl CrashTrial {
     /// Does the run. `tidegate` finds the program whose embedded server is used where no store is named.
     ///
     /// # Errors

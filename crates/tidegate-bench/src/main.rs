@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 use tidegate_bench::compaction;
-use tidegate_bench::crash::{Crash, WORKER, Worker};
+use tidegate_bench::crash::{CrashTrial, WORKER, Worker};
 use tidegate_bench::growth::{
     self,
     writers::{WRITERS, Writers},
@@ -158,7 +158,7 @@ enum Command {
     /// Kill processes that upload through a journal at random moments, let others resume, and count what is lost.
     Crash {
         #[command(flatten)]
-        crash: Crash,
+        crash: CrashTrial,
         /// Print one JSON object instead of a table.
         #[arg(long)]
         json: bool,
@@ -246,7 +246,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn crash(run: &Crash, json: bool) -> Result<()> {
+fn crash(run: &CrashTrial, json: bool) -> Result<()> {
     let figures = run.run(tidegate)?;
     print(&figures, json)?;
     figures.verdict()

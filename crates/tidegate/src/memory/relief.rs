@@ -131,11 +131,13 @@ impl Relief {
                     // A writer must be able to end while this waits.
                     drop(holders);
                     let is_freed = tokio::select! {
+                        // What the spool freed counts, also where something else changed at the same time.
+                        biased;
+                        () = freed.as_mut() => true,
                         // While requests pass, something changes all the time.
                         () = changed => {
                             look > Self::QUICK && timeout(look * Self::RARER, freed).await.is_ok()
                         }
-                        () = freed.as_mut() => true,
                         () = sleep_until(wake) => false,
                     };
                     if is_freed {
