@@ -9,7 +9,9 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Mutex;
 
-use crate::backend::{Attempt, Backend, Entry, Fault, FaultKind, Listing, OpenSession};
+#[cfg(feature = "prefix")]
+use crate::backend::Attempt;
+use crate::backend::{Backend, Entry, Fault, FaultKind, Listing, OpenSession};
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::Operation;
 use crate::types::object::Object;

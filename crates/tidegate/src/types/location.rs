@@ -29,7 +29,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
-/// | `other://bucket/key` | the same in a store of a scheme that a program has [added](crate::Builder::scheme) |
+/// | `other://bucket/key` | the same in a store of a scheme that a program has [added](crate::TidegateBuilder::scheme) |
 /// | `file:///abs/path` | a local path, percent-decoded |
 /// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
@@ -85,7 +85,7 @@ pub enum Location {
         /// The key or prefix; empty for the bucket itself.
         key: String,
     },
-    /// `scheme://bucket/key` with a scheme that a program may have [added](crate::Builder::scheme).
+    /// `scheme://bucket/key` with a scheme that a program may have [added](crate::TidegateBuilder::scheme).
     Other {
         /// The scheme, in lower case.
         scheme: String,

@@ -65,7 +65,6 @@ impl CopyBuilder {
     }
 
     /// Copies the object as [`Store::head`] has described it, without asking for it again.
-    #[cfg(feature = "prefix")]
     pub(crate) fn described(mut self, object: Object) -> Self {
         self.described = Some(object);
         self
