@@ -30,7 +30,7 @@ pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};
 pub use list::ListStream;
 pub use open::OpenBuilder;
-pub use recover::Left;
+pub use recover::LeftUpload;
 pub use rename::RenameBuilder;
 pub use store::Store;
 

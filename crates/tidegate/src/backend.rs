@@ -25,18 +25,18 @@ mod facts;
 mod fuzzing;
 pub mod gcs;
 mod http;
+mod if_unchanged;
 mod info;
 mod listing;
 pub mod local;
 pub mod memory;
 mod parts;
 pub mod s3;
-mod same;
 #[cfg(test)]
 pub(crate) mod samples;
 mod scheme;
-mod terms;
 mod time;
+mod types;
 mod unfinished;
 mod xml;
 
@@ -48,12 +48,12 @@ pub use append::Append;
 pub use attempt::{Attempt, Connection};
 pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{Facts, KnownFacts};
+pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_replaced};
 pub use info::Info;
 pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
-pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use scheme::Scheme;
-pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
+pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
 /// One bucket of a cloud, or one root directory.
 ///

@@ -32,11 +32,11 @@ mod tests;
 
 use ahead::Ahead;
 pub use blocks::{Block, BlockStream, BlocksBuilder};
-use chunk::Look;
+use chunk::ChunkRead;
 use direct::Direct;
 pub use into_file::DownloadBuilder;
 use ranges::Ranges;
-use source::Source;
+use source::ObjectSource;
 
 /// The size of the first request after a seek: programs that seek often read little at each place.
 const FIRST_REACH: u64 = 256 << 10;
@@ -93,7 +93,7 @@ impl ReaderBuilder {
     /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
     /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
     pub async fn start(self) -> Result<Reader> {
-        let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
+        let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range
             && end < start
         {
@@ -190,7 +190,7 @@ impl IntoFuture for ReaderBuilder {
 /// [`AsyncBufRead`]: tokio::io::AsyncBufRead
 /// [`AsyncSeek`]: tokio::io::AsyncSeek
 pub struct Reader {
-    source: Arc<Source>,
+    source: Arc<ObjectSource>,
     object: Arc<Object>,
     ranges: Ranges,
     /// The next byte of the object after `piece`.
@@ -247,11 +247,11 @@ impl Reader {
             self.read_ahead(range.end);
             if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
                 match (chunk.poll(self.at, cx), &mut self.ahead) {
-                    (Poll::Ready(Look::Bytes(piece)), _) => break Ok(piece),
+                    (Poll::Ready(ChunkRead::Bytes(piece)), _) => break Ok(piece),
                     // The chunk may just have failed because the store ignores ranges.
-                    (Poll::Ready(Look::Failed(_)), Some(_)) if self.source.ignores_ranges() => {}
-                    (Poll::Ready(Look::Failed(error)), _) => break Err(error),
-                    (Poll::Ready(Look::CalledBack), Some(ahead)) => ahead.drop_at(self.at),
+                    (Poll::Ready(ChunkRead::Failed(_)), Some(_)) if self.source.ignores_ranges() => {}
+                    (Poll::Ready(ChunkRead::Failed(error)), _) => break Err(error),
+                    (Poll::Ready(ChunkRead::CalledBack), Some(ahead)) => ahead.drop_at(self.at),
                     (Poll::Pending, Some(ahead)) => {
                         ahead.waits_for(self.at);
                         // Keep more requests in flight while this chunk is awaited.

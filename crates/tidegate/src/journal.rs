@@ -18,7 +18,6 @@ use crate::types::checksum::Checksum;
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
 
-mod begun;
 mod directory;
 mod disk;
 mod durability;
@@ -26,6 +25,7 @@ mod error;
 mod format;
 mod index;
 mod log;
+mod new_journal;
 mod read;
 mod reader;
 mod record;
@@ -38,7 +38,6 @@ mod sync;
 mod tests;
 mod walk;
 
-pub(crate) use begun::Begun;
 pub use directory::{Listed, examine, list, verify};
 pub(crate) use directory::{discard, list_of, look_at as look};
 pub use disk::JournalFile;
@@ -46,9 +45,10 @@ pub use durability::Durability;
 use durability::sync_later;
 pub use error::JournalError;
 use log::Log;
+pub(crate) use new_journal::NewJournal;
 pub(crate) use reader::JournalReader;
 use record::Record;
-pub use record::{End, Header, Part, Session, SessionKind, State};
+pub use record::{End, Header, JournalState, JournaledSession, Part, SessionKind};
 pub use recover::Recovered;
 #[cfg(test)]
 pub(crate) use tests::power::SimDisk;
@@ -66,11 +66,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// unlocked when the last clone and all [readers](Self::reader) are dropped and all work that had begun is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
-    shared: Arc<Shared>,
+    shared: Arc<JournalShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct JournalShared {
     log: Arc<Log>,
     durability: Durability,
     /// True while a sync is scheduled for the end of the group's delay.
@@ -90,10 +90,10 @@ impl Journal {
         directories: &[PathBuf],
         header: Header,
         durability: Durability,
-    ) -> Result<Begun, JournalError> {
+    ) -> Result<NewJournal, JournalError> {
         let directories = directories.to_owned();
         let (file, log) = spawn_blocking(move || directory::create(&directories, &header)).await?;
-        Ok(Begun { file, journal: Self::new(log, durability) })
+        Ok(NewJournal { file, journal: Self::new(log, durability) })
     }
 
     /// As `begin`, and keeps the journal.
@@ -103,7 +103,7 @@ impl Journal {
         header: Header,
         durability: Durability,
     ) -> Result<Self, JournalError> {
-        Self::begin(directories, header, durability).await.map(Begun::keep)
+        Self::begin(directories, header, durability).await.map(NewJournal::keep)
     }
 
     /// Opens the journal of an interrupted upload and returns what was recovered from it; the producer continues at
@@ -133,7 +133,7 @@ impl Journal {
     fn new(log: Log, durability: Durability) -> Self {
         let (timed, flying) = (AtomicBool::new(false), AtomicBool::new(false));
         let (log, open) = (Arc::new(log), Arc::new(watch::channel(()).0));
-        let shared = Shared { log, durability, timed, flying, order: Arc::default(), open };
+        let shared = JournalShared { log, durability, timed, flying, order: Arc::default(), open };
         Self { shared: Arc::new(shared) }
     }
 
@@ -181,7 +181,7 @@ impl Journal {
 
     /// Records the session that the bytes go to, durably. It replaces an earlier session, whose parts and
     /// acknowledged bytes are forgotten; no bytes may have been given back for the earlier session.
-    pub(crate) async fn session(&self, session: Session) -> Result<(), JournalError> {
+    pub(crate) async fn session(&self, session: JournaledSession) -> Result<(), JournalError> {
         self.record(Record::Session(session), true).await
     }
 
@@ -301,7 +301,7 @@ impl Journal {
     }
 
     /// The state of the upload. Waits for an append that is under way.
-    pub(crate) async fn state(&self) -> Result<State, JournalError> {
+    pub(crate) async fn state(&self) -> Result<JournalState, JournalError> {
         let shared = self.shared.clone();
         spawn_blocking(move || Ok(shared.log.state())).await
     }

@@ -202,8 +202,8 @@ pub mod settings {
 
 pub mod recover {
     //! Uploads that were left in journals: list, resume, abort.
-    pub use crate::api::Left;
-    pub use crate::upload::{Claimed, Resumed};
+    pub use crate::api::LeftUpload;
+    pub use crate::upload::{ClaimedUpload, Resumed};
 }
 
 pub mod progress {

@@ -31,7 +31,7 @@ pub use crate::engine::aborts::Unsettled;
 pub use builder::{Producer, WriterBuilder};
 pub use copy::CopyBuilder;
 pub use exact::WrongSize;
-pub use journal::{Claimed, Resumed};
+pub use journal::{ClaimedUpload, Resumed};
 pub(crate) use journal::{forget, ids};
 pub use strategy::Strategy;
 pub use writer::Writer;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use clap::Args;
 use tidegate::checksum::Hasher;
 use tidegate::journal::{Durability, JournalError};
-use tidegate::recover::{Claimed, Left, Resumed};
+use tidegate::recover::{ClaimedUpload, LeftUpload, Resumed};
 use tidegate::{ErrorKind, Store, Strategy, Writer};
 use tokio::time::sleep;
 
@@ -117,7 +117,7 @@ impl Worker {
 }
 
 /// Claims an upload, once no other process has it. `None` if it has ended.
-async fn claim(left: &Left, store: &Store) -> Result<Option<Claimed>> {
+async fn claim(left: &LeftUpload, store: &Store) -> Result<Option<ClaimedUpload>> {
     loop {
         match left.claim_on(store).await {
             Ok(claimed) if claimed.recovered().state.end.is_some() => {

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use tidegate::backend::s3::S3;
 use tidegate::checksum::Algorithm;
-use tidegate::journal::{JournalError, State};
+use tidegate::journal::{JournalError, JournalState};
 use tidegate::location::Location;
-use tidegate::recover::Left;
+use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 use tidegate::{Store, Tidegate};
 
@@ -68,7 +68,7 @@ struct Described {
 }
 
 impl Described {
-    fn of(left: &Left) -> Self {
+    fn of(left: &LeftUpload) -> Self {
         let state = match (left.problem(), left.is_finished()) {
             (None, true) => "finished",
             (None, false) => "cut",
@@ -108,7 +108,7 @@ impl Described {
 }
 
 /// The acknowledged bytes: in parts, or the length of a prefix.
-fn acknowledged(state: &State) -> u64 {
+fn acknowledged(state: &JournalState) -> u64 {
     state.parts.values().map(|part| part.size).sum::<u64>().max(state.committed)
 }
 
@@ -121,13 +121,13 @@ fn refuse_missing(directory: &Path) -> Outcome {
 }
 
 /// The uploads in `directory`.
-async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<Left>> {
+async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<LeftUpload>> {
     refuse_missing(directory)?;
     Ok(owners.trusted(Tidegate::builder()).journal([directory]).build()?.recover().await?)
 }
 
 /// The upload with this id.
-fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> {
+fn chosen<'a>(all: &'a [LeftUpload], id: &str, directory: &Path) -> Outcome<&'a LeftUpload> {
     all.iter().find(|left| left.id() == id).ok_or_else(|| {
         let directory = directory.display();
         Failure::NotFound(format!("{id}: {directory} has no such upload"))
@@ -135,17 +135,17 @@ fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> 
 }
 
 /// The uploads with these ids, each once; all uploads if no id is given.
-fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
+fn all_chosen<'a>(all: &'a [LeftUpload], ids: &[String], directory: &Path) -> Outcome<Vec<&'a LeftUpload>> {
     for id in ids {
         chosen(all, id, directory)?;
     }
-    let is_chosen = |left: &&Left| ids.is_empty() || ids.iter().any(|id| id == left.id());
+    let is_chosen = |left: &&LeftUpload| ids.is_empty() || ids.iter().any(|id| id == left.id());
     Ok(all.iter().filter(is_chosen).collect())
 }
 
 /// Decides about an upload that, since it was listed, another process has claimed, or that has ended: it is left
 /// alone, but an error if the user gave its id.
-fn left_alone(found: Found, left: &Left, is_asked_for: bool) -> Outcome<Found> {
+fn left_alone(found: Found, left: &LeftUpload, is_asked_for: bool) -> Outcome<Found> {
     match found {
         Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
         Found::Ended if is_asked_for => {
@@ -181,8 +181,8 @@ impl Undone {
 
 /// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory,
 /// so a journal with such a target must belong to the caller.
-async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Found> {
-    let is_local = |left: &Left| {
+async fn claim(stores: &Stores, left: &LeftUpload, connection: &Connection) -> Outcome<Found> {
+    let is_local = |left: &LeftUpload| {
         let location = left.recovered().map(|found| found.state.header.url.parse());
         matches!(location, Some(Ok(Location::Local { .. })))
     };
@@ -193,7 +193,7 @@ async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome
 }
 
 /// The store that an upload goes to, with the upload's checksum algorithm.
-async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Store> {
+async fn store(stores: &Stores, left: &LeftUpload, connection: &Connection) -> Outcome<Store> {
     let Some(found) = left.recovered() else {
         let problem = left.problem().map(ToString::to_string).unwrap_or_default();
         return Err(Failure::Failed(problem));

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::Serialize;
 use tidegate::Tidegate;
 use tidegate::location::Location;
-use tidegate::sweep::{Fate, Kept, SweepReport, Swept};
+use tidegate::sweep::{KeepReason, SweepOutcome, SweepReport, Swept};
 
 use super::sessions::Described;
 use crate::exit::{Failure, Outcome};
@@ -117,25 +117,25 @@ impl Args {
 
     fn tell(&self, out: &mut Text, root: &str, swept: &Swept) -> Outcome {
         let described = Described::of(root, &swept.found);
-        if let Fate::Failed(error) = &swept.fate {
+        if let SweepOutcome::Failed(error) = &swept.fate {
             output::say(&format!("error: {error}"));
         }
         if self.json {
             let fate = match &swept.fate {
-                Fate::Ended => "ended",
-                Fate::WouldEnd => "would-end",
-                Fate::Kept(Kept::Live) => "live",
-                Fate::Kept(Kept::Young) => "young",
-                Fate::Kept(Kept::Journaled) => "journaled",
-                Fate::AlreadyGone => "gone",
-                Fate::Failed(_) => "failed",
+                SweepOutcome::Ended => "ended",
+                SweepOutcome::WouldEnd => "would-end",
+                SweepOutcome::Kept(KeepReason::Live) => "live",
+                SweepOutcome::Kept(KeepReason::Young) => "young",
+                SweepOutcome::Kept(KeepReason::Journaled) => "journaled",
+                SweepOutcome::AlreadyGone => "gone",
+                SweepOutcome::Failed(_) => "failed",
                 _ => "ageless",
             };
             return out.json(&Line { described, fate });
         }
         match &swept.fate {
-            Fate::Ended => writeln!(out, "ended      {}", described.line())?,
-            Fate::WouldEnd => writeln!(out, "would end  {}", described.line())?,
+            SweepOutcome::Ended => writeln!(out, "ended      {}", described.line())?,
+            SweepOutcome::WouldEnd => writeln!(out, "would end  {}", described.line())?,
             _ => {}
         }
         Ok(())

@@ -35,7 +35,7 @@ use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 use crate::api::TidegateBuilder;
 use crate::api::delete::DeleteReport;
 use crate::api::list::ListStream;
-use crate::api::recover::Left;
+use crate::api::recover::LeftUpload;
 use crate::api::rename::RenameBuilder;
 use crate::api::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::backend::Entry;
@@ -103,12 +103,12 @@ impl Tidegate {
     }
 
     /// Lists the uploads in the journal directories; see [`crate::Tidegate::recover`].
-    pub fn recover(&self) -> Result<Vec<Left>> {
+    pub fn recover(&self) -> Result<Vec<LeftUpload>> {
         self.engine.runtime.block_on(self.engine.tide.recover())
     }
 
-    /// Resumes one of them; see [`Left::resume`].
-    pub fn resume(&self, left: &Left) -> Result<Resumed> {
+    /// Resumes one of them; see [`LeftUpload::resume`].
+    pub fn resume(&self, left: &LeftUpload) -> Result<Resumed> {
         Ok(match self.engine.runtime.block_on(left.resume())? {
             crate::recover::Resumed::Object(object) => Resumed::Object(object),
             crate::recover::Resumed::Writer(writer) => {

@@ -58,7 +58,7 @@ pub struct MergeStream<S: TryStream, F> {
     /// A tournament tree: the root is at 1, the children of `n` are `2n` and `2n + 1`, and the second half are the
     /// leaves, one for each input, up to a power of two. Each node holds the number of the input that won there.
     winners: Vec<usize>,
-    state: State,
+    state: MergeState,
 }
 
 /// An item of a merge, and the input that it came from.
@@ -89,7 +89,7 @@ struct Input<S: TryStream> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MergeState {
     /// The first item of some input is not known yet.
     Filling,
     /// This input's item was returned, and its next item is missing. All other matches in the tree are decided.
@@ -115,7 +115,7 @@ where
         for (number, leaf) in winners[leaves..].iter_mut().enumerate() {
             *leaf = number;
         }
-        Self { inputs, compare, winners, state: State::Filling }
+        Self { inputs, compare, winners, state: MergeState::Filling }
     }
 
     /// Polls the input for its missing head. An input that has ended has no head.
@@ -182,7 +182,7 @@ where
 
     fn end(&mut self) {
         self.inputs.clear();
-        self.state = State::Ended;
+        self.state = MergeState::Ended;
     }
 }
 
@@ -196,22 +196,22 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let known = match self.state {
-            State::Filling => self.poll_fill(cx),
-            State::Gave(number) => self.poll_head(cx, number).map_ok(|()| self.replay(number)),
-            State::Ready => Poll::Ready(Ok(())),
-            State::Ended => return Poll::Ready(None),
+            MergeState::Filling => self.poll_fill(cx),
+            MergeState::Gave(number) => self.poll_head(cx, number).map_ok(|()| self.replay(number)),
+            MergeState::Ready => Poll::Ready(Ok(())),
+            MergeState::Ended => return Poll::Ready(None),
         };
         match known {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
-            Poll::Ready(Ok(())) => self.state = State::Ready,
+            Poll::Ready(Ok(())) => self.state = MergeState::Ready,
         }
         let number = self.winners[1];
         let Some(item) = self.inputs.get_mut(number).and_then(|input| input.head.take()) else {
             self.end();
             return Poll::Ready(None);
         };
-        self.state = State::Gave(number);
+        self.state = MergeState::Gave(number);
         Poll::Ready(Some(Ok(Merged { input: number, item })))
     }
 
@@ -235,7 +235,7 @@ where
     F: FnMut(&T, &T) -> Ordering + Unpin,
 {
     fn is_terminated(&self) -> bool {
-        self.state == State::Ended
+        self.state == MergeState::Ended
     }
 }
 

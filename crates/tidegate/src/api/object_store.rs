@@ -47,7 +47,7 @@ mod upload;
 
 use attributes::{check_kept, from_attributes, to_attributes};
 use error::{convert, no_condition, without_condition};
-use upload::Upload;
+use upload::TidegateUpload;
 
 /// Removals of one [`ObjectStore::delete_stream`] in flight. The limiter decides how many requests they make.
 const REMOVALS: usize = 32;
@@ -205,7 +205,7 @@ impl ObjectStore for TidegateStore {
     ) -> Result<Box<dyn MultipartUpload>> {
         let writer = self.writer(location, &options.attributes, &options.tags)?;
         let writer = writer.start().await.map_err(|error| convert(error, location))?;
-        Ok(Box::new(Upload::new(writer, location.clone())))
+        Ok(Box::new(TidegateUpload::new(writer, location.clone())))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {

@@ -29,7 +29,7 @@ pub(crate) use places::Places;
 
 use layer::Spread;
 use places::Known;
-use record::Record;
+use record::LayoutRecord;
 
 /// A store whose keys are spread over prefixes. A clone is the same store.
 ///
@@ -92,7 +92,7 @@ impl PrefixedStore {
     /// [`ErrorKind::InvalidInput`] if another layout is recorded; those of [`open`](Self::open).
     pub async fn init(store: &Store, layout: Layout) -> Result<Self> {
         refuse_spread(store, "is set up")?;
-        let is_ours = places::create(store, 1, Record::new(layout)).await?;
+        let is_ours = places::create(store, 1, LayoutRecord::new(layout)).await?;
         let prefixed = Self::open(store).await?;
         let found = prefixed.places.record();
         if is_ours || found.current == layout {
@@ -203,7 +203,7 @@ impl PrefixedStore {
                 record.current
             ));
         }
-        let changed = Record { older: Some(record.current), ..Record::new(layout) };
+        let changed = LayoutRecord { older: Some(record.current), ..LayoutRecord::new(layout) };
         if !self.places.succeed(number + 1, changed).await? {
             let record = self.places.latest().await?.record;
             if record.current != layout {

@@ -10,7 +10,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
-use crate::upload::{self, Claimed, Resumed};
+use crate::upload::{self, ClaimedUpload, Resumed};
 
 /// An upload that was left in a journal, or that another process is writing.
 ///
@@ -27,7 +27,7 @@ use crate::upload::{self, Claimed, Resumed};
 /// }
 /// # Ok(()) }
 /// ```
-pub struct Left {
+pub struct LeftUpload {
     tide: Tidegate,
     path: PathBuf,
     found: Result<Recovered, JournalError>,
@@ -35,31 +35,35 @@ pub struct Left {
 
 impl Tidegate {
     /// Lists the uploads in the journal directories: those that were left, and those that another process, or a
-    /// writer of this one, is writing now ([`Left::problem`]). A directory that cannot be read is listed as a
+    /// writer of this one, is writing now ([`LeftUpload::problem`]). A directory that cannot be read is listed as a
     /// problem, too. No upload is changed. Files of ended uploads are removed; files of uploads that never began are
     /// removed after a day.
     ///
     /// # Errors
-    /// If no directory can be read. A problem with one journal is in its entry instead ([`Left::problem`]).
-    pub async fn recover(&self) -> Result<Vec<Left>> {
+    /// If no directory can be read. A problem with one journal is in its entry instead ([`LeftUpload::problem`]).
+    pub async fn recover(&self) -> Result<Vec<LeftUpload>> {
         let (mut left, unread) = self.left(String::new()).await;
         if unread.len() == self.engine().journaling.directories.len() {
             all_read(unread)?;
         } else {
             let unread = unread.into_iter();
-            left.extend(unread.map(|(path, error)| Left { tide: self.clone(), path, found: Err(error) }));
+            left.extend(unread.map(|(path, error)| LeftUpload {
+                tide: self.clone(),
+                path,
+                found: Err(error),
+            }));
         }
         Ok(left)
     }
 
     /// The uploads whose ids begin with `ids`, and the directories that cannot be read.
-    async fn left(&self, ids: String) -> (Vec<Left>, Vec<Unread>) {
+    async fn left(&self, ids: String) -> (Vec<LeftUpload>, Vec<Unread>) {
         let (directories, owners) =
             (self.engine().journaling.directories.clone(), self.engine().owners.clone());
         let (listed, unread) = spawn_blocking(move || list(&directories, &ids, &owners)).await;
         let left = |Listed { path, found }| {
             let found = found.and_then(|found| found.check(&path).map(|()| found));
-            Left { tide: self.clone(), path, found }
+            LeftUpload { tide: self.clone(), path, found }
         };
         (listed.into_iter().map(left).collect(), unread)
     }
@@ -68,7 +72,7 @@ impl Tidegate {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if no journal directory has an upload with this id; if a directory that may have it
-    /// cannot be read, the reason for that; and the errors of [`Left::resume`].
+    /// cannot be read, the reason for that; and the errors of [`LeftUpload::resume`].
     pub async fn resume(&self, id: &str) -> Result<Resumed> {
         let (left, unread) = self.left(id.to_owned()).await;
         let Some(left) = left.into_iter().find(|left| left.id() == id) else {
@@ -81,12 +85,12 @@ impl Tidegate {
 }
 
 impl Store {
-    /// The uploads of `key` in the journal directories, also those that are being written now ([`Left::problem`]).
+    /// The uploads of `key` in the journal directories, also those that are being written now ([`LeftUpload::problem`]).
     /// Reads no other journals. See [`Tidegate::recover`].
     ///
     /// # Errors
     /// If a directory cannot be read, because it may hold uploads of `key`.
-    pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
+    pub async fn left(&self, key: &str) -> Result<Vec<LeftUpload>> {
         let ids = upload::ids(&**self.context().backend(), &self.context().full_key(key));
         let (mut left, unread) = self.tide().left(ids).await;
         all_read(unread)?;
@@ -95,7 +99,7 @@ impl Store {
     }
 }
 
-impl Left {
+impl LeftUpload {
     /// The upload's id: the name of its journal file without the extension.
     pub fn id(&self) -> &str {
         self.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default()
@@ -153,14 +157,14 @@ impl Left {
     /// [`ErrorKind::InvalidInput`] if the journal is in use; [`ErrorKind::Integrity`] if the journal is damaged;
     /// [`ErrorKind::NotFound`] if the upload has ended in the meantime; `ErrorKind::PermissionDenied` if the journal
     /// goes to a local directory and does not belong to the process's own user.
-    pub async fn claim(&self) -> Result<Claimed> {
+    pub async fn claim(&self) -> Result<ClaimedUpload> {
         let (store, own) = (self.store().await?, TrustedOwners::default());
         if store.context().backend().endpoint() != LOCAL {
             return self.claim_on(&store).await;
         }
         // A store's endpoint comes from the caller's settings, but only the journal names a local directory. A
         // trusted user's journal may supply bytes; it must not choose the directory that this process writes to.
-        let claimed = Box::pin(Claimed::open(store.context(), &self.path, &own)).await;
+        let claimed = Box::pin(ClaimedUpload::open(store.context(), &self.path, &own)).await;
         claimed.map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => {
                 let object = self.path.display().to_string();
@@ -176,8 +180,8 @@ impl Left {
     }
 
     /// As [`claim`](Self::claim), on a store that is already open, such as one on the caller's own backend.
-    pub async fn claim_on(&self, store: &Store) -> Result<Claimed> {
-        Box::pin(Claimed::open(store.context(), &self.path, &self.tide.engine().owners)).await
+    pub async fn claim_on(&self, store: &Store) -> Result<ClaimedUpload> {
+        Box::pin(ClaimedUpload::open(store.context(), &self.path, &self.tide.engine().owners)).await
     }
 
     /// Resumes the upload. If its producer had finished, the missing bytes are sent from the journal and the object
@@ -281,8 +285,11 @@ fn all_read(unread: Vec<Unread>) -> Result<()> {
     })
 }
 
-impl fmt::Debug for Left {
+impl fmt::Debug for LeftUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Left").field("path", &self.path).field("found", &self.found).finish_non_exhaustive()
+        f.debug_struct("LeftUpload")
+            .field("path", &self.path)
+            .field("found", &self.found)
+            .finish_non_exhaustive()
     }
 }

@@ -18,7 +18,7 @@ mod report;
 mod tests;
 
 pub use lifecycle::LifecycleOutcome;
-pub use report::{Fate, Kept, Process, SweepReport, Swept, Unfinished};
+pub use report::{KeepReason, Process, SweepOutcome, SweepReport, Swept, Unfinished};
 
 /// Sessions that are examined or aborted at the same time.
 const IN_FLIGHT: usize = 16;
@@ -63,7 +63,7 @@ impl Sweep {
     }
 
     /// Sweeps while the stream is read. The stream gives each session that was found and its outcome. If a session
-    /// cannot be aborted, its [`Fate`] says so, and the sweep continues. Dropping the stream ends the sweep; requests
+    /// cannot be aborted, its [`SweepOutcome`] says so, and the sweep continues. Dropping the stream ends the sweep; requests
     /// in flight may still be carried out.
     ///
     /// # Errors
@@ -100,36 +100,36 @@ impl Sweep {
     async fn judge(&self, found: Unfinished) -> Swept {
         let session = found.open.session.clone();
         let kept = if matches!(found.process, Process::Live(_)) {
-            Some(Kept::Live)
+            Some(KeepReason::Live)
         } else {
             match found.age() {
-                None => Some(Kept::Ageless),
-                Some(age) if age < self.older_than => Some(Kept::Young),
+                None => Some(KeepReason::Ageless),
+                Some(age) if age < self.older_than => Some(KeepReason::Young),
                 Some(_) => match self.store.has_journal_of(&session).await {
                     Ok(false) => None,
-                    Ok(true) => Some(Kept::Journaled),
+                    Ok(true) => Some(KeepReason::Journaled),
                     // The session may still be needed, so leave it alone.
-                    Err(error) => return Swept { found, fate: Fate::Failed(error) },
+                    Err(error) => return Swept { found, fate: SweepOutcome::Failed(error) },
                 },
             }
         };
         if let Some(kept) = kept {
-            return Swept { found, fate: Fate::Kept(kept) };
+            return Swept { found, fate: SweepOutcome::Kept(kept) };
         }
         let gone = |error: &Error| error.kind() == ErrorKind::SessionLost;
         let held = match self.store.held(&session).await {
-            Err(error) if gone(&error) => return Swept { found, fate: Fate::AlreadyGone },
+            Err(error) if gone(&error) => return Swept { found, fate: SweepOutcome::AlreadyGone },
             // The size is for the report only: abort the session even if it is unknown.
             held => held.ok(),
         };
         let found = found.with_held(held);
         if self.dry_run {
-            return Swept { found, fate: Fate::WouldEnd };
+            return Swept { found, fate: SweepOutcome::WouldEnd };
         }
         let fate = match self.store.abort_session(&session).await {
-            Ok(()) => Fate::Ended,
-            Err(error) if gone(&error) => Fate::AlreadyGone,
-            Err(error) => Fate::Failed(error),
+            Ok(()) => SweepOutcome::Ended,
+            Err(error) if gone(&error) => SweepOutcome::AlreadyGone,
+            Err(error) => SweepOutcome::Failed(error),
         };
         Swept { found, fate }
     }

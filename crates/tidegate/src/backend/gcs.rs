@@ -14,10 +14,10 @@ use futures::stream;
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
-use super::http::download::Told;
+use super::http::download::ToldSize;
 use super::http::{download, proof, set};
-use super::same::{replaced, same_or_replaced};
-use super::xml::address::{Address as XmlAddress, Addressing};
+use super::if_unchanged::{replaced, same_or_replaced};
+use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
@@ -58,10 +58,10 @@ pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
 use address::Address;
-use client::Shared;
+use client::GcsShared;
 use fault::About;
 use grpc::Grpc;
-use request::{Content, Request, checksum_of};
+use request::{GcsContent, GcsRequest, checksum_of};
 use resource::Resource;
 
 /// The sessions that a listing leaves out, in one sentence for users.
@@ -73,7 +73,7 @@ const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or 
 /// One bucket. A clone is the same bucket.
 #[derive(Clone, Debug)]
 pub struct Gcs {
-    bucket: Bucket,
+    bucket: GcsBucket,
     /// Set if the bucket is reached over gRPC.
     grpc: Option<Grpc>,
     info: Arc<Info>,
@@ -81,21 +81,21 @@ pub struct Gcs {
 
 /// The client and the addresses that requests need.
 #[derive(Clone, Debug)]
-struct Bucket {
-    shared: Arc<Shared>,
+struct GcsBucket {
+    shared: Arc<GcsShared>,
     /// The bucket's address in the JSON API.
     json: Arc<Address>,
     /// The bucket's address in the XML API.
     xml: Arc<XmlAddress>,
 }
 
-impl sessions::Listed for Bucket {
+impl sessions::ListsSessions for GcsBucket {
     fn address(&self) -> &XmlAddress {
         &self.xml
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(Request::new(Method::GET, url, About::Object, attempt)).await
+        self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await
     }
 }
 
@@ -131,7 +131,7 @@ impl Gcs {
         Ok(Self {
             grpc,
             info: Arc::new(Info::new(format!("gs://{bucket}"), shared.endpoint.url(), capabilities)),
-            bucket: Bucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
+            bucket: GcsBucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
         })
     }
 
@@ -161,22 +161,22 @@ impl Gcs {
 }
 
 /// The size of an object whose description has none, from the answer to a request for its first byte.
-async fn size_of(bucket: &Bucket, object: &Object, attempt: Attempt) -> Result<u64, Fault> {
+async fn size_of(bucket: &GcsBucket, object: &Object, attempt: Attempt) -> Result<u64, Fault> {
     let url = bucket.json.object(&object.key, &[("alt", "media")])?;
-    let mut request = Request::new(Method::GET, url, About::Object, attempt);
+    let mut request = GcsRequest::new(Method::GET, url, About::Object, attempt);
     set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
     set(&mut request.headers, "accept-encoding", Some("gzip"))?;
     let answer = bucket.shared.exchange(request).await?;
     let told = download::size_told(&answer.response)?;
-    if told == Told::Refused {
+    if told == ToldSize::Refused {
         return Err(bucket.shared.refused(answer).await);
     }
     let is_success = answer.response.status().is_success();
     let response = if is_success { proof::object(answer.response).await? } else { answer.response };
     download::not_replaced(object, &resource::from_headers(&object.key, response.headers()))?;
     match told {
-        Told::Size(size) => Ok(size),
-        Told::Counted => download::count(response).await,
+        ToldSize::Size(size) => Ok(size),
+        ToldSize::Counted => download::count(response).await,
         _ => Err(download::no_size()),
     }
 }
@@ -215,9 +215,9 @@ impl Backend for Gcs {
         head.extend(format!("\r\n--{boundary}\r\ncontent-type: {media}\r\n\r\n").into_bytes());
         let tail = format!("\r\n--{boundary}--\r\n");
         let url = self.bucket.json.uploads(&Self::begin("multipart", key, options));
-        let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
+        let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
         set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
-        let request = request.with(Content::Between(head.into(), payload, tail.into()));
+        let request = request.with(GcsContent::Between(head.into(), payload, tail.into()));
         let (headers, body) = self.bucket.shared.ask(request).await?;
         match Resource::read(&headers, &body, About::Bucket)? {
             (object, Some(size)) => Ok(Object { size, ..object }),
@@ -233,7 +233,8 @@ impl Backend for Gcs {
             address::check(key)?;
             return grpc.head(key, attempt).await;
         }
-        let request = Request::new(Method::GET, self.bucket.json.object(key, &[])?, About::Object, attempt);
+        let request =
+            GcsRequest::new(Method::GET, self.bucket.json.object(key, &[])?, About::Object, attempt);
         let (headers, body) = self.bucket.shared.ask(request).await?;
         let (object, size) = Resource::read(&headers, &body, About::Object)?;
         let object = Object { key: key.to_owned(), ..object };
@@ -267,7 +268,7 @@ impl Backend for Gcs {
         // accept gzip ("Transcoding of gzip-compressed files"), with another size and other ranges; an uncompressed
         // one may be compressed for a client that does.
         for accepted in ["gzip", "identity"] {
-            let mut request = Request::new(Method::GET, url.clone(), About::Object, attempt);
+            let mut request = GcsRequest::new(Method::GET, url.clone(), About::Object, attempt);
             set(&mut request.headers, "range", range.as_ref().map(download::header))?;
             set(&mut request.headers, "accept-encoding", Some(accepted))?;
             let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
@@ -295,7 +296,7 @@ impl Backend for Gcs {
             return grpc.delete(key, attempt).await;
         }
         let url = self.bucket.json.object(key, &[])?;
-        match self.bucket.shared.remove(Request::new(Method::DELETE, url, About::Object, attempt)).await {
+        match self.bucket.shared.remove(GcsRequest::new(Method::DELETE, url, About::Object, attempt)).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
             removed => removed,
         }

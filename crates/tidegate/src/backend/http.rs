@@ -26,7 +26,7 @@ pub(super) mod proxies;
 pub(super) mod tls;
 pub(super) mod unanswered;
 
-pub(super) use body::{Failure, Outgoing};
+pub(super) use body::{BodyFailure, Outgoing};
 #[cfg(feature = "gcs-grpc")]
 pub(super) use client::Client;
 pub(super) use client::{AGENT, Response, Sending, sending};
@@ -35,7 +35,7 @@ pub(super) use connections::Connections;
 pub(super) use connections::{Connector, STREAMS, Version};
 pub(super) use late::Work;
 pub(super) use open::OpenBody;
-pub(super) use pages::{Entries, LONGEST_TEXT, Order, Page, paged, stuck};
+pub(super) use pages::{Entries, LONGEST_TEXT, Order, PagePosition, paged, stuck};
 
 /// Size limit of an answer that is a description, not an object.
 pub(super) const LONGEST: usize = 32 << 20;

@@ -67,7 +67,7 @@ mod waiting;
 mod walk;
 mod write;
 
-pub(crate) use arrival::{Arrival, Destination, Place};
+pub(crate) use arrival::{Arrival, Destination, NotedTarget};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
@@ -75,8 +75,8 @@ use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;
-pub(crate) use waiting::{Waiter, Waiting};
-use walk::{Found, Walk, Want};
+pub(crate) use waiting::{WaitedWork, Waiter};
+use walk::{TreeWalk, WalkItem, Want};
 
 /// A directory on a local disk. Nothing is read or created before its first use; a clone is the same store.
 #[derive(Clone, Debug)]
@@ -177,8 +177,13 @@ impl Local {
         published
     }
 
-    fn walk<T: Send + 'static>(&self, prefix: &str, want: Want, entry: fn(Found) -> Option<T>) -> Listing<T> {
-        let walk = Walk::new(self.root.clone(), prefix, want);
+    fn walk<T: Send + 'static>(
+        &self,
+        prefix: &str,
+        want: Want,
+        entry: fn(WalkItem) -> Option<T>,
+    ) -> Listing<T> {
+        let walk = TreeWalk::new(self.root.clone(), prefix, want);
         let batches = stream::unfold(walk, |walk| async move {
             let mut walk = walk?;
             let (batch, walk) = match blocking(move || Ok((walk.batch(), walk))).await {
@@ -253,8 +258,8 @@ impl Backend for Local {
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         self.walk(prefix, Want::Objects { recursive }, |found| match found {
-            Found::Entry(entry) => Some(entry),
-            Found::Session(_) => None,
+            WalkItem::Entry(entry) => Some(entry),
+            WalkItem::Session(_) => None,
         })
     }
 
@@ -423,8 +428,8 @@ impl ServerCopy for Local {
 impl Admin for Local {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         self.walk(prefix, Want::Sessions, |found| match found {
-            Found::Session(session) => Some(session),
-            Found::Entry(_) => None,
+            WalkItem::Session(session) => Some(session),
+            WalkItem::Entry(_) => None,
         })
     }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 
-use super::same::same_or_replaced;
+use super::if_unchanged::same_or_replaced;
 use super::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
     Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
@@ -41,31 +41,31 @@ use rules::{check_parts, clamp, fits, invalid, no_object, no_session};
 #[derive(Clone)]
 pub struct Memory {
     info: Info,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StoreContents>>,
 }
 
 #[derive(Default)]
-struct State {
-    objects: BTreeMap<String, Stored>,
-    sessions: BTreeMap<String, Upload>,
+struct StoreContents {
+    objects: BTreeMap<String, MemoryObject>,
+    sessions: BTreeMap<String, MemoryUpload>,
     opened: u64,
 }
 
 /// A published object.
-struct Stored {
+struct MemoryObject {
     object: Object,
     blocks: Arc<[Bytes]>,
 }
 
 /// An unfinished upload.
-struct Upload {
+struct MemoryUpload {
     key: String,
     started: SystemTime,
     options: WriteOptions,
-    parts: BTreeMap<u32, Part>,
+    parts: BTreeMap<u32, MemoryPart>,
 }
 
-struct Part {
+struct MemoryPart {
     receipt: Receipt,
     /// The checksum of its bytes, wherever they came from.
     checksum: Checksum,
@@ -93,7 +93,7 @@ impl Memory {
         self
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StoreContents> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,9 +114,9 @@ impl fmt::Debug for Memory {
     }
 }
 
-impl State {
+impl StoreContents {
     /// The upload of a session, if there is one with this id and key.
-    fn upload(&mut self, session: &Session) -> Result<&mut Upload, Fault> {
+    fn upload(&mut self, session: &Session) -> Result<&mut MemoryUpload, Fault> {
         self.sessions.get_mut(&session.id).filter(|upload| upload.key == session.key).ok_or_else(no_session)
     }
 
@@ -141,7 +141,7 @@ impl State {
         object.modified = Some(SystemTime::now());
         object.token = opened.token;
         object.attributes = opened.attributes;
-        self.objects.insert(key.to_owned(), Stored { object: object.clone(), blocks: blocks.into() });
+        self.objects.insert(key.to_owned(), MemoryObject { object: object.clone(), blocks: blocks.into() });
         Ok(object)
     }
 }
@@ -240,7 +240,7 @@ impl Parts for Memory {
         let mut state = self.state();
         state.opened += 1;
         let id = format!("{:016x}", state.opened); // in the order of opening
-        let upload = Upload {
+        let upload = MemoryUpload {
             key: key.to_owned(),
             started: SystemTime::now(),
             options: options.clone(),
@@ -274,13 +274,13 @@ impl Parts for Memory {
         self.state()
             .upload(session)?
             .parts
-            .insert(number, Part { receipt: receipt.clone(), checksum, blocks });
+            .insert(number, MemoryPart { receipt: receipt.clone(), checksum, blocks });
         Ok(receipt)
     }
 
     async fn stored_parts(&self, session: &Session, _attempt: Attempt) -> Result<Vec<StoredPart>, Fault> {
         let mut state = self.state();
-        Ok(state.upload(session)?.parts.values().map(Part::stored).collect())
+        Ok(state.upload(session)?.parts.values().map(MemoryPart::stored).collect())
     }
 
     async fn complete(
@@ -294,7 +294,7 @@ impl Parts for Memory {
         let mut state = self.state();
         let upload = state.upload(session)?;
         check_parts(&self.info.capabilities, &upload.parts, parts)?;
-        let held: Vec<&Part> = parts.iter().filter_map(|part| upload.parts.get(&part.number)).collect();
+        let held: Vec<&MemoryPart> = parts.iter().filter_map(|part| upload.parts.get(&part.number)).collect();
         let algorithm = held.first().map_or_else(Algorithm::default, |part| part.checksum.algorithm());
         // The source of copied parts may have a checksum of another kind.
         let is_sent = parts.iter().all(|part| part.checksum.is_some());

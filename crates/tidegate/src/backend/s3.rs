@@ -16,10 +16,10 @@ use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
-use super::http::download::Told;
+use super::http::download::ToldSize;
 use super::http::{Order, download, proof, set};
-use super::same::{replaced, same_or_replaced};
-use super::xml::address::Address;
+use super::if_unchanged::{replaced, same_or_replaced};
+use super::xml::address::BucketUrl;
 use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
@@ -55,34 +55,34 @@ pub use provider::SigningKeys;
 pub use scheme::S3Scheme;
 pub use settings::{Credentials, S3Settings};
 
-use client::Shared;
-use request::{Request, check};
+use client::S3Shared;
+use request::{S3Request, check};
 
 /// One bucket of an S3 store. A clone refers to the same bucket.
 #[derive(Clone, Debug)]
 pub struct S3 {
-    bucket: Bucket,
+    bucket: S3Bucket,
     info: Arc<Info>,
 }
 
 /// The fields of a bucket that a request needs.
 #[derive(Clone, Debug)]
-struct Bucket {
-    shared: Arc<Shared>,
-    address: Arc<Address>,
+struct S3Bucket {
+    shared: Arc<S3Shared>,
+    address: Arc<BucketUrl>,
     /// The order in which the store lists keys.
     order: Order,
     /// Whether the store has said that the bucket exists.
     is_there: Arc<AtomicBool>,
 }
 
-impl sessions::Listed for Bucket {
-    fn address(&self) -> &Address {
+impl sessions::ListsSessions for S3Bucket {
+    fn address(&self) -> &BucketUrl {
         &self.address
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(Request::new(Method::GET, url, attempt)).await
+        self.shared.ask(S3Request::new(Method::GET, url, attempt)).await
     }
 
     fn region(&self) -> &str {
@@ -104,7 +104,7 @@ impl S3 {
     fn new(client: &S3Client, bucket: &str) -> Result<Self, Fault> {
         let shared = client.shared.clone();
         let settings = &shared.settings;
-        let address = Address::new(&shared.endpoint, bucket, settings.addressing)?;
+        let address = BucketUrl::new(&shared.endpoint, bucket, settings.addressing)?;
         // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
         let order = if bucket.ends_with("--x-s3") { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
@@ -124,7 +124,7 @@ impl S3 {
         let info = Arc::new(Info::new(location, shared.endpoint.url(), capabilities));
         Ok(Self {
             info,
-            bucket: Bucket { shared, address: Arc::new(address), order, is_there: Arc::default() },
+            bucket: S3Bucket { shared, address: Arc::new(address), order, is_there: Arc::default() },
         })
     }
 
@@ -134,8 +134,8 @@ impl S3 {
         key: &str,
         query: &[(&str, &str)],
         attempt: Attempt,
-    ) -> Result<Request, Fault> {
-        Ok(Request::new(method, self.bucket.address.object(key, query)?, attempt))
+    ) -> Result<S3Request, Fault> {
+        Ok(S3Request::new(method, self.bucket.address.object(key, query)?, attempt))
     }
 
     /// Builds the request that begins an object: a PUT, or the opening of a session.
@@ -146,7 +146,7 @@ impl S3 {
         query: &[(&str, &str)],
         options: &WriteOptions,
         attempt: Attempt,
-    ) -> Result<Request, Fault> {
+    ) -> Result<S3Request, Fault> {
         let mut request = self.request(method, key, query, attempt)?;
         request.headers = attributes::to_headers(options)?;
         Ok(request)
@@ -159,14 +159,14 @@ impl S3 {
         set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
         let answer = self.bucket.shared.exchange(request).await?;
         let told = download::size_told(&answer.response)?;
-        if told == Told::Refused {
+        if told == ToldSize::Refused {
             return Err(self.bucket.shared.refused(answer).await);
         }
         let is_success = answer.response.status().is_success();
         let response = if is_success { proof::object(answer.response).await? } else { answer.response };
         let there = attributes::from_headers(&object.key, response.headers());
         download::not_replaced(object, &there)?;
-        if let Told::Size(size) = told {
+        if let ToldSize::Size(size) = told {
             return Ok(size);
         }
         let listed = list::objects(self.bucket.clone(), &object.key, true).try_next().await;
@@ -175,7 +175,7 @@ impl S3 {
                 download::not_replaced(object, &there)?;
                 there.known_size().ok_or_else(download::no_size)
             }
-            _ if told == Told::Counted => download::count(response).await,
+            _ if told == ToldSize::Counted => download::count(response).await,
             Ok(_) => Err(download::no_size()),
             Err(fault) => Err(download::no_size().with_source(fault)),
         }
@@ -230,7 +230,7 @@ impl Backend for S3 {
         if self.bucket.is_there.load(Relaxed) {
             return Ok(false);
         }
-        let request = Request::new(Method::HEAD, self.bucket.address.bucket(&[]), attempt);
+        let request = S3Request::new(Method::HEAD, self.bucket.address.bucket(&[]), attempt);
         match self.bucket.shared.send(request).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(true),
             Err(fault) => Err(fault),

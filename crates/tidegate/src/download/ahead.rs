@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use super::chunk::Chunk;
 use super::ranges::Ranges;
-use super::source::Source;
+use super::source::ObjectSource;
 use crate::memory::budget::{Budget, Reading};
 use crate::types::object::Object;
 
@@ -107,7 +107,7 @@ impl Ahead {
     /// Requests the missing chunks of `size` bytes from `from` on. Returns whether the first of them is there.
     pub(super) fn fill(
         &mut self,
-        source: &Arc<Source>,
+        source: &Arc<ObjectSource>,
         object: &Arc<Object>,
         from: u64,
         size: u64,
@@ -136,7 +136,7 @@ impl Ahead {
     /// Begins a chunk. If there is no room for it, removes kept chunks out of `reach` first, the farthest first.
     fn begin(
         &mut self,
-        source: &Arc<Source>,
+        source: &Arc<ObjectSource>,
         object: &Arc<Object>,
         range: Range<u64>,
         reach: &Range<u64>,

@@ -17,7 +17,7 @@ use super::Reader;
 use super::ahead::Ahead;
 use super::direct::Direct;
 use super::ranges::Ranges;
-use super::source::Source;
+use super::source::ObjectSource;
 use crate::backend::Body;
 use crate::engine::Context;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -104,7 +104,7 @@ impl BlocksBuilder {
     /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
     /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
     pub async fn start(self) -> Result<BlockStream> {
-        let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
+        let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         let wrong = |block: &(usize, Range<u64>), what: String| {
             let (number, range) = block;
             let message =
@@ -137,7 +137,7 @@ impl BlocksBuilder {
                 }
             };
             return Ok(BlockStream {
-                of: Blocks::Empty(object),
+                of: BlockSource::Empty(object),
                 blocks: self.blocks.into(),
                 begun: BytesMut::new(),
             });
@@ -176,7 +176,7 @@ impl BlocksBuilder {
             failed: None,
         };
         Ok(BlockStream {
-            of: Blocks::Read(Box::new(reader)),
+            of: BlockSource::Read(Box::new(reader)),
             blocks: self.blocks.into(),
             begun: BytesMut::new(),
         })
@@ -198,7 +198,7 @@ impl IntoFuture for BlocksBuilder {
 /// [`Reader`], and all else that is said there holds here too. Beside the memory on loan, the stream holds the next
 /// block: a block that arrived in one piece is shared, not copied.
 pub struct BlockStream {
-    of: Blocks,
+    of: BlockSource,
     blocks: VecDeque<(usize, Range<u64>)>,
     /// The first bytes of a block that comes in several pieces.
     begun: BytesMut,
@@ -206,7 +206,7 @@ pub struct BlockStream {
 
 /// The source of the blocks.
 #[derive(Debug)]
-enum Blocks {
+enum BlockSource {
     Read(Box<Reader>),
     /// All blocks are empty; the object they belong to, if any is wanted.
     Empty(Option<Arc<Object>>),
@@ -223,8 +223,8 @@ impl BlockStream {
     /// asked.
     pub fn object(&self) -> Option<&Object> {
         match &self.of {
-            Blocks::Read(reader) => Some(reader.object()),
-            Blocks::Empty(object) => object.as_deref(),
+            BlockSource::Read(reader) => Some(reader.object()),
+            BlockSource::Empty(object) => object.as_deref(),
         }
     }
 }
@@ -275,7 +275,7 @@ impl Stream for BlockStream {
         let Some((number, range)) = this.blocks.front().cloned() else { return Poll::Ready(None) };
         let turn = ready!(poll_proceed(cx));
         let bytes = match &mut this.of {
-            Blocks::Read(reader) if !range.is_empty() => {
+            BlockSource::Read(reader) if !range.is_empty() => {
                 let block = ready!(reader.poll_block(&range, &mut this.begun, cx));
                 match block {
                     Ok(bytes) => bytes,

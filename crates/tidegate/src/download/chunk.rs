@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use super::source::{Answer, Sink, Source};
+use super::source::{AcceptedAnswer, ObjectSource, Sink};
 use crate::backend::Fault;
 use crate::engine::request::Inflow;
 use crate::memory::budget::{Borrower, Loan, Reading};
@@ -25,7 +25,7 @@ pub(super) struct Chunk {
 
 /// The state of a chunk at the byte that is asked for.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum ChunkRead {
     /// Bytes from that byte on.
     Bytes(Bytes),
     /// No bytes: the memory was called back.
@@ -37,11 +37,11 @@ pub(super) enum Look {
 #[derive(Debug)]
 struct Received {
     inflow: Inflow,
-    state: Mutex<State>,
+    state: Mutex<ChunkState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ChunkState {
     /// Each piece with its offset in the range.
     pieces: VecDeque<(u64, Bytes)>,
     /// `None` once the loan was called back.
@@ -55,7 +55,7 @@ struct State {
 impl Chunk {
     /// Begins to receive `range`, if there is memory for it.
     pub(super) fn begin(
-        source: &Arc<Source>,
+        source: &Arc<ObjectSource>,
         object: &Arc<Object>,
         range: Range<u64>,
         reading: &Reading,
@@ -73,7 +73,7 @@ impl Chunk {
         let receiving = Receiving { source: source.clone(), into: received.clone() };
         let task = runtime.spawn(async move {
             let Receiving { source, into } = &receiving;
-            let ended = source.receive(asked.clone(), &object, &**into, None, Answer::Range).await;
+            let ended = source.receive(asked.clone(), &object, &**into, None, AcceptedAnswer::Range).await;
             let at = asked.start + into.inflow.got();
             into.end(ended.map_err(|failure| source.failed(failure, at)));
         });
@@ -82,20 +82,20 @@ impl Chunk {
     }
 
     /// The state of the chunk at byte `at` of the object, which is in its range.
-    pub(super) fn poll(&self, at: u64, cx: &mut Context<'_>) -> Poll<Look> {
+    pub(super) fn poll(&self, at: u64, cx: &mut Context<'_>) -> Poll<ChunkRead> {
         let mut state = self.received.lock();
         let at = at - self.range.start;
         let next = state.pieces.partition_point(|(begin, _)| *begin <= at).checked_sub(1);
         if let Some((begin, piece)) = next.and_then(|next| state.pieces.get(next))
             && at - begin < piece.len() as u64
         {
-            return Poll::Ready(Look::Bytes(piece.slice((at - begin) as usize..)));
+            return Poll::Ready(ChunkRead::Bytes(piece.slice((at - begin) as usize..)));
         }
         if let Some(error) = &state.failed {
-            return Poll::Ready(Look::Failed(error.again()));
+            return Poll::Ready(ChunkRead::Failed(error.again()));
         }
         if state.memory.is_none() {
-            return Poll::Ready(Look::CalledBack);
+            return Poll::Ready(ChunkRead::CalledBack);
         }
         match &mut state.reader {
             Some(reader) => reader.clone_from(cx.waker()),
@@ -115,7 +115,7 @@ impl Drop for Chunk {
 
 /// The task that receives. If it ends early, with its runtime or by a panic, it wakes its reader with an error.
 struct Receiving {
-    source: Arc<Source>,
+    source: Arc<ObjectSource>,
     into: Arc<Received>,
 }
 
@@ -136,7 +136,7 @@ impl Drop for Receiving {
 }
 
 impl Received {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChunkState> {
         // Every change completes before the lock is released, so a poisoned state is still sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,10 +15,10 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
-use super::source::Source;
+use super::source::ObjectSource;
 use crate::backend::{Body, Fault, FaultKind, not_resumable};
 use crate::engine::request::{Failure, MinRate, Trickle};
-use crate::engine::retry::{Row, UsedUp};
+use crate::engine::retry::{FailedAttempts, UsedUp};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 
@@ -32,41 +32,41 @@ pub(super) struct Direct {
     pub(super) asked: u64,
     /// Never locked: polling has exclusive access. The mutex makes the reader `Sync`, although the future and the
     /// stream in it are only `Send`.
-    state: Mutex<State>,
+    state: Mutex<DirectState>,
     /// While the reader waits for the store (not for the consumer): since when, and the deadline.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
     /// The rate of this answer's bytes.
     trickle: Option<Trickle>,
     too_slow: Option<Fault>,
-    breaks: Row,
+    breaks: FailedAttempts,
     earlier: Option<Failure>,
 }
 
 /// The answer, and the failure after which the request was reopened.
 type Opened = (Result<Body, Failure>, Option<Failure>);
 
-enum State {
+enum DirectState {
     Opening(BoxFuture<'static, Opened>),
     Open { stream: BoxStream<'static, Result<Bytes, Fault>>, since: Instant },
 }
 
-fn alone(state: &mut Mutex<State>) -> &mut State {
+fn alone(state: &mut Mutex<DirectState>) -> &mut DirectState {
     state.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Direct {
     pub(super) fn of(body: BoxStream<'static, Result<Bytes, Fault>>, range: Range<u64>) -> Self {
         let since = Instant::now();
-        Self::new(State::Open { stream: body, since }, range)
+        Self::new(DirectState::Open { stream: body, since }, range)
     }
 
-    pub(super) fn open(source: &Arc<Source>, object: &Arc<Object>, range: Range<u64>) -> Self {
+    pub(super) fn open(source: &Arc<ObjectSource>, object: &Arc<Object>, range: Range<u64>) -> Self {
         let (source, object, asked) = (source.clone(), object.clone(), range.clone());
         let opening = async move { (source.open(Some(asked), Some(&object)).await, None) };
-        Self::new(State::Opening(opening.boxed()), range)
+        Self::new(DirectState::Opening(opening.boxed()), range)
     }
 
-    fn new(state: State, Range { start, end }: Range<u64>) -> Self {
+    fn new(state: DirectState, Range { start, end }: Range<u64>) -> Self {
         Self {
             at: start,
             until: end,
@@ -75,7 +75,7 @@ impl Direct {
             stalled: None,
             trickle: None,
             too_slow: None,
-            breaks: Row::at(start),
+            breaks: FailedAttempts::at(start),
             earlier: None,
         }
     }
@@ -83,18 +83,18 @@ impl Direct {
     /// The next bytes, up to `until`.
     pub(super) fn poll(
         &mut self,
-        source: &Arc<Source>,
+        source: &Arc<ObjectSource>,
         object: &Arc<Object>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Bytes>> {
         loop {
             let fault = match alone(&mut self.state) {
-                State::Opening(opening) => {
+                DirectState::Opening(opening) => {
                     match ready!(opening.poll_unpin(cx)) {
                         (Ok(body), earlier) => {
                             self.earlier = earlier;
                             *alone(&mut self.state) =
-                                State::Open { stream: body.stream, since: Instant::now() };
+                                DirectState::Open { stream: body.stream, since: Instant::now() };
                         }
                         (Err(failure), earlier) => {
                             let failure = failure.after(earlier);
@@ -103,7 +103,7 @@ impl Direct {
                     }
                     continue;
                 }
-                State::Open { stream, .. } => match self
+                DirectState::Open { stream, .. } => match self
                     .too_slow
                     .take()
                     .map_or_else(|| stream.poll_next_unpin(cx), |fault| Poll::Ready(Some(Err(fault))))
@@ -152,7 +152,7 @@ impl Direct {
             self.earlier = None;
         }
         if self.at == self.asked
-            && let State::Open { stream, .. } = alone(&mut self.state)
+            && let DirectState::Open { stream, .. } = alone(&mut self.state)
         {
             // Every byte is here; polling to the end lets the connection be reused.
             let _ = stream.poll_next_unpin(cx);
@@ -161,22 +161,27 @@ impl Direct {
     }
 
     /// How long to wait without a byte: four times the expected time of the bytes, or the policy's patience.
-    fn patience(&self, source: &Source) -> Duration {
+    fn patience(&self, source: &ObjectSource) -> Duration {
         let requests = &source.requests;
         // Expect the bytes that come within one patience, not the whole rest of a large object.
         const LOOK: u64 = 1 << 20;
         let bytes = (self.asked - self.at).min(LOOK);
-        let expected = requests.endpoint.pace.expected(bytes);
+        let expected = requests.endpoint.latency.expected(bytes);
         requests.retry.deadline(Operation::Get, bytes, self.breaks.failed + 1, self.breaks.timeouts, expected)
     }
 
     /// Starts to reopen the request, where that can help.
-    fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
+    fn reopen(
+        &mut self,
+        source: &Arc<ObjectSource>,
+        object: &Arc<Object>,
+        fault: Fault,
+    ) -> Result<(), Failure> {
         (self.stalled, self.trickle, self.too_slow) = (None, None, None);
         self.breaks.fails(fault.kind);
         let elapsed = match alone(&mut self.state) {
-            State::Open { since, .. } => since.elapsed(),
-            State::Opening(_) => Duration::ZERO,
+            DirectState::Open { since, .. } => since.elapsed(),
+            DirectState::Opening(_) => Duration::ZERO,
         };
         let fault = if object.has_identity() { fault } else { not_resumable(fault) };
         let pause = source.requests.retry.pause(&fault, self.breaks.failed);
@@ -198,7 +203,7 @@ impl Direct {
             }
             (opened, Some(failure))
         };
-        *alone(&mut self.state) = State::Opening(opening.boxed());
+        *alone(&mut self.state) = DirectState::Opening(opening.boxed());
         Ok(())
     }
 }

@@ -13,8 +13,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::source::{Pieces, Source};
-use crate::backend::local::{Arrival, Destination, Place, Publish, Waiter, Waiting};
+use super::source::{ObjectSource, Pieces};
+use crate::backend::local::{Arrival, Destination, NotedTarget, Publish, WaitedWork, Waiter};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::engine::Context;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -26,14 +26,14 @@ use crate::types::spawn_blocking::spawn_blocking;
 mod arriving;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod kept;
+mod kept_bytes;
 mod note;
 mod small;
 mod width;
 
 use arriving::Arriving;
-use kept::{Begun, Opened};
-use small::{Ended, Small};
+use kept_bytes::{DownloadStart, Opened};
+use small::{Small, SmallDownload};
 use width::Width;
 
 /// The most chunks that are in flight or wait for a permit.
@@ -152,7 +152,7 @@ impl DownloadBuilder {
     /// replaced meanwhile; [`ErrorKind::Integrity`] where the bytes do not match the store's checksum.
     pub async fn run(self) -> Result<Object> {
         let small = self.size_hint.filter(|size| *size <= small::MOST);
-        let mut source = Source::new(&self.context, &self.key, self.progress.clone());
+        let mut source = ObjectSource::new(&self.context, &self.key, self.progress.clone());
         source.requests.brings = small.unwrap_or(0);
         let source = Arc::new(source);
         self.context.check(Operation::Get, &self.key, None)?;
@@ -163,15 +163,15 @@ impl DownloadBuilder {
         // With `create_only`, look for an existing file before requesting a byte.
         if small.is_some() && !self.how.create_only {
             match self.small(source.clone(), algorithm, began).await? {
-                Ended::InFile(object) => return Ok(self.context.relative(object)),
-                Ended::IsLarge(body) => large = Some(body),
+                SmallDownload::InFile(object) => return Ok(self.context.relative(object)),
+                SmallDownload::IsLarge(body) => large = Some(body),
             }
         }
         let begun = self.begin(&source, algorithm).await.map_err(at_file)?;
         if let Some(warning) = &begun.warning {
             self.warn(warning);
         }
-        let mut leaving = Leaving::of(&begun, &self.progress);
+        let mut leaving = UnfinishedDownload::of(&begun, &self.progress);
         let opened = match begun.kept {
             Some(kept) => {
                 drop(large.take());
@@ -202,7 +202,7 @@ impl DownloadBuilder {
     }
 
     /// The file, and the bytes that an earlier download has left in it.
-    async fn begin(&self, source: &Source, algorithm: Algorithm) -> Result<Begun, Fault> {
+    async fn begin(&self, source: &ObjectSource, algorithm: Algorithm) -> Result<DownloadStart, Fault> {
         let (destination, url, how) = (self.destination(source), source.url().to_owned(), self.how);
         // If dropped, stops the reading of the kept bytes.
         let waiter = Waiter::default();
@@ -212,7 +212,7 @@ impl DownloadBuilder {
         begun
     }
 
-    fn destination(&self, source: &Source) -> Destination {
+    fn destination(&self, source: &ObjectSource) -> Destination {
         let owners = self.context.engine().owners.clone();
         Destination { path: self.path.clone(), mark: mark(source.url(), &self.path), owners }
     }
@@ -225,7 +225,12 @@ impl DownloadBuilder {
     }
 
     /// Downloads an object that is said to be small in a task of its own, so that it progresses without being polled.
-    async fn small(&self, source: Arc<Source>, algorithm: Algorithm, began: Instant) -> Result<Ended> {
+    async fn small(
+        &self,
+        source: Arc<ObjectSource>,
+        algorithm: Algorithm,
+        began: Instant,
+    ) -> Result<SmallDownload> {
         // If dropped, removes the file at once; the task ends when it can.
         let waiter = Waiter::default();
         let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
@@ -309,7 +314,7 @@ impl DownloadBuilder {
 }
 
 /// A download that is not finished: on drop, keeps the received bytes for the next download.
-struct Leaving {
+struct UnfinishedDownload {
     arrival: Arc<Arrival>,
     arriving: Option<Arc<Arriving>>,
     /// How many bytes an earlier download has left, and of how many.
@@ -318,9 +323,9 @@ struct Leaving {
     is_done: bool,
 }
 
-impl Leaving {
-    fn of(begun: &Begun, progress: &Progress) -> Self {
-        let left = begun.kept.as_ref().map(kept::Kept::bytes);
+impl UnfinishedDownload {
+    fn of(begun: &DownloadStart, progress: &Progress) -> Self {
+        let left = begun.kept.as_ref().map(kept_bytes::KeptBytes::bytes);
         let (arrival, progress) = (begun.arrival.clone(), progress.clone());
         Self { arrival, arriving: None, left, progress, is_done: false }
     }
@@ -345,7 +350,7 @@ impl Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for UnfinishedDownload {
     fn drop(&mut self) {
         if !self.is_done {
             let kept = match &self.arriving {
@@ -366,7 +371,7 @@ fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
 }
 
 /// Opens the whole object.
-async fn whole(source: &Source) -> Result<Body> {
+async fn whole(source: &ObjectSource) -> Result<Body> {
     source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
 }
 
@@ -381,11 +386,11 @@ fn begin(
     url: &str,
     how: Publish,
     algorithm: Algorithm,
-    waiting: &Waiting,
-) -> Result<Begun, Fault> {
+    waiting: &WaitedWork,
+) -> Result<DownloadStart, Fault> {
     if how.create_only && destination.path.symlink_metadata().is_ok() {
         return Err(Fault::new(FaultKind::Exists, "there is a file already"));
     }
-    let (place, warning) = Place::at(destination)?;
-    Begun::at(place, warning, url, algorithm, waiting)
+    let (place, warning) = NotedTarget::at(destination)?;
+    DownloadStart::at(place, warning, url, algorithm, waiting)
 }

@@ -25,7 +25,7 @@ pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
 /// The object that bytes are read from, and the means to request them.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct ObjectSource {
     backend: Arc<dyn Backend>,
     /// The key within the whole bucket.
     key: String,
@@ -39,7 +39,7 @@ pub(super) struct Source {
 
 /// The answers that a request for a range accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum AcceptedAnswer {
     /// Only the range. A reader of many ranges turns to one stream if the store sends the whole object for each.
     Range,
     /// The whole object too; bytes outside of the range are skipped.
@@ -56,7 +56,7 @@ pub(super) trait Sink: Send + Sync {
     fn take(&self, at: u64, piece: Bytes) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
-impl Source {
+impl ObjectSource {
     pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
         let requests = context.requests(key, progress);
         let one_stream = AtomicBool::new(context.facts().ignores_ranges());
@@ -107,7 +107,7 @@ impl Source {
     ) -> Result<Body, Failure> {
         let get = |attempt: Attempt| {
             let attempt = attempt.renewed(connection == Connection::New);
-            self.get(range.clone(), same, Answer::RangeOrWhole, attempt)
+            self.get(range.clone(), same, AcceptedAnswer::RangeOrWhole, attempt)
         };
         self.requests.send(Operation::Get, None, None, get).await
     }
@@ -129,7 +129,7 @@ impl Source {
         same: &Object,
         sink: &impl Sink,
         opened: Option<Pieces>,
-        wanted: Answer,
+        wanted: AcceptedAnswer,
     ) -> Result<(), Failure> {
         let inflow = sink.inflow();
         if opened.is_some() {
@@ -193,7 +193,7 @@ impl Source {
         &self,
         range: Option<Range<u64>>,
         same: Option<&Object>,
-        wanted: Answer,
+        wanted: AcceptedAnswer,
         attempt: Attempt,
     ) -> Result<Body, Fault> {
         if same.is_some_and(|same| !same.has_identity()) {
@@ -207,7 +207,7 @@ impl Source {
         }
         if body.ignored_range {
             self.one_stream.store(true, Relaxed);
-            if wanted == Answer::Range {
+            if wanted == AcceptedAnswer::Range {
                 let message = "the store ignores ranges, and sends the whole object for each";
                 return Err(Fault::new(FaultKind::Unsupported, message));
             }

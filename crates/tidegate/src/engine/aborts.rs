@@ -48,7 +48,7 @@ pub(crate) struct Aborts {
     /// Counts the aborts that the engine's last drop waits for.
     awaited: TaskTracker,
     failed: Arc<Mutex<Vec<Error>>>,
-    given_up: Arc<Uploads>,
+    given_up: Arc<AbandonedUploads>,
 }
 
 /// An abandoned upload that may still have left a session or an object in the store.
@@ -71,7 +71,7 @@ pub struct Unsettled {
 
 /// The abandoned uploads of one engine.
 #[derive(Debug, Default)]
-struct Uploads {
+struct AbandonedUploads {
     next: AtomicU64,
     /// Uploads whose abort is in flight.
     under_way: Mutex<BTreeMap<u64, Arc<dyn Settling>>>,
@@ -79,7 +79,7 @@ struct Uploads {
     uncertain: Mutex<Vec<Unsettled>>,
 }
 
-impl Uploads {
+impl AbandonedUploads {
     fn under_way(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn Settling>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ impl Aborts {
         lost: Option<Error>,
         runtime: &Handle,
     ) -> JoinHandle<Result<()>> {
-        let mut outcome = Outcome { failed: self.failed.clone(), error: lost };
+        let mut outcome = AbortResult { failed: self.failed.clone(), error: lost };
         let abort = self.tasks.track_future(async move {
             let aborted = abort.await;
             outcome.error = aborted.as_ref().err().map(Error::again);
@@ -190,7 +190,7 @@ impl Aborts {
 
 /// An abort in flight.
 pub(crate) struct UnderWay {
-    given_up: Arc<Uploads>,
+    given_up: Arc<AbandonedUploads>,
     id: u64,
     is_certain: bool,
 }
@@ -214,12 +214,12 @@ impl Drop for UnderWay {
 }
 
 /// The result of an abort; its error, if any, is recorded on drop.
-struct Outcome {
+struct AbortResult {
     failed: Arc<Mutex<Vec<Error>>>,
     error: Option<Error>,
 }
 
-impl Drop for Outcome {
+impl Drop for AbortResult {
     fn drop(&mut self) {
         let Some(error) = self.error.take() else { return };
         warn!(%error, "the session could not be aborted; a sweep will find it");

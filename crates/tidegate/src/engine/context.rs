@@ -198,7 +198,7 @@ impl Context {
 
     /// The best latency and rate that the endpoint has shown.
     pub(crate) fn best(&self) -> Best {
-        self.endpoint.pace.best()
+        self.endpoint.latency.best()
     }
 
     /// Describes an object.

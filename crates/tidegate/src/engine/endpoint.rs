@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use crate::backend::Facts;
 use crate::engine::hedge::Hedges;
-use crate::engine::latency::Pace;
+use crate::engine::latency::Latency;
 use crate::engine::limiter::{Concurrency, Lanes, Limiter};
 use crate::engine::retry::{Allowance, RetryPolicy};
 use crate::types::error::Operation;
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
     /// How many retries the endpoint may be sent.
     pub(crate) allowance: Allowance,
     /// How long the endpoint's requests take.
-    pub(crate) pace: Pace,
+    pub(crate) latency: Latency,
     /// How many slow parts may be hedged.
     hedged_parts: Hedges,
     /// How many slow ranges may be hedged.
@@ -50,7 +50,7 @@ impl Endpoint {
             aborts: Limiter::new(Concurrency::Fixed(ABORTS)),
             lanes: Lanes::new(retry),
             allowance: Allowance::new(retry),
-            pace: Pace::default(),
+            latency: Latency::default(),
             hedged_parts: Hedges::default(),
             hedged_ranges: Hedges::default(),
             journaled: Semaphore::new(journaled),

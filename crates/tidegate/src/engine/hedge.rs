@@ -45,11 +45,11 @@ mod tests;
 /// The hedges of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Hedges {
-    state: Mutex<State>,
+    state: Mutex<HedgeState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HedgeState {
     /// Bytes and time of the last parts that were stored.
     peers: VecDeque<(u64, Duration)>,
     /// Hedges that may be made; below zero after hedges that did not pay.
@@ -58,7 +58,7 @@ struct State {
 
 /// Whether to hedge a part that has been in flight for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum HedgeDecision {
     /// Send it again.
     Now,
     /// Check again after this time.
@@ -103,32 +103,32 @@ impl Hedges {
         self.lock().tokens += 1.0;
     }
 
-    /// Decides whether to hedge a part of `bytes` that was sent `elapsed` ago; [`Look::Now`] takes a token.
-    fn look(&self, bytes: u64, elapsed: Duration) -> Look {
+    /// Decides whether to hedge a part of `bytes` that was sent `elapsed` ago; [`HedgeDecision::Now`] takes a token.
+    fn look(&self, bytes: u64, elapsed: Duration) -> HedgeDecision {
         // Most requests end before any is slow: skip the lock and the statistics for those.
         if let Some(rest) = Self::LEAST.checked_sub(elapsed).filter(|rest| !rest.is_zero()) {
-            return Look::Later(rest);
+            return HedgeDecision::Later(rest);
         }
         let mut state = self.lock();
         // Nothing is known, or no token is left: check less often as time passes.
-        let later = Look::Later((elapsed / 4).max(Self::BEAT));
+        let later = HedgeDecision::Later((elapsed / 4).max(Self::BEAT));
         let Some(slow) = state.slow(bytes) else { return later };
         match slow.checked_sub(elapsed) {
-            Some(rest) if !rest.is_zero() => Look::Later(rest),
+            Some(rest) if !rest.is_zero() => HedgeDecision::Later(rest),
             _ if state.tokens < 1.0 => later,
             _ => {
                 state.tokens -= 1.0;
-                Look::Now
+                HedgeDecision::Now
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HedgeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl HedgeState {
     /// How long a part of `bytes` may take before it counts as far slower than its peers.
     fn slow(&self, bytes: u64) -> Option<Duration> {
         // The time of a small part does not predict the time of a large one: most objects end with a small part.
@@ -177,8 +177,8 @@ where
             (sent.elapsed() / 4).max(Hedges::BEAT)
         } else {
             match hedges.look(bytes, sent.elapsed()) {
-                Look::Later(wait) => wait,
-                Look::Now => break,
+                HedgeDecision::Later(wait) => wait,
+                HedgeDecision::Now => break,
             }
         };
         tokio::select! {

@@ -16,7 +16,7 @@ use crate::types::spawn_blocking::spawn_blocking;
 mod disk;
 mod live;
 
-pub(crate) use disk::{Disk, Feed, Leaving};
+pub(crate) use disk::{CountedReader, Feed, JournalDisk};
 pub(crate) use live::{InUse, Live};
 
 /// The journal directories of an engine, and the settings of every journal in them.
@@ -32,7 +32,7 @@ pub(crate) struct Journaling {
     /// built: producers may hold the rest while they wait for room on a disk, and only requests can make that room.
     /// Without directories it is the common budget.
     pub(crate) memory: Budget,
-    disks: Mutex<BTreeMap<u64, Arc<Disk>>>,
+    disks: Mutex<BTreeMap<u64, Arc<JournalDisk>>>,
     /// The journals that writers of this engine use.
     pub(crate) live: Live,
 }
@@ -74,7 +74,7 @@ impl Journaling {
     }
 
     /// The disk of a journal or of a directory for journals.
-    pub(crate) async fn disk(&self, path: &Path) -> Arc<Disk> {
+    pub(crate) async fn disk(&self, path: &Path) -> Arc<JournalDisk> {
         // If the path can't be examined, the write that follows reports the error.
         let id = tokio::fs::metadata(path).await.map_or(0, |found| found.dev());
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
@@ -89,9 +89,13 @@ impl Journaling {
         let mut places = Vec::new();
         for directory in &self.directories {
             let (cost, counted) = (self.disk(directory).await.cost(), directory.clone());
-            places.push(Place { share: spawn_blocking(move || share(&counted)).await, cost, directory });
+            places.push(JournalCandidate {
+                share: spawn_blocking(move || share(&counted)).await,
+                cost,
+                directory,
+            });
         }
-        places.sort_by(Place::before);
+        places.sort_by(JournalCandidate::before);
         places.into_iter().map(|place| place.directory.clone()).collect()
     }
 }
@@ -111,15 +115,15 @@ fn distinct(directories: Vec<PathBuf>) -> Vec<PathBuf> {
 const ENOUGH: u64 = 1 << 30;
 
 /// A candidate directory for a journal.
-struct Place<'a> {
+struct JournalCandidate<'a> {
     directory: &'a PathBuf,
     /// Free bytes for each of its journals, the new one included.
     share: u64,
-    /// From [`Disk::cost`].
+    /// From [`JournalDisk::cost`].
     cost: f64,
 }
 
-impl Place<'_> {
+impl JournalCandidate<'_> {
     fn before(&self, other: &Self) -> Ordering {
         let (has, others) = (self.share >= ENOUGH, other.share >= ENOUGH);
         let faster = if has { self.cost.total_cmp(&other.cost) } else { Ordering::Equal };
@@ -146,9 +150,9 @@ mod tests {
         let mut places: Vec<_> = names
             .iter()
             .zip(facts)
-            .map(|(directory, (share, cost))| Place { directory, share, cost })
+            .map(|(directory, (share, cost))| JournalCandidate { directory, share, cost })
             .collect();
-        places.sort_by(Place::before);
+        places.sort_by(JournalCandidate::before);
         let order: Vec<_> = places.iter().map(|place| place.directory.to_str().unwrap()).collect();
         assert_eq!(order, ["twin", "fast", "slow", "full"]);
     }

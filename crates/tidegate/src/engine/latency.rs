@@ -13,12 +13,12 @@ const LARGE: u64 = 1 << 20;
 
 /// The measured latency and rate of one endpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
-    shown: Mutex<Shown>,
+pub(crate) struct Latency {
+    shown: Mutex<LatencyEstimates>,
 }
 
 #[derive(Debug, Default)]
-struct Shown {
+struct LatencyEstimates {
     /// Seconds that a small request takes.
     small: Option<Estimate>,
     /// Seconds that each byte of a larger request takes, its latency included.
@@ -56,7 +56,7 @@ impl Best {
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct Flight<'a> {
-    pace: &'a Pace,
+    latency: &'a Latency,
     began: Instant,
     /// The request's number, if no other was in flight when it began.
     alone: Option<u64>,
@@ -66,8 +66,8 @@ impl Flight<'_> {
     /// The request succeeded and carried `bytes`.
     pub(crate) fn went_well(self, bytes: u64, is_upload: bool) {
         let took = self.began.elapsed();
-        self.pace.took(bytes, took);
-        let mut shown = self.pace.lock();
+        self.latency.took(bytes, took);
+        let mut shown = self.latency.lock();
         // If another request began meanwhile, `begun` is larger.
         if self.alone == Some(shown.begun) {
             shown.best.take_in(bytes, took, is_upload);
@@ -77,12 +77,12 @@ impl Flight<'_> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.pace.lock().in_flight -= 1;
+        self.latency.lock().in_flight -= 1;
     }
 }
 
-impl Pace {
-    fn lock(&self) -> MutexGuard<'_, Shown> {
+impl Latency {
+    fn lock(&self) -> MutexGuard<'_, LatencyEstimates> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +92,7 @@ impl Pace {
         shown.in_flight += 1;
         shown.begun += 1;
         let alone = (shown.in_flight == 1).then_some(shown.begun);
-        Flight { pace: self, began: Instant::now(), alone }
+        Flight { latency: self, began: Instant::now(), alone }
     }
 
     /// A request that carried `bytes` succeeded after `took`.
@@ -152,25 +152,25 @@ mod tests {
 
     #[test]
     fn it_knows_what_it_has_seen() {
-        let pace = Pace::default();
-        assert_eq!((pace.expected(0), pace.expected(16 << 20)), (None, None));
-        pace.took(0, Duration::from_millis(20));
+        let latency = Latency::default();
+        assert_eq!((latency.expected(0), latency.expected(16 << 20)), (None, None));
+        latency.took(0, Duration::from_millis(20));
         // A small request does not predict a large one.
-        assert_eq!(pace.expected(16 << 20), None);
-        assert_eq!(pace.expected(10), Some(Duration::from_millis(60)));
+        assert_eq!(latency.expected(16 << 20), None);
+        assert_eq!(latency.expected(10), Some(Duration::from_millis(60)));
         for _ in 0..50 {
-            pace.took(16 << 20, Duration::from_millis(400));
+            latency.took(16 << 20, Duration::from_millis(400));
         }
-        let expected = pace.expected(16 << 20).unwrap();
+        let expected = latency.expected(16 << 20).unwrap();
         assert!(expected >= Duration::from_millis(400) && expected < Duration::from_millis(500));
-        let twice = pace.expected(32 << 20).unwrap();
+        let twice = latency.expected(32 << 20).unwrap();
         assert!(twice >= Duration::from_millis(800), "{twice:?}");
     }
 
     const MIB: u64 = 1 << 20;
 
-    async fn request(pace: &Pace, bytes: u64, is_upload: bool, milliseconds: u64) {
-        let flight = pace.begin();
+    async fn request(latency: &Latency, bytes: u64, is_upload: bool, milliseconds: u64) {
+        let flight = latency.begin();
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         flight.went_well(bytes, is_upload);
     }
@@ -181,46 +181,46 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_best_is_what_was_least_of_late() {
-        let pace = Pace::default();
+        let latency = Latency::default();
         for took in [30, 20, 90, 40] {
-            request(&pace, 0, true, took).await;
+            request(&latency, 0, true, took).await;
         }
-        assert_eq!((milliseconds(pace.best().small), pace.best().byte), (Some(21.0), None));
-        request(&pace, 4 * MIB, true, 421).await;
-        assert_eq!(milliseconds(pace.best().byte.map(|byte| byte * MIB as f64)), Some(100.0));
+        assert_eq!((milliseconds(latency.best().small), latency.best().byte), (Some(21.0), None));
+        request(&latency, 4 * MIB, true, 421).await;
+        assert_eq!(milliseconds(latency.best().byte.map(|byte| byte * MIB as f64)), Some(100.0));
         for _ in 0..500 {
-            request(&pace, 0, true, 60).await;
+            request(&latency, 0, true, 60).await;
         }
-        assert_eq!(milliseconds(pace.best().small), Some(60.0));
+        assert_eq!(milliseconds(latency.best().small), Some(60.0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_large_uploads_that_were_alone_tell_what_a_connection_carries() {
-        let pace = Pace::default();
-        request(&pace, 4 * MIB, false, 100).await;
-        request(&pace, MIB / 2, true, 100).await;
-        assert_eq!(pace.best().byte, None);
-        tokio::join!(request(&pace, 4 * MIB, true, 100), request(&pace, 0, true, 50));
-        assert_eq!((pace.best().byte, pace.best().small), (None, None));
+        let latency = Latency::default();
+        request(&latency, 4 * MIB, false, 100).await;
+        request(&latency, MIB / 2, true, 100).await;
+        assert_eq!(latency.best().byte, None);
+        tokio::join!(request(&latency, 4 * MIB, true, 100), request(&latency, 0, true, 50));
+        assert_eq!((latency.best().byte, latency.best().small), (None, None));
         // A failed request counts as well.
-        let failed = pace.begin();
-        let beside = pace.begin();
+        let failed = latency.begin();
+        let beside = latency.begin();
         drop(failed);
         beside.went_well(4 * MIB, true);
-        assert_eq!(pace.best().byte, None);
-        request(&pace, 4 * MIB, true, 100).await;
-        assert!(pace.best().byte.is_some());
+        assert_eq!(latency.best().byte, None);
+        request(&latency, 4 * MIB, true, 100).await;
+        assert!(latency.best().byte.is_some());
     }
 
     #[test]
     fn it_follows_a_store_that_becomes_slow() {
-        let pace = Pace::default();
+        let latency = Latency::default();
         for _ in 0..100 {
-            pace.took(1 << 20, Duration::from_millis(10));
+            latency.took(1 << 20, Duration::from_millis(10));
         }
         for _ in 0..5 {
-            pace.took(1 << 20, Duration::from_secs(5));
+            latency.took(1 << 20, Duration::from_secs(5));
         }
-        assert!(pace.expected(1 << 20).unwrap() > Duration::from_secs(5));
+        assert!(latency.expected(1 << 20).unwrap() > Duration::from_secs(5));
     }
 }

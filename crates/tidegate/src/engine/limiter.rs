@@ -50,11 +50,11 @@ impl fmt::Display for Concurrency {
 /// The limiter of one endpoint; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Limiter {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LimiterState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LimiterState {
     limit: usize,
     climb: Option<Climb>,
     in_flight: usize,
@@ -106,7 +106,7 @@ impl Limiter {
             Concurrency::Auto => (Climb::AT_FIRST, Some(Climb::new())),
             Concurrency::Fixed(limit) => (limit.max(1), None),
         };
-        let state = State {
+        let state = LimiterState {
             limit,
             climb,
             in_flight: 0,
@@ -149,7 +149,7 @@ impl Limiter {
         self.lock().limit
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LimiterState> {
         // Every change completes before the lock is released, so a poisoned state is still sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -326,7 +326,7 @@ impl Drop for Turn {
     }
 }
 
-impl State {
+impl LimiterState {
     fn is_wanting(&self) -> bool {
         self.wanting > 0 && self.asked.is_some_and(|at| at.elapsed() < Wanting::LASTS)
     }

@@ -29,12 +29,12 @@ mod roll;
 #[cfg(test)]
 mod tests;
 
-use file::Log;
-pub(crate) use roll::{Gone, Roll};
+use file::RecordFile;
+pub(crate) use roll::{AbandonedSession, Roll};
 
 /// A session that is open or being opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct SessionRecord {
     /// Its endpoint, from [`Backend::endpoint`].
     pub(crate) endpoint: String,
     /// The object that it will become, from [`place`].
@@ -66,46 +66,51 @@ pub(crate) fn root(backend: &dyn Backend) -> String {
 /// The records of this process. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
-    inner: Arc<Inner>,
+    inner: Arc<RecordsShared>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RecordsShared {
     /// `None`: records are kept in memory only.
     directory: Option<PathBuf>,
     /// Users whose files are trusted.
     owners: TrustedOwners,
-    state: Mutex<State>,
+    state: Mutex<RecordsState>,
     warned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RecordsState {
     next: u64,
-    open: BTreeMap<u64, Record>,
-    log: Option<Log>,
+    open: BTreeMap<u64, SessionRecord>,
+    log: Option<RecordFile>,
 }
 
 impl Records {
     pub(crate) fn new(directory: Option<PathBuf>, owners: TrustedOwners) -> Self {
-        Self { inner: Arc::new(Inner { directory, owners, ..Inner::default() }) }
+        Self { inner: Arc::new(RecordsShared { directory, owners, ..RecordsShared::default() }) }
     }
 
     /// Records that a session of `object` is about to be opened.
-    pub(crate) async fn begin(&self, endpoint: &str, object: String) -> Entry {
-        let record =
-            Record { endpoint: endpoint.to_owned(), object, id: None, since: SystemTime::now(), left: false };
+    pub(crate) async fn begin(&self, endpoint: &str, object: String) -> RecordedSession {
+        let record = SessionRecord {
+            endpoint: endpoint.to_owned(),
+            object,
+            id: None,
+            since: SystemTime::now(),
+            left: false,
+        };
         let number = self
             .off(move |inner| {
                 let mut state = inner.state();
                 state.next += 1;
                 let number = state.next;
-                inner.write(&mut state, &[file::Line::Open(number, &record)]);
+                inner.write(&mut state, &[file::RecordLine::Open(number, &record)]);
                 state.open.insert(number, record);
                 number
             })
             .await;
-        Entry { records: self.clone(), number, settled: AtomicBool::new(false) }
+        RecordedSession { records: self.clone(), number, settled: AtomicBool::new(false) }
     }
 
     /// The recorded sessions of every process of this machine.
@@ -136,7 +141,7 @@ impl Records {
 
     /// Removes the records of sessions that were found to have ended, of this process and of processes that are gone;
     /// and files so old that no sweep will need them.
-    pub(crate) async fn forget(&self, ended: Vec<Gone>) {
+    pub(crate) async fn forget(&self, ended: Vec<AbandonedSession>) {
         self.off(move |inner| {
             let mut files: HashMap<PathBuf, Vec<u64>> = HashMap::new();
             for gone in ended {
@@ -158,7 +163,7 @@ impl Records {
     }
 
     /// Runs `work` where it may block on a disk; without a directory nothing blocks, and it runs here.
-    async fn off<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> T {
+    async fn off<T: Send + 'static>(&self, work: impl FnOnce(&RecordsShared) -> T + Send + 'static) -> T {
         if self.inner.directory.is_none() {
             return work(&self.inner);
         }
@@ -167,18 +172,18 @@ impl Records {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl RecordsShared {
+    fn state(&self) -> MutexGuard<'_, RecordsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends lines to the file; creates the file if there is none, and rewrites it if earlier lines are missing.
-    fn write(&self, state: &mut State, lines: &[file::Line<'_>]) {
+    fn write(&self, state: &mut RecordsState, lines: &[file::RecordLine<'_>]) {
         let Some(directory) = &self.directory else { return };
-        let State { log, open, .. } = state;
+        let RecordsState { log, open, .. } = state;
         let written = match log {
             Some(log) => log.append(open, lines),
-            None => Log::create(directory, open, lines, &self.owners).map(|made| *log = Some(made)),
+            None => RecordFile::create(directory, open, lines, &self.owners).map(|made| *log = Some(made)),
         };
         if let Err(error) = written {
             self.warn(&error);
@@ -191,12 +196,12 @@ impl Inner {
             return;
         }
         if state.open.is_empty() {
-            if let Some(Err(error)) = state.log.take().map(Log::remove) {
+            if let Some(Err(error)) = state.log.take().map(RecordFile::remove) {
                 self.warn(&error);
             }
         } else if state.log.is_some() {
-            self.write(&mut state, &[file::Line::Ended(number)]);
-            let State { log, open, .. } = &mut *state;
+            self.write(&mut state, &[file::RecordLine::Ended(number)]);
+            let RecordsState { log, open, .. } = &mut *state;
             if let Some(Err(error)) = log.as_mut().map(|log| log.shorten(open)) {
                 self.warn(&error);
             }
@@ -213,7 +218,7 @@ impl Inner {
             }
             Some(record) => {
                 record.left = true;
-                self.write(&mut state, &[file::Line::Left(number)]);
+                self.write(&mut state, &[file::RecordLine::Left(number)]);
             }
             None => {}
         }
@@ -229,20 +234,20 @@ impl Inner {
 
 /// A recorded session. If it is dropped before its end is known, it stays recorded as abandoned.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RecordedSession {
     records: Records,
     number: u64,
     settled: AtomicBool,
 }
 
-impl Entry {
+impl RecordedSession {
     /// The store has opened the session and returned its id.
     pub(crate) async fn opened(&self, id: &str) {
         let (number, id) = (self.number, id.to_owned());
         self.records
             .off(move |inner| {
                 let mut state = inner.state();
-                inner.write(&mut state, &[file::Line::Named(number, &id)]);
+                inner.write(&mut state, &[file::RecordLine::Named(number, &id)]);
                 if let Some(record) = state.open.get_mut(&number) {
                     record.id = Some(id);
                 }
@@ -265,7 +270,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for RecordedSession {
     fn drop(&mut self) {
         if !*self.settled.get_mut() {
             self.records.inner.leave(self.number);

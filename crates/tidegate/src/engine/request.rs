@@ -14,7 +14,7 @@ use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::hedge;
 use crate::engine::limiter::{Flow, Lane, Outcome, Permit};
-use crate::engine::retry::{Allowance, Retry, Row, UsedUp};
+use crate::engine::retry::{Allowance, FailedAttempts, Retry, UsedUp};
 use crate::memory::payload::Payload;
 use crate::types::error::Operation;
 use crate::types::progress::{Progress, Waiting};
@@ -22,7 +22,7 @@ use crate::types::progress::{Progress, Waiting};
 mod moving;
 mod outcome;
 
-use moving::Carried;
+use moving::Transfer;
 pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
 use outcome::Seen;
 pub(crate) use outcome::{Doubt, Failure, Made};
@@ -127,7 +127,7 @@ impl Requests {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let carried = Carried::from(payload);
+        let carried = Transfer::from(payload);
         self.attempts(operation, carried, permit, |attempt, patience| {
             let sent = answer(patience, carried, request(attempt));
             async { (sent.await, false) }
@@ -147,7 +147,7 @@ impl Requests {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let (request, carried) = (&request, Carried::Payload(payload));
+        let (request, carried) = (&request, Transfer::Payload(payload));
         let made = self.attempts(Operation::Part, carried, permit, |attempt, patience| {
             let first = answer(patience, carried, request(payload.clone(), attempt));
             async move {
@@ -158,7 +158,7 @@ impl Requests {
                     let copy = payload.again()?;
                     let attempt = attempt.on_new_connection();
                     Some(async move {
-                        answer(patience, Carried::Payload(&copy), request(copy.clone(), attempt)).await
+                        answer(patience, Transfer::Payload(&copy), request(copy.clone(), attempt)).await
                     })
                 };
                 hedge::race(self, Operation::Part, payload.len(), first, again).await
@@ -182,7 +182,7 @@ impl Requests {
         H: Future<Output = Result<(), Fault>>,
     {
         let least = MinRate::of(&self.retry.policy);
-        let (first, again, carried) = (&first, &again, Carried::Answer(inflow, least));
+        let (first, again, carried) = (&first, &again, Transfer::Answer(inflow, least));
         let made = self.attempts(Operation::Get, carried, None, |attempt, patience| {
             let first = answer(patience, carried, first(attempt));
             let left = inflow.left();
@@ -232,7 +232,7 @@ impl Requests {
     async fn attempts<T, F>(
         &self,
         operation: Operation,
-        carried: Carried<'_>,
+        carried: Transfer<'_>,
         mut permit: Option<Permit>,
         mut make: impl FnMut(Attempt, Duration) -> F,
     ) -> Result<Made<T>, Failure>
@@ -242,11 +242,11 @@ impl Requests {
         let began = Instant::now();
         let mut seen = Seen::default();
         // `paid` is the fault that this attempt's retry token was taken for, if the attempt is a retry.
-        let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
+        let (mut attempt, mut row, mut paid) = (0, FailedAttempts::at(carried.got()), None);
         loop {
             attempt += 1;
             let was_open =
-                matches!(carried, Carried::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
+                matches!(carried, Transfer::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
             let turn = match permit.take() {
                 Some(permit) => permit,
                 // The request had a permit when it was opened, and holds a connection: it goes before the queue.
@@ -259,8 +259,8 @@ impl Requests {
                 false => self.progress.request(operation.name(), bytes, attempt > 1),
             };
             carried.counts_in(&self.progress);
-            let (endpoint, flight) = (&self.endpoint, self.endpoint.pace.begin());
-            let expected = endpoint.pace.expected(bytes);
+            let (endpoint, flight) = (&self.endpoint, self.endpoint.latency.begin());
+            let expected = endpoint.latency.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let how = Attempt::nth(attempt).renewed(seen.broken);
             let (result, by_hedge) = make(how, patience).await;
@@ -276,7 +276,7 @@ impl Requests {
                     turn.end(if tells { moved } else { Outcome::Answered });
                     self.succeeded(paid);
                     if tells {
-                        flight.went_well(bytes, matches!(carried, Carried::Payload(_)));
+                        flight.went_well(bytes, matches!(carried, Transfer::Payload(_)));
                     }
                     return Ok(Made { answer, attempts: attempt, doubt: seen.doubt });
                 }

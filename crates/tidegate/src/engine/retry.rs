@@ -79,14 +79,14 @@ const SLACK: u32 = 4;
 
 /// Failed attempts in a row at one download, which resumes where it broke.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct FailedAttempts {
     /// How many attempts failed, and how many of them timed out.
     pub(crate) failed: u32,
     pub(crate) timeouts: u32,
     since: u64,
 }
 
-impl Row {
+impl FailedAttempts {
     /// The progress that begins a new row. Anything less counts as none: a store that ends every answer after a few
     /// bytes is given up like a store that sends no bytes.
     const HELPS: u64 = 64 << 10;

@@ -53,19 +53,19 @@ impl Spooling {
     }
 
     /// A writer's place in the queue for rings.
-    pub(crate) fn line(self: &Arc<Self>) -> Line {
-        Line { spooling: self.clone(), flow: self.turns.flow() }
+    pub(crate) fn line(self: &Arc<Self>) -> RingTurn {
+        RingTurn { spooling: self.clone(), flow: self.turns.flow() }
     }
 }
 
 /// A writer's place in the queue for rings.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct RingTurn {
     spooling: Arc<Spooling>,
     flow: Flow,
 }
 
-impl Line {
+impl RingTurn {
     /// Waits for a ring, which is lent until the guard is dropped.
     pub(crate) async fn ring(&self) -> (Ring, RingLoan) {
         let draining = self.spooling.spool.drain();

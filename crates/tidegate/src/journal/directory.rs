@@ -116,15 +116,15 @@ fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
 
 /// The file of a new journal; removed when this is dropped, unless it is kept.
 #[derive(Debug)]
-pub(super) struct Begun(Option<PathBuf>);
+pub(super) struct NewJournalFile(Option<PathBuf>);
 
-impl Begun {
+impl NewJournalFile {
     pub(super) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Begun {
+impl Drop for NewJournalFile {
     fn drop(&mut self) {
         if let Some(path) = self.0.take()
             && let Err(error) = fs::remove_file(&path)
@@ -135,11 +135,14 @@ impl Drop for Begun {
 }
 
 /// Creates a journal in the first of these directories that accepts one. The error is that of the last directory.
-pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<(Begun, Log), JournalError> {
+pub(super) fn create(
+    directories: &[PathBuf],
+    header: &Header,
+) -> Result<(NewJournalFile, Log), JournalError> {
     let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
     for directory in directories {
         match create_in(directory, header) {
-            Ok(log) => return Ok((Begun(Some(log.path.clone())), log)),
+            Ok(log) => return Ok((NewJournalFile(Some(log.path.clone())), log)),
             Err(error) => last = error,
         }
     }

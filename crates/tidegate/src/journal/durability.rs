@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::Shared;
+use super::JournalShared;
 use super::log::Log;
 
 /// When bytes in a journal are safe from a loss of power. They always survive the end of their process.
@@ -48,7 +48,7 @@ struct Last {
 }
 
 /// Syncs a group in the background when it is full or old.
-pub(super) fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
+pub(super) fn sync_later(shared: &Arc<JournalShared>, runtime: &Handle) {
     let Durability::Group { bytes, delay } = shared.durability else { return };
     let unsynced = shared.log.unsynced();
     if unsynced >= bytes && !shared.flying.swap(true, Ordering::AcqRel) {
@@ -71,7 +71,7 @@ pub(super) fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
     }
 }
 
-impl Drop for Shared {
+impl Drop for JournalShared {
     fn drop(&mut self) {
         if !matches!(self.durability, Durability::Group { .. }) || self.log.unsynced() == 0 {
             return;

@@ -47,7 +47,7 @@ pub(super) type Salt = [u8; 16];
 
 /// The contents of a frame. The numbers are part of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameKind {
     /// Bytes of the object.
     Data = 1,
     /// Nothing but a header, which says how far the log was durable. It may carry random bytes, to differ from
@@ -57,7 +57,7 @@ pub(super) enum Kind {
     Record = 3,
 }
 
-impl Kind {
+impl FrameKind {
     fn of(number: u8) -> Option<Self> {
         [Self::Data, Self::Mark, Self::Record].into_iter().find(|kind| *kind as u8 == number)
     }
@@ -73,7 +73,7 @@ impl Kind {
 
 /// A position between two frames: everything that the next frame depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FramePosition {
     /// Offset in the file.
     pub(super) file: u64,
     /// Bytes of the object before this place.
@@ -87,7 +87,7 @@ pub(super) struct Place {
 /// The header of a frame, before its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
-    pub(super) kind: Kind,
+    pub(super) kind: FrameKind,
     /// Bytes of the payload, without the padding to the next multiple of [`ALIGN`].
     pub(super) length: u32,
     /// CRC-32C of the payload with its padding.
@@ -99,7 +99,7 @@ pub(super) struct FrameHeader {
     pub(super) synced: u64,
     /// The checksum of the object up to the end of this frame.
     pub(super) running: u64,
-    /// As [`Place::previous`].
+    /// As [`FramePosition::previous`].
     pub(super) previous: u32,
 }
 
@@ -130,7 +130,7 @@ impl FrameHeader {
             return None;
         }
         let header = Self {
-            kind: Kind::of(bytes[4])?,
+            kind: FrameKind::of(bytes[4])?,
             length: get32(bytes, 8),
             payload: get32(bytes, 12),
             object: get64(bytes, 16),
@@ -153,15 +153,15 @@ impl FrameHeader {
 
     /// Bytes of the object in this frame.
     pub(super) fn data(&self) -> u64 {
-        if self.kind == Kind::Data { u64::from(self.length) } else { 0 }
+        if self.kind == FrameKind::Data { u64::from(self.length) } else { 0 }
     }
 
     /// The place after this frame, which is at `place` and whose header has the checksum `sum`. `None` if the frame
     /// does not continue the one before it.
-    pub(super) fn follow(&self, place: Place, sum: u32) -> Option<Place> {
+    pub(super) fn follow(&self, place: FramePosition, sum: u32) -> Option<FramePosition> {
         let continues = self.previous == place.previous && self.object == place.object;
-        let same = self.kind == Kind::Data || self.running == place.running;
-        (continues && same).then_some(Place {
+        let same = self.kind == FrameKind::Data || self.running == place.running;
+        (continues && same).then_some(FramePosition {
             file: place.file.checked_add(self.extent())?,
             object: place.object.checked_add(self.data())?,
             running: self.running,
@@ -227,7 +227,7 @@ pub(super) struct Slot {
     /// The valid slot with the higher sequence counts.
     pub(super) sequence: u64,
     /// The place of the first frame that is still there.
-    pub(super) first: Place,
+    pub(super) first: FramePosition,
     /// Offset of the checkpoint, which contains all records before it; 0 if no space was given back yet.
     pub(super) checkpoint: u64,
     /// Everything below this offset was durable when the slot was written.
@@ -256,7 +256,7 @@ impl Slot {
         if bytes[..4] != SLOT_MAGIC || slot_sum(bytes, salt) != get32(bytes, 60) {
             return None;
         }
-        let first = Place {
+        let first = FramePosition {
             file: get64(bytes, 16),
             object: get64(bytes, 24),
             running: get64(bytes, 32),

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use super::disk::JournalFile;
 use super::error::JournalError;
 use super::format::{
-    ALIGN, BLOCK, Crc32c, DATA_LIMIT, FrameHeader, HEAD, Kind, Place, Preamble, RECORD_LIMIT, SECTOR, Salt,
-    Slot, VERSION,
+    ALIGN, BLOCK, Crc32c, DATA_LIMIT, FrameHeader, FrameKind, FramePosition, HEAD, Preamble, RECORD_LIMIT,
+    SECTOR, Salt, Slot, VERSION,
 };
 use super::index::Index;
-use super::record::{Header, Record, State};
+use super::record::{Header, JournalState, Record};
 use super::reserve::Reserve;
 use crate::types::checksum::{Checksum, Hasher};
 
@@ -35,9 +35,9 @@ pub(super) struct Log {
 /// The writer's state: everything that the next frame depends on.
 #[derive(Debug)]
 pub(super) struct Tail {
-    pub(super) state: State,
+    pub(super) state: JournalState,
     pub(super) hasher: Hasher,
-    pub(super) end: Place,
+    pub(super) end: FramePosition,
     pub(super) slot: Slot,
     /// The space below this offset of the file was given back.
     pub(super) punched: u64,
@@ -57,13 +57,13 @@ pub(super) struct Tail {
 #[derive(Debug)]
 pub(super) struct View {
     /// Where the log begins.
-    pub(super) first: Place,
+    pub(super) first: FramePosition,
     /// The end of the last whole frame.
-    pub(super) end: Place,
+    pub(super) end: FramePosition,
     /// The end of the last frame that needs a sync. The marks that a sync writes need none.
-    pub(super) content: Place,
+    pub(super) content: FramePosition,
     /// Everything before this place is durable.
-    pub(super) synced: Place,
+    pub(super) synced: FramePosition,
     pub(super) index: Index,
     /// Why a sync failed, once one has.
     pub(super) failed: Option<Failed>,
@@ -78,19 +78,19 @@ pub(super) struct Failed {
 }
 
 /// A log as a scan found it, or as it was created.
-pub(super) struct Found {
+pub(super) struct ScannedLog {
     pub(super) salt: Salt,
     pub(super) slot: Slot,
-    pub(super) state: State,
-    pub(super) end: Place,
-    pub(super) content: Place,
+    pub(super) state: JournalState,
+    pub(super) end: FramePosition,
+    pub(super) content: FramePosition,
     pub(super) index: Index,
 }
 
 impl Log {
     /// Continues at the end of `found`, all of which counts as durable.
-    pub(super) fn new(path: &Path, file: Arc<dyn JournalFile>, found: Found) -> Self {
-        let Found { salt, slot, state, end, content, index } = found;
+    pub(super) fn new(path: &Path, file: Arc<dyn JournalFile>, found: ScannedLog) -> Self {
+        let ScannedLog { salt, slot, state, end, content, index } = found;
         let algorithm = state.header.checksum.algorithm();
         let hasher = Hasher::resume(&Checksum::known(algorithm, end.running, end.object));
         let given_back = slot.first.object;
@@ -112,14 +112,14 @@ impl Log {
     ) -> Result<Self, JournalError> {
         let preamble = Preamble { version: VERSION, salt };
         let running = header.checksum.value();
-        let first = Place { file: HEAD, object: 0, running, previous: preamble.sum() };
+        let first = FramePosition { file: HEAD, object: 0, running, previous: preamble.sum() };
         let slot = Slot { sequence: 0, first, checkpoint: 0, synced: 0 };
         let slots = slot.encode(&salt);
         let head: [&[u8]; 5] = [&preamble.encode(), &[0; BLOCK - SECTOR], &slots, &slots, &[0; BLOCK]];
         file.write(0, &head).map_err(|error| JournalError::io(path, "writing its head", error))?;
-        let state = State::new(header.clone());
+        let state = JournalState::new(header.clone());
         let index = Index::new(first);
-        let log = Self::new(path, file, Found { salt, slot, state, end: first, content: first, index });
+        let log = Self::new(path, file, ScannedLog { salt, slot, state, end: first, content: first, index });
         log.record(Record::Header(header))?;
         log.first_reserve()?;
         log.sync()?;
@@ -144,13 +144,13 @@ impl Log {
                 frame.push(now);
                 (filled, rest) = (filled + now.len(), later);
                 if filled == DATA_LIMIT {
-                    written = self.put(&mut tail, Kind::Data, &frame);
+                    written = self.put(&mut tail, FrameKind::Data, &frame);
                     (frame, filled) = (Vec::new(), 0);
                 }
             }
         }
         if filled > 0 && written.is_ok() {
-            written = self.put(&mut tail, Kind::Data, &frame);
+            written = self.put(&mut tail, FrameKind::Data, &frame);
         }
         self.settle(&mut tail, before, written)?;
         Ok(tail.end.object)
@@ -187,7 +187,7 @@ impl Log {
         let room = self.room_for_record(tail, &record, length);
         room.map_err(|error| JournalError::io(&self.path, "appending", error))?;
         let before = tail.before();
-        let written = self.put(tail, Kind::Record, &[&text]);
+        let written = self.put(tail, FrameKind::Record, &[&text]);
         let offset = before.0.file;
         self.settle(tail, before, written)?;
         if matches!(record, Record::Checkpoint(_)) {
@@ -201,13 +201,13 @@ impl Log {
     }
 
     /// Writes a frame at the end.
-    pub(super) fn put(&self, tail: &mut Tail, kind: Kind, pieces: &[&[u8]]) -> io::Result<()> {
+    pub(super) fn put(&self, tail: &mut Tail, kind: FrameKind, pieces: &[&[u8]]) -> io::Result<()> {
         let mut crc = Crc32c::new();
         let mut length = 0;
         for piece in pieces {
             crc.update(piece);
             length += piece.len();
-            if kind == Kind::Data {
+            if kind == FrameKind::Data {
                 tail.hasher.update(piece);
             }
         }
@@ -220,7 +220,7 @@ impl Log {
             payload: crc.finish(),
             object: place.object,
             synced: self.view().synced.file,
-            running: if kind == Kind::Data { tail.hasher.finish().value() } else { place.running },
+            running: if kind == FrameKind::Data { tail.hasher.finish().value() } else { place.running },
             previous: place.previous,
         };
         let (bytes, sum) = header.encode(&self.salt, place.file);
@@ -238,7 +238,7 @@ impl Log {
     pub(super) fn settle(
         &self,
         tail: &mut Tail,
-        before: (Place, Hasher),
+        before: (FramePosition, Hasher),
         written: io::Result<()>,
     ) -> Result<(), JournalError> {
         if let Err(error) = written {
@@ -250,7 +250,7 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn take_back(&self, tail: &mut Tail, before: (Place, Hasher)) {
+    pub(super) fn take_back(&self, tail: &mut Tail, before: (FramePosition, Hasher)) {
         (tail.end, tail.hasher) = before;
         tail.unfenced = true;
         self.view().index.cut(tail.end);
@@ -266,7 +266,7 @@ impl Log {
     }
 
     /// The state of the upload.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> JournalState {
         self.tail().state.clone()
     }
 
@@ -298,7 +298,7 @@ impl Log {
 }
 
 impl Tail {
-    pub(super) fn before(&self) -> (Place, Hasher) {
+    pub(super) fn before(&self) -> (FramePosition, Hasher) {
         (self.end, self.hasher.clone())
     }
 }

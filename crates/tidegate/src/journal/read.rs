@@ -4,7 +4,7 @@ use std::io;
 
 use super::disk::JournalFile;
 use super::error::JournalError;
-use super::format::{Crc32c, FrameHeader, HEADER, Kind, Place};
+use super::format::{Crc32c, FrameHeader, FrameKind, FramePosition, HEADER};
 use super::log::Log;
 
 /// Size of the buffer for bytes that are read only to check their frame. Small frames are read together with the
@@ -12,7 +12,7 @@ use super::log::Log;
 const SCRATCH: usize = 4096;
 
 /// A piece of the file that was read a moment ago.
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     bytes: [u8; SCRATCH],
     at: u64,
     length: usize,
@@ -20,7 +20,7 @@ pub(super) struct Window {
     end: u64,
 }
 
-impl Window {
+impl ReadWindow {
     pub(super) fn new(end: u64) -> Self {
         Self { bytes: [0; SCRATCH], at: 0, length: 0, end }
     }
@@ -66,7 +66,7 @@ impl Log {
         &self,
         buffer: &mut [u8],
         offset: u64,
-        near: &mut Option<Place>,
+        near: &mut Option<FramePosition>,
         wait: bool,
     ) -> Result<Option<usize>, JournalError> {
         let (mut place, end) = {
@@ -78,7 +78,7 @@ impl Log {
         if offset < place.object {
             return Err(JournalError::GivenBack { path: self.path.clone(), first: place.object });
         }
-        let (mut done, mut window) = (0, Window::new(end.file));
+        let (mut done, mut window) = (0, ReadWindow::new(end.file));
         while done < buffer.len() && place.file < end.file {
             match self.read_frame(&mut buffer[done..], offset + done as u64, place, &mut window, wait) {
                 Ok((copied, behind)) => {
@@ -95,7 +95,7 @@ impl Log {
                         return Err(self.why(stop));
                     }
                     // The frames before the wanted ones were given back during this read.
-                    (place, window) = (first, Window::new(end.file));
+                    (place, window) = (first, ReadWindow::new(end.file));
                 }
             }
         }
@@ -108,12 +108,12 @@ impl Log {
         &self,
         buffer: &mut [u8],
         offset: u64,
-        place: Place,
-        window: &mut Window,
+        place: FramePosition,
+        window: &mut ReadWindow,
         wait: bool,
-    ) -> Result<(usize, Place), Stop> {
+    ) -> Result<(usize, FramePosition), Stop> {
         let (header, behind) = self.header(place, window, wait)?;
-        if header.kind != Kind::Data || behind.object <= offset {
+        if header.kind != FrameKind::Data || behind.object <= offset {
             return Ok((0, behind));
         }
         let (skip, all) = (offset - place.object, behind.object - offset);
@@ -156,10 +156,10 @@ impl Log {
 
     pub(super) fn header(
         &self,
-        place: Place,
-        window: &mut Window,
+        place: FramePosition,
+        window: &mut ReadWindow,
         wait: bool,
-    ) -> Result<(FrameHeader, Place), Stop> {
+    ) -> Result<(FrameHeader, FramePosition), Stop> {
         let bytes = window.get(&*self.file, place.file, HEADER, wait)?;
         bytes
             .try_into()

@@ -3,16 +3,16 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Shared;
-use super::format::Place;
+use super::JournalShared;
+use super::format::FramePosition;
 use crate::memory::payload::ReadAt;
 
 /// Reads object bytes of a journal, and checks each. A reader remembers where its last read ended, so each stream
 /// of reads should have a reader of its own.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
-    pub(super) shared: Arc<Shared>,
-    pub(super) near: Mutex<Option<Place>>,
+    pub(super) shared: Arc<JournalShared>,
+    pub(super) near: Mutex<Option<FramePosition>>,
 }
 
 impl JournalReader {

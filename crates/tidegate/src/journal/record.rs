@@ -39,7 +39,7 @@ pub enum SessionKind {
 
 /// The server-side upload that the bytes go to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct JournaledSession {
     /// How it takes bytes.
     pub kind: SessionKind,
     /// The store's name for it.
@@ -83,7 +83,7 @@ impl Part {
 pub enum End {
     /// The object was published.
     Completed,
-    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::recover::Left::forget).
+    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::recover::LeftUpload::forget).
     Aborted,
 }
 
@@ -92,7 +92,7 @@ pub enum End {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Record {
     Header(Header),
-    Session(Session),
+    Session(JournaledSession),
     Part(Part),
     /// The store has acknowledged all bytes below this offset.
     Committed(u64),
@@ -101,17 +101,17 @@ pub(super) enum Record {
     Finish(Checksum),
     End(End),
     /// The state that all records so far add up to.
-    Checkpoint(Box<State>),
+    Checkpoint(Box<JournalState>),
 }
 
 /// Everything that a journal knows about its upload, except the bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct State {
+pub struct JournalState {
     /// Describes the upload.
     pub header: Header,
     /// The session, once a session was opened; the latest, if one was lost and another opened.
-    pub session: Option<Session>,
+    pub session: Option<JournaledSession>,
     /// The parts that this session has acknowledged, by number.
     #[serde(with = "listed")]
     pub parts: BTreeMap<u32, Part>,
@@ -124,7 +124,7 @@ pub struct State {
     pub end: Option<End>,
 }
 
-impl State {
+impl JournalState {
     pub(super) fn new(header: Header) -> Self {
         Self { header, session: None, parts: BTreeMap::new(), committed: 0, finish: None, end: None }
     }

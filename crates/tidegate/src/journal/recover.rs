@@ -12,9 +12,9 @@ use std::sync::Arc;
 use super::disk::{CHUNK, JournalFile, read_full};
 use super::error::JournalError;
 use super::format::{BLOCK, HEAD, Preamble, SECTOR, SLOTS, Salt, Slot, VERSION};
-use super::log::{Found, Log};
-use super::record::State;
-use super::walk::Walk;
+use super::log::{Log, ScannedLog};
+use super::record::JournalState;
+use super::walk::FrameWalk;
 use crate::types::checksum::Checksum;
 
 /// Which of the object's bytes are read and checked.
@@ -31,7 +31,7 @@ pub(super) enum Check {
 #[non_exhaustive]
 pub struct Recovered {
     /// The state of the upload.
-    pub state: State,
+    pub state: JournalState,
     /// The object's bytes below this offset were given back after the session had acknowledged them.
     pub first: u64,
     /// The checksum of the object up to the last byte that was recovered, which includes the number of bytes.
@@ -42,7 +42,7 @@ pub struct Recovered {
 
 /// The result of a scan.
 pub(super) struct Scan {
-    pub(super) found: Found,
+    pub(super) found: ScannedLog,
     /// Everything below this offset was durable once.
     witnessed: u64,
     /// The file's length.
@@ -51,7 +51,7 @@ pub(super) struct Scan {
 
 impl Scan {
     pub(super) fn recovered(&self) -> Recovered {
-        let Found { state, slot, end, .. } = &self.found;
+        let ScannedLog { state, slot, end, .. } = &self.found;
         let algorithm = state.header.checksum.algorithm();
         Recovered {
             state: state.clone(),
@@ -106,7 +106,7 @@ pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Re
 pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<Scan, JournalError> {
     let length = file.length().map_err(|error| JournalError::io(path, "looking at its size", error))?;
     let (salt, slot) = read_head(path, file, length)?;
-    let mut walk = Walk::new(path, file, salt, slot, length);
+    let mut walk = FrameWalk::new(path, file, salt, slot, length);
     let bad = walk.run(None)?;
     let (mut witnessed, at) = (walk.synced, walk.place.file);
     if bad.is_some() {
@@ -117,7 +117,7 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     }
     let from = if check == Check::Whole { 0 } else { witnessed };
     if from < walk.content.file {
-        walk = Walk::new(path, file, salt, slot, length);
+        walk = FrameWalk::new(path, file, salt, slot, length);
         let bad = walk.run(Some(from))?;
         if let Some(what) = bad
             && walk.place.file < witnessed
@@ -141,7 +141,7 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     if state.committed > end.object || !whole || sum.is_none() {
         return Err(JournalError::damaged(path, end.file, "its records are of more bytes than it has"));
     }
-    let found = Found { salt, slot, state, end, content: walk.content, index: walk.index };
+    let found = ScannedLog { salt, slot, state, end, content: walk.content, index: walk.index };
     Ok(Scan { found, witnessed, length })
 }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::error::JournalError;
-use super::record::{Part, SessionKind, State};
+use super::record::{JournalState, Part, SessionKind};
 use super::recover::Recovered;
 
 /// Most bytes of a name that a store has given to a session or a part.
@@ -27,7 +27,7 @@ impl Recovered {
     }
 
     fn contradiction(&self, path: &Path) -> Option<&'static str> {
-        let State { header, session, parts, committed, finish, .. } = &self.state;
+        let JournalState { header, session, parts, committed, finish, .. } = &self.state;
         if path.file_stem().is_some_and(|name| name != &*header.upload) {
             return Some("it is the journal of another upload, whose name it does not have");
         }

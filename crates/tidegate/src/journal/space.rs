@@ -4,11 +4,11 @@ use std::io;
 
 use super::disk::read_full;
 use super::error::JournalError;
-use super::format::{BLOCK, HEAD, Kind, Place, SLOTS, Slot, ZEROS};
+use super::format::{BLOCK, FrameKind, FramePosition, HEAD, SLOTS, Slot, ZEROS};
 use super::log::Log;
-use super::read::Window;
+use super::read::ReadWindow;
 use super::record::Record;
-use super::walk::Walk;
+use super::walk::FrameWalk;
 
 impl Log {
     /// Gives back the space of the bytes that the session has acknowledged, if that is at least `least` bytes and
@@ -123,8 +123,8 @@ impl Log {
     }
 
     /// Whether the log can be read from where `slot` says up to the frame at `first`.
-    fn leads_to(&self, slot: Slot, first: Place) -> bool {
-        let mut walk = Walk::new(&self.path, &*self.file, self.salt, slot, first.file);
+    fn leads_to(&self, slot: Slot, first: FramePosition) -> bool {
+        let mut walk = FrameWalk::new(&self.path, &*self.file, self.salt, slot, first.file);
         walk.run(None).is_ok() && walk.place.file == first.file
     }
 
@@ -140,15 +140,15 @@ impl Log {
     }
 
     /// The place of the first frame with a byte of the object from `offset` on; the end if no frame has one.
-    pub(super) fn frame_of(&self, offset: u64) -> Result<Place, JournalError> {
+    pub(super) fn frame_of(&self, offset: u64) -> Result<FramePosition, JournalError> {
         let (mut place, end) = {
             let view = self.view();
             (view.index.find(offset), view.end)
         };
-        let mut window = Window::new(end.file);
+        let mut window = ReadWindow::new(end.file);
         while place.file < end.file {
             match self.header(place, &mut window, true) {
-                Ok((header, behind)) if header.kind != Kind::Data || behind.object <= offset => {
+                Ok((header, behind)) if header.kind != FrameKind::Data || behind.object <= offset => {
                     place = behind;
                 }
                 Ok(_) => break,

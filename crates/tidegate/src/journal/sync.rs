@@ -4,7 +4,7 @@ use std::io;
 use std::sync::MutexGuard;
 
 use super::error::{JournalError, is_full};
-use super::format::Kind;
+use super::format::FrameKind;
 use super::log::{Failed, Log, Tail, View};
 
 impl Log {
@@ -46,7 +46,7 @@ impl Log {
             return;
         }
         let before = tail.before();
-        if self.put(&mut tail, Kind::Mark, &[]).is_ok() {
+        if self.put(&mut tail, FrameKind::Mark, &[]).is_ok() {
             self.view().end = tail.end;
         } else {
             self.take_back(&mut tail, before);
@@ -75,7 +75,7 @@ impl Log {
         self.check_failed()?;
         let before = tail.before();
         // A mark with random bytes, so that no frame on the disk continues it either.
-        let written = self.put(tail, Kind::Mark, &[&fastrand::u64(..).to_le_bytes()]);
+        let written = self.put(tail, FrameKind::Mark, &[&fastrand::u64(..).to_le_bytes()]);
         self.settle(tail, before, written)?;
         let content = self.view().content;
         self.file.sync().map_err(|error| self.fail(&error))?;

@@ -4,33 +4,33 @@ use std::path::Path;
 
 use super::disk::{CHUNK, JournalFile, read_full};
 use super::error::JournalError;
-use super::format::{ALIGN, Crc32c, FrameHeader, HEADER, Kind, Place, Salt, Slot};
+use super::format::{ALIGN, Crc32c, FrameHeader, FrameKind, FramePosition, HEADER, Salt, Slot};
 use super::index::Index;
-use super::record::{Record, State};
+use super::record::{JournalState, Record};
 use crate::types::checksum::{Checksum, Hasher};
 
 /// Most parts that a journal may have: more than any store allows in one object, and few enough to hold in memory.
 const MOST_PARTS: usize = 1_000_000;
 
 /// A walk over frames.
-pub(super) struct Walk<'a> {
+pub(super) struct FrameWalk<'a> {
     path: &'a Path,
     file: &'a dyn JournalFile,
     salt: Salt,
     checkpoint: u64,
     length: u64,
-    pub(super) place: Place,
-    pub(super) content: Place,
+    pub(super) place: FramePosition,
+    pub(super) content: FramePosition,
     /// How far the log was durable, by the slot and all frames so far.
     pub(super) synced: u64,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<JournalState>,
     pub(super) index: Index,
     /// The bytes that were read last: one read covers the headers of several small frames.
     window: Vec<u8>,
     window_at: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FrameWalk<'a> {
     pub(super) fn new(
         path: &'a Path,
         file: &'a dyn JournalFile,
@@ -68,14 +68,14 @@ impl<'a> Walk<'a> {
                 return Ok(Some("the file ends within the frame there"));
             }
             match header.kind {
-                Kind::Mark if header.length == 0 => {}
-                Kind::Record => {
+                FrameKind::Mark if header.length == 0 => {}
+                FrameKind::Record => {
                     if !self.record(&header)? {
                         return Ok(Some("the record there is not the one that was written"));
                     }
                 }
-                Kind::Data if check_from.is_none_or(|from| at < from) => {}
-                Kind::Data | Kind::Mark => {
+                FrameKind::Data if check_from.is_none_or(|from| at < from) => {}
+                FrameKind::Data | FrameKind::Mark => {
                     if !self.data(&header, &mut chunk)? {
                         return Ok(Some("the bytes of the frame there are not those that were written"));
                     }
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
             self.synced = self.synced.max(header.synced);
             self.index.push(self.place);
             self.place = behind;
-            if header.kind != Kind::Mark {
+            if header.kind != FrameKind::Mark {
                 self.content = behind;
             }
         }
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
             return Err(damaged("the record there has no meaning"));
         };
-        let state = State::after(self.state.take(), record).map_err(damaged)?;
+        let state = JournalState::after(self.state.take(), record).map_err(damaged)?;
         if state.parts.len() > MOST_PARTS {
             return Err(damaged("it has more parts than any store takes"));
         }

@@ -71,7 +71,7 @@ pub(crate) use slab::Slab;
 /// One budget; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetShared>,
 }
 
 /// The figures of a budget at one moment, in bytes.
@@ -93,24 +93,24 @@ pub struct Usage {
     pub spooled: u64,
 }
 
-struct Shared {
+struct BudgetShared {
     total: u64,
     slab: usize,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     /// Notified when the reason of a wait may have changed.
     changed: Notify,
     /// Called when half-filled memory stands in the way of waiters.
     relief: OnceLock<Start>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for BudgetShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Budget").field("total", &self.total).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     held: u64,
     peak: u64,
     half_filled: u64,
@@ -123,7 +123,7 @@ struct State {
     holding_waiters: BTreeSet<(u64, u64)>,
     /// How many open writers have each part size: the last size is `P`.
     parts: BTreeMap<u64, usize>,
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, MemoryWaiter>,
     runtimes: Runtimes,
     /// The waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
@@ -165,7 +165,7 @@ struct Holding {
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct MemoryWaiter {
     /// The writer whose part grows, or `None` for memory in flight.
     account: Option<u64>,
     bytes: u64,
@@ -186,10 +186,10 @@ struct Granted {
 impl Budget {
     pub(crate) fn new(total: u64, slab: usize) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(BudgetShared {
                 total,
                 slab,
-                state: Mutex::new(State { pool: Pool::new(slab), ..State::default() }),
+                state: Mutex::new(BudgetState { pool: Pool::new(slab), ..BudgetState::default() }),
                 changed: Notify::new(),
                 relief: OnceLock::new(),
             }),
@@ -345,15 +345,15 @@ impl Drop for Lease {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl BudgetShared {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         // Every change below is complete before the lock is released, so a poisoned state is sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends a change: serves the waiters, calls back lent memory that is in their way, and starts the relief if
     /// nothing in flight can end their waits.
-    fn settle(&self, mut state: MutexGuard<'_, State>) {
+    fn settle(&self, mut state: MutexGuard<'_, BudgetState>) {
         let mut called = Vec::new();
         let stopped = loop {
             match state.serve(self) {

@@ -41,12 +41,12 @@ pub struct Payload {
     len: u64,
     /// How many bytes of the source come before this payload.
     skip: u64,
-    source: Source,
+    source: PayloadSource,
     moved: Arc<Moved>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum PayloadSource {
     Memory { pieces: Arc<[Bytes]>, checksum: Checksum },
     File(Arc<Slice>),
 }
@@ -63,7 +63,7 @@ struct Slice {
 }
 
 impl Payload {
-    fn new(len: u64, source: Source) -> Self {
+    fn new(len: u64, source: PayloadSource) -> Self {
         Self { len, skip: 0, source, moved: Arc::default() }
     }
 
@@ -84,7 +84,7 @@ impl Payload {
 
     /// Bytes held in memory, in order, with their checksum.
     pub fn from_memory(pieces: Vec<Bytes>, checksum: Checksum) -> Self {
-        Self::new(checksum.covers(), Source::Memory { pieces: pieces.into(), checksum })
+        Self::new(checksum.covers(), PayloadSource::Memory { pieces: pieces.into(), checksum })
     }
 
     /// `len` bytes of `file` (or a journal) from `offset`, read through `ring` as they are sent.
@@ -96,7 +96,7 @@ impl Payload {
         algorithm: Algorithm,
     ) -> Self {
         let slice = Slice { file, offset, ring: Mutex::new(ring), algorithm, checksum: Arc::default() };
-        Self::new(len, Source::File(Arc::new(slice)))
+        Self::new(len, PayloadSource::File(Arc::new(slice)))
     }
 
     /// A part whose bytes are in the spool, or still in memory, and whose checksum was taken as they came in; read
@@ -110,7 +110,7 @@ impl Payload {
             algorithm: sum.algorithm(),
             checksum: Arc::new(OnceLock::from(sum)),
         };
-        Self::new(len, Source::File(Arc::new(slice)))
+        Self::new(len, PayloadSource::File(Arc::new(slice)))
     }
 
     /// Length in bytes.
@@ -137,16 +137,16 @@ impl Payload {
             return None;
         }
         match &self.source {
-            Source::Memory { checksum, .. } => Some(*checksum),
-            Source::File(slice) => slice.checksum.get().copied(),
+            PayloadSource::Memory { checksum, .. } => Some(*checksum),
+            PayloadSource::File(slice) => slice.checksum.get().copied(),
         }
     }
 
     /// The algorithm of its checksum.
     pub fn algorithm(&self) -> Algorithm {
         match &self.source {
-            Source::Memory { checksum, .. } => checksum.algorithm(),
-            Source::File(slice) => slice.algorithm,
+            PayloadSource::Memory { checksum, .. } => checksum.algorithm(),
+            PayloadSource::File(slice) => slice.algorithm,
         }
     }
 
@@ -154,10 +154,10 @@ impl Payload {
     /// buffers of their own: `None` if there is no spare memory for them now.
     pub(crate) fn again(&self) -> Option<Self> {
         let source = match &self.source {
-            Source::Memory { .. } => self.source.clone(),
-            Source::File(slice) => {
+            PayloadSource::Memory { .. } => self.source.clone(),
+            PayloadSource::File(slice) => {
                 let ring = slice.ring.lock().unwrap_or_else(PoisonError::into_inner).another()?;
-                Source::File(Arc::new(Slice {
+                PayloadSource::File(Arc::new(Slice {
                     file: slice.file.clone(),
                     offset: slice.offset,
                     ring: Mutex::new(ring),
@@ -199,8 +199,8 @@ impl Payload {
     /// file is shorter than it was, or reads differently from an earlier pass.
     pub fn stream(&self) -> PayloadStream {
         let inner = match &self.source {
-            Source::Memory { pieces, .. } => Inner::Memory(pieces.clone(), 0),
-            Source::File(slice) => {
+            PayloadSource::Memory { pieces, .. } => Inner::Memory(pieces.clone(), 0),
+            PayloadSource::File(slice) => {
                 Inner::File(Box::new(FileStream::new(slice.clone(), self.skip + self.len)))
             }
         };

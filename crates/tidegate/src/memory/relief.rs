@@ -17,7 +17,7 @@ use super::budget::{
     Tried, decide,
 };
 use super::spool::Spool;
-use crate::types::amount::About;
+use crate::types::amount::Rounded;
 
 /// Watches one budget.
 #[derive(Debug)]
@@ -239,7 +239,7 @@ impl Relief {
             .take(Self::NAMED)
             .map(|(share, holder)| {
                 let idle = share.last_write.elapsed().as_secs_f64();
-                let held = About(share.bytes);
+                let held = Rounded(share.bytes);
                 format!("{} holds {held} and took its last byte {idle:.1} s ago", holder.object())
             })
             .collect();
@@ -253,8 +253,8 @@ impl Relief {
              half-filled parts whose producers do not go on ({}{more}); {remedy}, raise the memory, or drop \
              writers that are abandoned",
             (stall.now - stall.waited_since).as_secs_f64(),
-            About(held),
-            About(self.budget.total()),
+            Rounded(held),
+            Rounded(self.budget.total()),
             holders.len(),
             named.join(", "),
         );

@@ -17,9 +17,9 @@ impl Display for Exactly {
 }
 
 /// To a tenth of the largest unit that the number reaches: `5.0 MiB`, `16.0 KiB`, `17 bytes`.
-pub(crate) struct About(pub(crate) u64);
+pub(crate) struct Rounded(pub(crate) u64);
 
-impl Display for About {
+impl Display for Rounded {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match UNITS.iter().find(|(shift, _)| self.0 >> shift > 0) {
             Some((shift, unit)) => write!(f, "{:.1} {unit}", self.0 as f64 / (1u64 << shift) as f64),

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failed operation. Its display is one sentence for people; [`kind`](Self::kind) is for programs.
 #[derive(Debug)]
 pub struct Error {
-    context: Box<Context>,
+    context: Box<ErrorContext>,
     /// Shared, so that a failure that is reported again keeps its source.
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -27,7 +27,7 @@ impl std::error::Error for Error {
 }
 
 #[derive(Clone, Debug)]
-struct Context {
+struct ErrorContext {
     kind: ErrorKind,
     object: String,
     operation: Operation,
@@ -270,7 +270,7 @@ impl Error {
         object: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        let context = Context {
+        let context = ErrorContext {
             kind,
             object: object.into(),
             operation,

@@ -10,7 +10,7 @@ const STEP: u64 = 1 << 20;
 
 /// Chooses the size of one writer's next part.
 #[derive(Debug)]
-pub(super) struct Narrowing {
+pub(super) struct AdaptivePartSize {
     flow: Flow,
     /// Bytes of the whole budget.
     memory: u64,
@@ -29,7 +29,7 @@ pub(super) struct Narrowing {
     calm: u64,
 }
 
-impl Narrowing {
+impl AdaptivePartSize {
     pub(super) fn new(flow: Flow, memory: u64, in_flight: usize, whole: u64, least: u64) -> Self {
         Self { flow, memory, in_flight, whole, least, part: whole, wanting: None, waited: false, calm: 0 }
     }
@@ -77,11 +77,12 @@ mod tests {
     fn parts_become_smaller_where_memory_is_waited_for_and_more_of_them_may_fly() {
         let next = |concurrency, in_flight, waits: &[bool]| {
             let limiter = Limiter::new(Concurrency::Fixed(concurrency));
-            let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, in_flight, 16 * MIB, 5 * MIB);
+            let mut adaptive_part_size =
+                AdaptivePartSize::new(limiter.flow(), 256 * MIB, in_flight, 16 * MIB, 5 * MIB);
             let next = waits.iter().map(|waits| {
-                narrowing.waits(*waits);
-                narrowing.waits(false);
-                narrowing.next() / MIB
+                adaptive_part_size.waits(*waits);
+                adaptive_part_size.waits(false);
+                adaptive_part_size.next() / MIB
             });
             next.collect::<Vec<_>>()
         };
@@ -107,23 +108,23 @@ mod tests {
         };
         let new = || {
             let limiter = Limiter::new(Concurrency::Auto);
-            let narrowing = Narrowing::new(limiter.flow(), 256 * MIB, 64, 16 * MIB, 5 * MIB);
-            (limiter, narrowing)
+            let adaptive_part_size = AdaptivePartSize::new(limiter.flow(), 256 * MIB, 64, 16 * MIB, 5 * MIB);
+            (limiter, adaptive_part_size)
         };
-        let (limiter, mut narrowing) = new();
+        let (limiter, mut adaptive_part_size) = new();
         let first = limiter.limit();
         assert_eq!(moved(&limiter).await, first, "nobody would make more");
-        narrowing.waits(true);
+        adaptive_part_size.waits(true);
         let grown = moved(&limiter).await;
         assert!(grown > first);
-        narrowing.waits(false);
+        adaptive_part_size.waits(false);
         assert_eq!(moved(&limiter).await, grown);
 
-        let (limiter, mut narrowing) = new();
-        narrowing.waits(true);
+        let (limiter, mut adaptive_part_size) = new();
+        adaptive_part_size.waits(true);
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         assert_eq!(moved(&limiter).await, first, "who has not asked for a minute went away");
-        narrowing.waits(true);
+        adaptive_part_size.waits(true);
         assert!(moved(&limiter).await > first);
     }
 }

@@ -14,7 +14,7 @@ use super::journal::Journaled;
 use super::plan::ScheduleError;
 use super::session::{Persistence, Upload};
 use super::source::file;
-use super::strategy::{Policy, Strategy, Target};
+use super::strategy::{Policy, Strategy, StrategyFacts};
 use super::writer::Writer;
 use crate::backend::WriteOptions;
 use crate::engine::Context;
@@ -322,7 +322,7 @@ impl WriteSettings {
     }
 
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
-        let target = Target {
+        let target = StrategyFacts {
             capabilities: self.context.backend().capabilities(),
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,

@@ -11,7 +11,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, Object};
 use crate::types::progress::Progress;
 use crate::upload::session::Upload;
-use crate::upload::source::copy::{NoWay, Way, copy};
+use crate::upload::source::copy::{CopyMethod, NoCopyMethod, copy};
 
 /// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy). Awaiting the
 /// builder makes the copy, see [`run`](Self::run).
@@ -100,16 +100,16 @@ impl CopyBuilder {
         options.attributes = merged(given, from.object.attributes.clone());
         let capabilities = self.to.backend().capabilities();
         let part_size = self.part_size.or(self.to.engine().part_size);
-        let way = Way::choose(capabilities, from.object.size, options.create_only, part_size);
+        let way = CopyMethod::choose(capabilities, from.object.size, options.create_only, part_size);
         let way = way.map_err(|none| {
             let kind = match none {
-                NoWay::CreateOnly => ErrorKind::Unsupported,
-                NoWay::TooLarge(_) => ErrorKind::TooLarge,
-                NoWay::Schedule(_) => ErrorKind::InvalidInput,
+                NoCopyMethod::CreateOnly => ErrorKind::Unsupported,
+                NoCopyMethod::TooLarge(_) => ErrorKind::TooLarge,
+                NoCopyMethod::Schedule(_) => ErrorKind::InvalidInput,
             };
             Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
         })?;
-        if way != Way::Whole && options.attributes.tags.is_empty() {
+        if way != CopyMethod::Whole && options.attributes.tags.is_empty() {
             options.attributes.tags = self.from.tags(&self.key, &self.progress).await?;
         }
         options.token = Some(self.to.engine().retry.token());

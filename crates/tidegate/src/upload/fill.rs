@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::spooling::{Line, RingLoan};
+use crate::engine::spooling::{RingLoan, RingTurn};
 use crate::memory::budget::{Lease, Slab};
 use crate::memory::payload::{Payload, Spooled};
 use crate::memory::spool::{Spool, SpoolError, Stored};
@@ -196,7 +196,7 @@ impl Taken {
 
     /// The part as the body of a request. A part in the spool waits for the buffers that it is read through,
     /// which are lent for as long as the guard is held.
-    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<RingLoan>) {
+    pub(super) async fn payload(self, line: Option<Arc<RingTurn>>) -> (Payload, Option<RingLoan>) {
         match line.filter(|_| self.stored.len() > 0) {
             None => (Payload::from_memory(self.pieces, self.checksum), None),
             Some(line) => {

@@ -15,7 +15,7 @@ pub(crate) struct GivenUp(AtomicBool);
 impl GivenUp {
     /// Makes a request, and notes if it is dropped or its answer is lost.
     pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-        let mut watched = Watched { given_up: &self.0, answered: false };
+        let mut watched = AnswerGuard { given_up: &self.0, answered: false };
         let result = request.await;
         watched.answered = result.as_ref().err().is_none_or(|fault| fault.answered || !fault.is_ambiguous());
         result
@@ -26,12 +26,12 @@ impl GivenUp {
     }
 }
 
-struct Watched<'a> {
+struct AnswerGuard<'a> {
     given_up: &'a AtomicBool,
     answered: bool,
 }
 
-impl Drop for Watched<'_> {
+impl Drop for AnswerGuard<'_> {
     fn drop(&mut self) {
         if !self.answered {
             self.given_up.store(true, Ordering::Release);

@@ -21,7 +21,7 @@ pub(super) const LEAST_SLAB: u64 = 4 << 10;
 pub(super) type Filling<'a> = &'a mut dyn FnMut(&mut [u8]) -> Poll<io::Result<usize>>;
 
 /// Takes the bytes of one object.
-pub(super) trait Taking {
+pub(super) trait Intake {
     fn upload(&self) -> &Arc<Upload>;
 
     /// Bytes taken so far.
@@ -148,9 +148,9 @@ pub(super) trait Taking {
 
 /// A wait for memory, and for how many bytes. A cancelled write leaves its wait to the next write.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Option<(Acquire, Wait, u64)>);
+pub(super) struct MemoryWait(Option<(Acquire, Wait, u64)>);
 
-impl Memory {
+impl MemoryWait {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,

@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Whether the producer knows how far its writes so far have come.
 #[derive(Debug, Default)]
-pub(super) struct Interrupted(Mutex<State>);
+pub(super) struct Interrupted(Mutex<InterruptedState>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum InterruptedState {
     /// Every write has ended: the producer knows how many bytes were taken.
     #[default]
     No,
@@ -35,22 +35,22 @@ impl Interrupted {
     /// A write begins at byte `at`.
     pub(super) fn begin(&mut self, at: u64) {
         let state = self.settle(at);
-        if *state == State::No {
-            *state = State::Writing { from: at };
+        if *state == InterruptedState::No {
+            *state = InterruptedState::Writing { from: at };
         }
     }
 
     /// The write has ended.
     pub(super) fn end(&mut self) {
         let state = self.state();
-        if matches!(state, State::Writing { .. }) {
-            *state = State::No;
+        if matches!(state, InterruptedState::Writing { .. }) {
+            *state = InterruptedState::No;
         }
     }
 
     /// Polls a source, which may panic: from then on nothing is published.
     pub(super) fn poll_source<T>(&mut self, poll: impl FnOnce() -> T) -> T {
-        let before = std::mem::replace(self.state(), State::InSource);
+        let before = std::mem::replace(self.state(), InterruptedState::InSource);
         let polled = poll();
         *self.state() = before;
         polled
@@ -59,34 +59,34 @@ impl Interrupted {
     /// The producer has asked how many bytes were taken.
     pub(super) fn was_asked(&self) {
         let mut state = self.lock();
-        if *state != State::InSource {
-            *state = State::No;
+        if *state != InterruptedState::InSource {
+            *state = InterruptedState::No;
         }
     }
 
     /// Fails where the producer cannot know that all its bytes are in; `at` is how many are.
     pub(super) fn check(&mut self, at: u64) -> Result<(), Unknown> {
         match self.settle(at) {
-            State::No | State::Writing { .. } => Ok(()),
-            State::HalfTaken => Err(Unknown::HalfTaken),
-            State::InSource => Err(Unknown::Panicked),
+            InterruptedState::No | InterruptedState::Writing { .. } => Ok(()),
+            InterruptedState::HalfTaken => Err(Unknown::HalfTaken),
+            InterruptedState::InSource => Err(Unknown::Panicked),
         }
     }
 
     /// The caller has the writer to itself, so a write that has not ended was cancelled.
-    fn settle(&mut self, at: u64) -> &mut State {
+    fn settle(&mut self, at: u64) -> &mut InterruptedState {
         let state = self.state();
-        if let State::Writing { from } = *state {
-            *state = if from == at { State::No } else { State::HalfTaken };
+        if let InterruptedState::Writing { from } = *state {
+            *state = if from == at { InterruptedState::No } else { InterruptedState::HalfTaken };
         }
         state
     }
 
-    fn state(&mut self) -> &mut State {
+    fn state(&mut self) -> &mut InterruptedState {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InterruptedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::driver::WriterState;
-use super::intake::{LEAST_SLAB, Memory, Taking};
+use super::intake::{Intake, LEAST_SLAB, MemoryWait};
 use super::plan::{Cut, Plan};
 use super::session::Upload;
-use crate::engine::journaling::{Disk, Feed, InUse, Journaling};
+use crate::engine::journaling::{Feed, InUse, JournalDisk, Journaling};
 use crate::journal::{Journal, JournalError};
 use crate::memory::budget::Budget;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -40,7 +40,7 @@ use gather::Gathered;
 use intent::Intent;
 pub(crate) use intent::ids;
 pub(crate) use resume::forget;
-pub use resume::{Claimed, Resumed};
+pub use resume::{ClaimedUpload, Resumed};
 use sender::{Before, Sender};
 
 /// The producer's side of one journaled upload.
@@ -56,7 +56,7 @@ pub(super) struct Journaled {
     gathered: Arc<Gathered>,
     /// Size of the next slab, in bytes.
     slab: u64,
-    memory: Memory,
+    memory: MemoryWait,
     /// The append under way: a task, so that it completes even if its producer is not polled.
     appending: Option<JoinHandle<Result<(), JournalError>>>,
     sending: Option<JoinHandle<Result<Object>>>,
@@ -99,7 +99,7 @@ impl Journaled {
     fn new(
         upload: Arc<Upload>,
         journal: Journal,
-        disk: Arc<Disk>,
+        disk: Arc<JournalDisk>,
         cut: Cut,
         in_flight: usize,
         budget: Budget,
@@ -138,7 +138,7 @@ impl Journaled {
             gathered: Arc::default(),
             slab: LEAST_SLAB.min(budget.slab_size() as u64),
             budget,
-            memory: Memory::default(),
+            memory: MemoryWait::default(),
             appending: None,
             tracker,
             state,

@@ -23,11 +23,11 @@ fn going_on(spilling: &Option<WeakShared<Spill>>) -> Option<Shared<Spill>> {
 
 /// A writer's half-filled part.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PartBuffer {
     upload: Arc<Upload>,
     account: Account,
     idle_limit: Option<Duration>,
-    state: Mutex<State>,
+    state: Mutex<PartBufferState>,
     /// The spill in progress, if any; a later spill waits for it. Each waiter polls it, because the runtime
     /// of the task that began it may stand still.
     spilling: Mutex<Option<WeakShared<Spill>>>,
@@ -36,7 +36,7 @@ pub(super) struct Held {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct PartBufferState {
     pub(super) fill: Fill,
     /// How many parts were taken out of `fill`. A spill that was begun for an earlier part is discarded.
     taken: u64,
@@ -49,7 +49,7 @@ pub(super) struct State {
     ended: Option<Error>,
 }
 
-impl Held {
+impl PartBuffer {
     /// For a writer whose parts take `part` bytes of memory.
     pub(super) fn new(
         upload: Arc<Upload>,
@@ -63,7 +63,7 @@ impl Held {
             account: relief.budget().account(part, held.clone()),
             upload,
             idle_limit,
-            state: Mutex::new(State {
+            state: Mutex::new(PartBufferState {
                 fill,
                 taken: 0,
                 last_write: Instant::now(),
@@ -76,7 +76,7 @@ impl Held {
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, PartBufferState> {
         // Every change is complete before the lock is released, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,7 +228,7 @@ impl Held {
 
 /// Guards a write to the spool that the producer waits for.
 #[derive(Debug)]
-pub(super) struct IsSpooling(Arc<Held>);
+pub(super) struct IsSpooling(Arc<PartBuffer>);
 
 impl Drop for IsSpooling {
     fn drop(&mut self) {
@@ -238,7 +238,7 @@ impl Drop for IsSpooling {
     }
 }
 
-impl State {
+impl PartBufferState {
     /// Restarts the idle time: bytes were taken, or the writer waited for memory and could take none until
     /// now.
     pub(super) fn goes_on(&mut self) {
@@ -253,7 +253,7 @@ impl State {
     }
 }
 
-impl Holder for Held {
+impl Holder for PartBuffer {
     fn object(&self) -> String {
         self.upload.requests.object.clone()
     }

@@ -19,7 +19,7 @@ use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 
 /// The parts that a session still has, of those that it had acknowledged.
-enum Kept {
+enum RemainingParts {
     /// All parts, each as the copy that is there.
     Copies(Vec<Receipt>),
     /// This part is missing, or has other bytes.
@@ -115,16 +115,16 @@ impl Upload {
                 return Err(failure);
             }
             match self.kept(session, &parts).await {
-                Ok(Kept::Copies(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
-                Ok(Kept::Copies(_)) => {
+                Ok(RemainingParts::Copies(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
+                Ok(RemainingParts::Copies(_)) => {
                     // The session is not lost: the same parts, sent again, would be refused again.
                     failure.fault.kind = FaultKind::Invalid;
                     let message = &failure.fault.message;
                     failure.fault.message = format!("the store refuses the parts that it has: {message}");
                     return Err(failure);
                 }
-                Ok(Kept::Unknown) => return Err(failure),
-                Ok(Kept::Lacks(number)) => {
+                Ok(RemainingParts::Unknown) => return Err(failure),
+                Ok(RemainingParts::Lacks(number)) => {
                     let lacks = format!("the session has lost part {number}, which it had acknowledged");
                     failure.fault.message = format!("{lacks}: {}", failure.fault.message);
                     return Err(failure);
@@ -141,18 +141,20 @@ impl Upload {
     }
 
     /// Asks the store which of these parts it has now.
-    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Kept, Failure> {
+    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<RemainingParts, Failure> {
         let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,
-            Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(Kept::Unknown),
+            Err(failure) if failure.fault.kind == FaultKind::Unsupported => {
+                return Ok(RemainingParts::Unknown);
+            }
             Err(failure) => return Err(failure),
         };
         let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
         let there =
             |part: &Receipt| listed.get(&part.number).and_then(|there| kept(part, there)).ok_or(part.number);
         let kept: Result<Vec<Receipt>, u32> = parts.iter().map(there).collect();
-        Ok(kept.map_or_else(Kept::Lacks, Kept::Copies))
+        Ok(kept.map_or_else(RemainingParts::Lacks, RemainingParts::Copies))
     }
 }
 

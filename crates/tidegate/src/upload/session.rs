@@ -16,7 +16,7 @@ use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOpti
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
 use crate::engine::limiter::Permit;
-use crate::engine::records::{self, Entry, Records};
+use crate::engine::records::{self, RecordedSession, Records};
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -70,7 +70,7 @@ pub(crate) struct Upload {
     /// The records of this machine's open sessions. The session is listed there for as long as it may exist.
     pub(crate) records: Records,
     /// The record of the session whose opening was begun last.
-    entry: Mutex<Option<Arc<Entry>>>,
+    entry: Mutex<Option<Arc<RecordedSession>>>,
     pub(super) persistence: Persistence,
     pub(super) takes: SessionTakes,
 }
@@ -209,14 +209,14 @@ impl Upload {
 
     /// Records that a session is about to be opened. Each session has its own record, so that the open
     /// session stays recorded when earlier ones have ended.
-    async fn enter(&self) -> Arc<Entry> {
+    async fn enter(&self) -> Arc<RecordedSession> {
         let place = records::place(&*self.backend, &self.key);
         let entry = Arc::new(self.records.begin(self.backend.endpoint(), place).await);
         *self.entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.clone());
         entry
     }
 
-    fn entry(&self) -> Option<Arc<Entry>> {
+    fn entry(&self) -> Option<Arc<RecordedSession>> {
         self.entry.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::fill::Taken;
-use super::part_buffer::Held;
+use super::part_buffer::PartBuffer;
 use crate::memory::relief::Relief;
 use crate::memory::spool::{Spool, SpoolError};
 
@@ -21,7 +21,7 @@ use crate::memory::spool::{Spool, SpoolError};
 type Part = (u32, Range<u64>, Taken);
 
 /// The parts of an upload that sends nothing before `finish`.
-pub(super) struct Deferred {
+pub(super) struct SpoolFirst {
     open: bool,
     parts: VecDeque<Part>,
     /// Writes to the spool, each in a task: a producer that does not come back must not hold memory, or hold
@@ -30,13 +30,13 @@ pub(super) struct Deferred {
     runtime: Handle,
 }
 
-impl std::fmt::Debug for Deferred {
+impl std::fmt::Debug for SpoolFirst {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deferred").field("parts", &self.parts.len()).finish_non_exhaustive()
+        f.debug_struct("SpoolFirst").field("parts", &self.parts.len()).finish_non_exhaustive()
     }
 }
 
-impl Deferred {
+impl SpoolFirst {
     /// Bytes in memory are written to the spool once there are this many.
     const CHUNK: u64 = 1 << 20;
 
@@ -51,10 +51,11 @@ impl Deferred {
     }
 
     /// Keeps a part that other parts follow.
-    pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
+    pub(super) fn part(&mut self, part: Part, part_buffer: &Arc<PartBuffer>, relief: &Arc<Relief>) {
         match relief.spool().filter(|_| part.2.in_memory()) {
             Some(spool) => {
-                let (is_spooling, spool) = (held.spooling(), spool_part(part, held.clone(), spool.clone()));
+                let (is_spooling, spool) =
+                    (part_buffer.spooling(), spool_part(part, part_buffer.clone(), spool.clone()));
                 let spool = async move {
                     let _is_spooling = is_spooling;
                     spool.await
@@ -90,7 +91,7 @@ impl Deferred {
     pub(super) fn poll_spooled(
         &mut self,
         cx: &mut Context<'_>,
-        held: &Arc<Held>,
+        part_buffer: &Arc<PartBuffer>,
         relief: &Arc<Relief>,
     ) -> Poll<Result<(), SpoolError>> {
         let Some(spool) = relief.spool() else { return Poll::Ready(Ok(())) };
@@ -98,14 +99,14 @@ impl Deferred {
             if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
                 let ended = |ended| SpoolError::failed("all of them".to_owned(), io::Error::other(ended));
                 self.parts.extend(joined.map_err(ended)??);
-            } else if held.lock().fill.in_memory() >= Self::CHUNK {
-                let (held, spool) = (held.clone(), spool.clone());
-                let is_spooling = held.spooling();
+            } else if part_buffer.lock().fill.in_memory() >= Self::CHUNK {
+                let (part_buffer, spool) = (part_buffer.clone(), spool.clone());
+                let is_spooling = part_buffer.spooling();
                 let spill = async move {
                     let _is_spooling = is_spooling;
                     loop {
                         let room = Room::from_here_on(&spool);
-                        match held.spill_to(&spool).await {
+                        match part_buffer.spill_to(&spool).await {
                             Ok(_) => return Ok(None),
                             Err(error) => room.comes(error).await?,
                         }
@@ -119,10 +120,14 @@ impl Deferred {
     }
 }
 
-async fn spool_part(part: Part, held: Arc<Held>, spool: Spool) -> Result<Option<Part>, SpoolError> {
+async fn spool_part(
+    part: Part,
+    part_buffer: Arc<PartBuffer>,
+    spool: Spool,
+) -> Result<Option<Part>, SpoolError> {
     let (number, range, mut taken) = part;
     // A spill of this part that has begun goes to the same place, so it must end first.
-    held.spilled().await;
+    part_buffer.spilled().await;
     loop {
         let room = Room::from_here_on(&spool);
         match taken.spool(&spool).await {

@@ -69,7 +69,7 @@ impl std::str::FromStr for Strategy {
 
 /// The facts that a strategy decides from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'a> {
+pub(crate) struct StrategyFacts<'a> {
     pub(crate) capabilities: &'a Capabilities,
     /// The caller's part size.
     pub(crate) part_size: Option<u64>,
@@ -103,14 +103,14 @@ pub(crate) struct Policy {
     /// With this many parts in flight, no more bytes are taken.
     pub(crate) in_flight: usize,
     /// Whether nothing is sent before all bytes are in.
-    pub(crate) deferred: bool,
+    pub(crate) spool_first: bool,
     /// The smallest size of parts that shrink while memory is short (`upload/adaptive_part_size.rs`); `None`
     /// where parts keep their scheduled size.
     pub(crate) least: Option<u64>,
 }
 
 impl Strategy {
-    pub(crate) fn policy(self, target: &Target<'_>) -> Result<Policy, ScheduleError> {
+    pub(crate) fn policy(self, target: &StrategyFacts<'_>) -> Result<Policy, ScheduleError> {
         match self {
             Self::Auto => auto::policy(target),
             Self::Put => put::policy(target),
@@ -122,7 +122,7 @@ impl Strategy {
     }
 }
 
-impl Target<'_> {
+impl StrategyFacts<'_> {
     /// The memory budget that parts must fit in; `None` where they go to a spool or are streamed from a file.
     fn bound(&self) -> Option<u64> {
         self.memory.filter(|_| !self.spool)

@@ -12,6 +12,7 @@ use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
+mod adaptive_part_size;
 mod cancelled;
 mod disks;
 mod ended;
@@ -20,7 +21,6 @@ mod fair;
 mod in_turn;
 mod interrupted;
 mod limits;
-mod narrowing;
 mod pressure;
 mod receipts;
 mod rings;

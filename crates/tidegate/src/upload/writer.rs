@@ -13,7 +13,7 @@ use tokio::task::coop::poll_proceed;
 
 use super::driver::Driver;
 use super::given::Given;
-use super::intake::Taking;
+use super::intake::Intake;
 use super::interrupted::{Interrupted, Unknown};
 use super::journal::Journaled;
 use super::source::buffer::Buffered;
@@ -81,7 +81,7 @@ pub(super) enum Side {
 }
 
 impl Deref for Side {
-    type Target = dyn Taking;
+    type Target = dyn Intake;
 
     fn deref(&self) -> &Self::Target {
         match self {

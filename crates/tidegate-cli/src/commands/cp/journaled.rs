@@ -8,7 +8,7 @@
 
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
-use tidegate::recover::{Claimed, Left, Resumed};
+use tidegate::recover::{ClaimedUpload, LeftUpload, Resumed};
 use tidegate::upload::WriterBuilder;
 use tidegate::{ErrorKind, Progress, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -25,7 +25,7 @@ const CHUNK: usize = 256 << 10;
 /// The state of an upload that was found in a journal.
 pub(in crate::commands) enum Found {
     /// This process has claimed it.
-    Ours(Box<Claimed>),
+    Ours(Box<ClaimedUpload>),
     /// It has ended.
     Ended,
     /// Another process writes it; the error's text names that process.
@@ -43,9 +43,9 @@ pub(super) async fn begin<'a>(
 ) -> Outcome<(Live<'a>, Resumed)> {
     let live = |progress: &Progress| job.report.upload(&to.key, progress, vec![progress.clone()]);
     // Journals that are damaged or of a later version cannot be resumed, and do not hinder a new upload.
-    let goes_on = |left: &&Left| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
+    let goes_on = |left: &&LeftUpload| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
     let left = to.store.left(&to.key).await?;
-    let left: Vec<&Left> = left.iter().filter(goes_on).collect();
+    let left: Vec<&LeftUpload> = left.iter().filter(goes_on).collect();
     let url = to.url();
     let claimed = match &left[..] {
         [] => None,
@@ -77,12 +77,12 @@ pub(super) async fn begin<'a>(
 }
 
 /// Claims an upload that was found, so that no other process adds to it.
-pub(in crate::commands) async fn claim(left: &Left, store: &Store) -> Outcome<Found> {
+pub(in crate::commands) async fn claim(left: &LeftUpload, store: &Store) -> Outcome<Found> {
     found(left.claim_on(store).await).await
 }
 
 /// The state of an upload after a claim.
-pub(in crate::commands) async fn found(claimed: tidegate::Result<Claimed>) -> Outcome<Found> {
+pub(in crate::commands) async fn found(claimed: tidegate::Result<ClaimedUpload>) -> Outcome<Found> {
     let claimed = match claimed {
         Ok(claimed) => claimed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Ended),
@@ -104,7 +104,7 @@ pub(in crate::commands) fn is_in_use(error: &tidegate::Error) -> bool {
 }
 
 /// Refuses a journal whose bytes can't become an object of the `expected` size.
-fn check_size(left: &Left, claimed: &Claimed, expected: u64, to: &Place) -> Outcome {
+fn check_size(left: &LeftUpload, claimed: &ClaimedUpload, expected: u64, to: &Place) -> Outcome {
     let found = claimed.recovered();
     let has = found.checksum.covers();
     if has == expected || (has < expected && found.state.finish.is_none()) {
@@ -119,8 +119,8 @@ fn check_size(left: &Left, claimed: &Claimed, expected: u64, to: &Place) -> Outc
 
 /// Reads as many bytes from the source as the journal has, and fails if they differ.
 pub(in crate::commands) async fn compare(
-    left: &Left,
-    claimed: &Claimed,
+    left: &LeftUpload,
+    claimed: &ClaimedUpload,
     input: &mut (impl AsyncRead + Unpin),
     to: &Place,
     source: &str,
@@ -155,7 +155,7 @@ pub(in crate::commands) async fn compare(
     )))
 }
 
-fn directory(left: &Left) -> String {
+fn directory(left: &LeftUpload) -> String {
     let directory = left.path().parent().map(|directory| directory.display().to_string());
     text::quoted(&directory.unwrap_or_default())
 }

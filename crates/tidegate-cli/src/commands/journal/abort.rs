@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::recover::Left;
+use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Tidegate};
 
@@ -47,7 +47,7 @@ pub(crate) struct Abort {
 
 /// The result for one upload.
 #[derive(Debug, PartialEq, Eq)]
-enum Fate {
+enum AbortOutcome {
     Ended,
     /// The object had already been published, and stays.
     Published,
@@ -70,15 +70,15 @@ impl Abort {
                 let url = left.url().unwrap_or_default();
                 let (id, url) = (printable(left.id()), printable(&url));
                 match undone.or_done(self.end(stores, left).await) {
-                    Some(Fate::Ended) => {
+                    Some(AbortOutcome::Ended) => {
                         ended += 1;
                         writeln!(out, "ended  {id}  {url}")?;
                     }
-                    Some(Fate::Published) => {
+                    Some(AbortOutcome::Published) => {
                         writeln!(out, "published before, and left as it is  {id}  {url}")?;
                     }
-                    Some(Fate::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
-                    Some(Fate::Gone) | None => {}
+                    Some(AbortOutcome::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
+                    Some(AbortOutcome::Gone) | None => {}
                 }
             }
             writeln!(out, "ended {}", text::count(ended, "upload"))?;
@@ -89,14 +89,14 @@ impl Abort {
     }
 
     /// Ends one upload.
-    async fn end(&self, stores: &Stores, left: &Left) -> Outcome<Fate> {
+    async fn end(&self, stores: &Stores, left: &LeftUpload) -> Outcome<AbortOutcome> {
         let is_asked_for = !self.ids.is_empty();
         if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {
-            return Ok(Fate::InUse);
+            return Ok(AbortOutcome::InUse);
         }
         let found = match self.forget {
             true => match left.forget().await {
-                Ok(()) => return Ok(Fate::Ended),
+                Ok(()) => return Ok(AbortOutcome::Ended),
                 Err(error) if error.kind() == ErrorKind::NotFound => Found::Ended,
                 Err(error) if journaled::is_in_use(&error) => Found::InUse(error.to_string()),
                 Err(error) => return Err(error.into()),
@@ -105,11 +105,11 @@ impl Abort {
         };
         match left_alone(found, left, is_asked_for)? {
             Found::Ours(claimed) => Ok(match claimed.abort().await? {
-                Some(_) => Fate::Published,
-                None => Fate::Ended,
+                Some(_) => AbortOutcome::Published,
+                None => AbortOutcome::Ended,
             }),
-            Found::InUse(_) => Ok(Fate::InUse),
-            Found::Ended => Ok(Fate::Gone),
+            Found::InUse(_) => Ok(AbortOutcome::InUse),
+            Found::Ended => Ok(AbortOutcome::Gone),
         }
     }
 }
@@ -139,13 +139,13 @@ mod tests {
         let claimed = left.claim().await.unwrap();
         Stores::with(Tidegate::builder().journal([&journals]), async |stores| {
             for forget in [false, true] {
-                assert_eq!(any(forget).end(stores, left).await.unwrap(), Fate::InUse);
+                assert_eq!(any(forget).end(stores, left).await.unwrap(), AbortOutcome::InUse);
                 let failure = this(forget).end(stores, left).await.unwrap_err();
                 assert!(failure.sentence().unwrap().contains("in use"), "{failure:?}");
             }
             claimed.abort().await.unwrap();
             for forget in [false, true] {
-                assert_eq!(any(forget).end(stores, left).await.unwrap(), Fate::Gone);
+                assert_eq!(any(forget).end(stores, left).await.unwrap(), AbortOutcome::Gone);
                 let failure = this(forget).end(stores, left).await.unwrap_err();
                 assert!(failure.sentence().unwrap().contains("meanwhile"), "{failure:?}");
             }

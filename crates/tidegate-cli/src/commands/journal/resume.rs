@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tidegate::Tidegate;
 use tidegate::journal::JournalError;
-use tidegate::recover::{Left, Resumed};
+use tidegate::recover::{LeftUpload, Resumed};
 use tidegate::text::printable;
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
@@ -61,7 +61,7 @@ impl Resume {
 
     /// Publishes one upload and returns the line to print. `None` if another process has it, or it needs its source,
     /// and the user did not give its id.
-    async fn resume(&self, stores: &Stores, left: &Left) -> Outcome<Option<String>> {
+    async fn resume(&self, stores: &Stores, left: &LeftUpload) -> Outcome<Option<String>> {
         let is_asked_for = !self.ids.is_empty();
         if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {
             return Ok(None);

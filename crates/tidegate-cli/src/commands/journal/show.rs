@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tidegate::journal::{Recovered, SessionKind, State};
+use tidegate::journal::{JournalState, Recovered, SessionKind};
 use tidegate::text::printable;
 
 use super::{Described, chosen, list};
@@ -40,7 +40,7 @@ struct Whole<'a> {
     described: &'a Described,
     first_byte_kept: u64,
     torn_bytes: u64,
-    state_record: &'a State,
+    state_record: &'a JournalState,
 }
 
 impl Show {

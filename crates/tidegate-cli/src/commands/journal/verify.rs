@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::recover::Left;
+use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 
 use super::list;
@@ -39,7 +39,7 @@ impl Verify {
 }
 
 /// Checks all journals. Returns how many are bad.
-async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
+async fn verify(all: Vec<LeftUpload>, out: &mut impl Write) -> Outcome<u64> {
     let mut bad = 0;
     for left in all {
         let id = printable(left.id());

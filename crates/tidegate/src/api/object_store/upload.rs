@@ -23,7 +23,7 @@ type Part = (PutPayload, oneshot::Sender<Taken>);
 type Taken = Result<(), Arc<crate::Error>>;
 
 /// A multipart upload. Dropping it aborts.
-pub(super) struct Upload {
+pub(super) struct TidegateUpload {
     /// Locked by the task while it writes a part. Kept until the object is published: after a failure, an `abort`
     /// waits here for the abort that the failure has started.
     writer: Arc<Mutex<Option<Writer>>>,
@@ -33,11 +33,11 @@ pub(super) struct Upload {
     task: JoinSet<Taken>,
     aborted: CancellationToken,
     location: Path,
-    stage: Stage,
+    stage: MultipartStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum MultipartStage {
     /// Parts are accepted, or a cancelled `complete` has begun to publish the object.
     Open,
     Completed,
@@ -46,14 +46,14 @@ enum Stage {
     Aborted,
 }
 
-impl Upload {
+impl TidegateUpload {
     /// Must be called in a tokio runtime.
     pub(super) fn new(writer: Writer, location: Path) -> Self {
         let (line, parts) = mpsc::unbounded_channel();
         let (mut task, aborted) = (JoinSet::new(), CancellationToken::new());
         let writer = Arc::new(Mutex::new(Some(writer)));
         task.spawn(hand_on(writer.clone(), parts, aborted.clone()));
-        Self { writer, line: Some(line), task, aborted, location, stage: Stage::Open }
+        Self { writer, line: Some(line), task, aborted, location, stage: MultipartStage::Open }
     }
 
     /// Waits until the task has passed on all parts.
@@ -85,7 +85,7 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for TidegateUpload {
     fn drop(&mut self) {
         // Starts the abort now, so that the engine knows of it when this returns. If the task holds the lock, the
         // task drops the writer.
@@ -128,14 +128,14 @@ async fn write(writer: &Mutex<Option<Writer>>, part: PutPayload) -> Result<(), c
     Ok(())
 }
 
-impl fmt::Debug for Upload {
+impl fmt::Debug for TidegateUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("location", &self.location).finish_non_exhaustive()
+        f.debug_struct("TidegateUpload").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl MultipartUpload for Upload {
+impl MultipartUpload for TidegateUpload {
     fn put_part(&mut self, part: PutPayload) -> UploadPart {
         let (told, taken) = oneshot::channel();
         if let Some(line) = &self.line {
@@ -158,16 +158,18 @@ impl MultipartUpload for Upload {
     /// Publishes the object. After an error, further calls return the same error. A cancelled call may be repeated.
     async fn complete(&mut self) -> Result<PutResult> {
         let published = match &self.stage {
-            Stage::Open => self.publish().await,
-            Stage::Completed => {
+            MultipartStage::Open => self.publish().await,
+            MultipartStage::Completed => {
                 Err(self.error(Operation::Complete, "the object was published before, and is there"))
             }
-            Stage::Failed(error) => Err(error.again()),
-            Stage::Aborted => Err(self.error(Operation::Complete, "the upload was aborted before")),
+            MultipartStage::Failed(error) => Err(error.again()),
+            MultipartStage::Aborted => Err(self.error(Operation::Complete, "the upload was aborted before")),
         };
         match &published {
-            Ok(_) => self.stage = Stage::Completed,
-            Err(error) if matches!(self.stage, Stage::Open) => self.stage = Stage::Failed(error.again()),
+            Ok(_) => self.stage = MultipartStage::Completed,
+            Err(error) if matches!(self.stage, MultipartStage::Open) => {
+                self.stage = MultipartStage::Failed(error.again())
+            }
             Err(_) => {}
         }
         published.map_err(|error| convert(error, &self.location))
@@ -178,21 +180,23 @@ impl MultipartUpload for Upload {
     /// `WriteMultipart::finish` aborts before it reports the first error, and if the abort fails it reports that
     /// error instead.
     async fn abort(&mut self) -> Result<()> {
-        if matches!(self.stage, Stage::Completed) {
+        if matches!(self.stage, MultipartStage::Completed) {
             let error = self.error(Operation::Abort, "the object was published before, and is there");
             return Err(convert(error, &self.location));
         }
         self.aborted.cancel();
         // The outcome of the parts no longer matters.
         let _ = self.end_line().await;
-        if matches!(self.stage, Stage::Open) {
-            self.stage = Stage::Aborted;
+        if matches!(self.stage, MultipartStage::Open) {
+            self.stage = MultipartStage::Aborted;
         }
         let mut writer = self.writer.lock().await;
         let Some(ending) = writer.as_mut() else { return Ok(()) };
         let Err(error) = ending.end().await else { return Ok(()) };
         let error = match &self.stage {
-            Stage::Failed(first) => first.again().and(&format!("the session could not be aborted: {error}")),
+            MultipartStage::Failed(first) => {
+                first.again().and(&format!("the session could not be aborted: {error}"))
+            }
             _ => error,
         };
         Err(convert(error, &self.location))

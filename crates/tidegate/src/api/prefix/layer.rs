@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::places::{Place, Places};
+use super::places::{ObjectPlaces, Places};
 use crate::backend::{
     Admin, Append, Appended, Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, PartOrigin,
     PartSource, Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
@@ -35,10 +35,10 @@ impl Spread {
     }
 
     /// The current places of the object that was at `place`, by the record in force.
-    async fn place(&self, place: &str, attempt: Attempt) -> Result<Place, Fault> {
+    async fn place(&self, place: &str, attempt: Attempt) -> Result<ObjectPlaces, Fault> {
         Ok(match self.places.key(place) {
             Some(key) => self.places.by(self.places.fresh(attempt).await?, key),
-            None => Place { current: place.to_owned(), older: None, emptying: None },
+            None => ObjectPlaces { current: place.to_owned(), older: None, emptying: None },
         })
     }
 
@@ -46,7 +46,7 @@ impl Spread {
     /// it. Clients that know the record in force do not write there, so an older place that is empty stays empty.
     async fn refuse_older(
         &self,
-        place: &Place,
+        place: &ObjectPlaces,
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<(), Fault> {
@@ -73,7 +73,7 @@ impl Spread {
     }
 
     /// The current place of a session's object. Fails unless that is where the session began.
-    async fn still(&self, session: &Session, attempt: Attempt) -> Result<Place, Fault> {
+    async fn still(&self, session: &Session, attempt: Attempt) -> Result<ObjectPlaces, Fault> {
         let place = self.place(&session.key, attempt).await?;
         if place.current == session.key {
             return Ok(place);
@@ -178,7 +178,7 @@ impl Backend for Spread {
     }
 
     async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        let Place { current, older, emptying } = self.place(key, attempt).await?;
+        let ObjectPlaces { current, older, emptying } = self.place(key, attempt).await?;
         // Delete the current place last: otherwise the older object would reappear.
         for place in older.into_iter().chain(emptying) {
             self.below().delete(&place, attempt).await?;

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::layout::Layout;
 use super::places::{Known, Places};
-use super::record::Record;
+use super::record::LayoutRecord;
 use crate::api::merge::{MergeStream, Merged};
 use crate::backend::Entry;
 use crate::engine::KeyMap as _;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 64;
 
 /// An entry with its original key, without the prefix.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct PlacedEntry {
     pub(super) entry: Entry,
     /// Whether the object is at its older place. If it is at the current one too, that entry comes first and this one
     /// is skipped.
@@ -44,7 +44,7 @@ pub(super) fn listed(
     requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
-) -> BoxStream<'static, Result<Listed, Failure>> {
+) -> BoxStream<'static, Result<PlacedEntry, Failure>> {
     let merge = Merge { places, requests, prefix, recursive, by: None, entries: None, last: None };
     stream::try_unfold(
         merge,
@@ -71,13 +71,13 @@ struct Merge {
     last: Option<(String, bool)>,
 }
 
-type Entries = MergeStream<One, fn(&Listed, &Listed) -> Ordering>;
+type Entries = MergeStream<One, fn(&PlacedEntry, &PlacedEntry) -> Ordering>;
 
 /// The listing of one prefix.
-type One = BoxStream<'static, Result<Listed, Failure>>;
+type One = BoxStream<'static, Result<PlacedEntry, Failure>>;
 
 impl Merge {
-    async fn next(&mut self) -> Result<Option<Listed>, Failure> {
+    async fn next(&mut self) -> Result<Option<PlacedEntry>, Failure> {
         loop {
             let next = match &mut self.entries {
                 Some(entries) => entries.try_next().await.map_err(|ended| ended.error)?,
@@ -108,7 +108,7 @@ impl Merge {
             .buffer_unordered(AT_ONCE)
             .try_filter_map(async |begun| Ok(begun));
         let begun: Vec<One> = begun.try_collect().await?;
-        self.entries = Some(MergeStream::new(begun, Listed::order));
+        self.entries = Some(MergeStream::new(begun, PlacedEntry::order));
         self.by = Some(by);
         Ok(())
     }
@@ -121,8 +121,8 @@ async fn begun(mut listing: One) -> Result<Option<One>, Failure> {
 }
 
 /// The names of the prefixes of both layouts, each once.
-fn names(record: Record) -> impl Iterator<Item = String> + Send {
-    let Record { current, older, .. } = record;
+fn names(record: LayoutRecord) -> impl Iterator<Item = String> + Send {
+    let LayoutRecord { current, older, .. } = record;
     let older = older.into_iter().flat_map(Layout::names).filter(move |name| !current.has(name));
     current.names().chain(older)
 }
@@ -131,7 +131,7 @@ fn names(record: Record) -> impl Iterator<Item = String> + Send {
 fn one(
     places: &Arc<Places>,
     requests: &Arc<Requests>,
-    record: Record,
+    record: LayoutRecord,
     name: &str,
     prefix: &str,
     recursive: bool,
@@ -154,11 +154,11 @@ fn one(
                 if !is_current && !of_older(&object.key) {
                     return None;
                 }
-                Listed { entry: Entry::Object(object), is_older: !is_current }
+                PlacedEntry { entry: Entry::Object(object), is_older: !is_current }
             }
             Entry::Prefix(prefix) => {
                 let prefix = prefix.strip_prefix(&below)?.to_owned();
-                Listed { entry: Entry::Prefix(prefix), is_older: false }
+                PlacedEntry { entry: Entry::Prefix(prefix), is_older: false }
             }
             // Tidegate writes only files below a prefix.
             Entry::Other { .. } => return None,
@@ -167,7 +167,7 @@ fn one(
     entries.try_filter_map(move |entry| std::future::ready(Ok(listed(entry)))).boxed()
 }
 
-impl Listed {
+impl PlacedEntry {
     /// The key, and whether it is a prefix.
     fn key(&self) -> (&str, bool) {
         match &self.entry {

@@ -14,9 +14,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::PrefixedStore;
 use super::layout::Layout;
-use super::list::{Listed, listed};
-use super::places::{Known, Place, Places};
-use super::record::Record;
+use super::list::{PlacedEntry, listed};
+use super::places::{Known, ObjectPlaces, Places};
+use super::record::LayoutRecord;
 use crate::api::Store;
 use crate::backend::Entry;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -79,18 +79,18 @@ impl PrefixedStore {
             let Known { number, record, .. } = self.places.latest().await?;
             let Some(before) = record.before() else { return Ok(done) };
             tokio::time::sleep(notice).await;
-            let step = Step { places: self.places.clone(), number, record };
+            let step = MigrationStep { places: self.places.clone(), number, record };
             let next = if record.older.is_some() {
                 while step.is_due().await? && done.moved_all(step.moves()).await? > 0 {}
-                Record { emptying: Some(before), ..Record::new(record.current) }
+                LayoutRecord { emptying: Some(before), ..LayoutRecord::new(record.current) }
             } else if record.emptying.is_some() {
                 let mut removals = step.removals(before);
                 while removals.try_next().await? == Some(true) {
                     done.removed += 1;
                 }
-                Record { emptied: Some(before), ..Record::new(record.current) }
+                LayoutRecord { emptied: Some(before), ..LayoutRecord::new(record.current) }
             } else {
-                Record::new(record.current)
+                LayoutRecord::new(record.current)
             };
             // If somebody else recorded this step first, continue from that record.
             self.places.succeed(number + 1, next).await?;
@@ -101,13 +101,13 @@ impl PrefixedStore {
 /// Work that may be done only while one record is in force. A delayed migration must stop under another layout, where
 /// it would do harm.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct MigrationStep {
     pub(super) places: Arc<Places>,
     pub(super) number: u64,
-    pub(super) record: Record,
+    pub(super) record: LayoutRecord,
 }
 
-impl Step {
+impl MigrationStep {
     /// Whether this step's record is still in force.
     async fn is_due(&self) -> Result<bool> {
         match self.places.look(LOOK).await {
@@ -122,7 +122,7 @@ impl Step {
         let older = listed(self.places.clone(), requests.clone(), String::new(), true);
         let older = older.try_filter_map(|listed| {
             ready(Ok(match listed {
-                Listed { entry: Entry::Object(object), is_older: true } => Some(object),
+                PlacedEntry { entry: Entry::Object(object), is_older: true } => Some(object),
                 _ => None,
             }))
         });
@@ -135,11 +135,11 @@ impl Step {
                 // An object of unknown size may be larger than one copy request allows.
                 let (size, key) = (object.known_size().unwrap_or(u64::MAX), object.key);
                 match step.places.by(step.record, &key) {
-                    Place { current, older: Some(older), .. } => {
+                    ObjectPlaces { current, older: Some(older), .. } => {
                         move_object(&whole, &older, &current, size, &step).await
                     }
                     // A later record lists it, and there is no older place.
-                    Place { older: None, .. } => Ok(None),
+                    ObjectPlaces { older: None, .. } => Ok(None),
                 }
             }
         });
@@ -192,7 +192,13 @@ impl Step {
 /// Copies the object of `size` bytes at `from` to `to`, both whole keys of `store`, with its attributes, if `to` is
 /// empty; compares size and checksum. `None` if `to` has an object, if `from` is gone or was replaced, or if `step`
 /// is no longer in force, because then nobody may look at `to`.
-async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step) -> Result<Option<Object>> {
+async fn move_object(
+    store: &Store,
+    from: &str,
+    to: &str,
+    size: u64,
+    step: &MigrationStep,
+) -> Result<Option<Object>> {
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
     };

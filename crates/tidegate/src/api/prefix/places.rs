@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::layout::Layout;
 use super::list;
-use super::record::{self, DIRECTORY, LARGEST, Record};
+use super::record::{self, DIRECTORY, LARGEST, LayoutRecord};
 use crate::api::Store;
 use crate::backend::{Attempt, Backend, Body, Entry, Fault, FaultKind};
 use crate::engine::KeyMap;
@@ -34,7 +34,7 @@ pub(crate) struct Places {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) number: u64,
-    pub(super) record: Record,
+    pub(super) record: LayoutRecord,
     at: Instant,
 }
 
@@ -51,7 +51,7 @@ impl Known {
 
 /// The places of one object, as whole keys of the store.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ObjectPlaces {
     /// The place that it is written to.
     pub(super) current: String,
     /// The place of the older layout, where it may still be.
@@ -107,7 +107,7 @@ impl Places {
     }
 
     /// The record as last read.
-    pub(super) fn record(&self) -> Record {
+    pub(super) fn record(&self) -> LayoutRecord {
         self.known().record
     }
 
@@ -117,16 +117,16 @@ impl Places {
     }
 
     /// The places of `key` by `record`. Places equal to the current one are left out.
-    pub(super) fn by(&self, record: Record, key: &str) -> Place {
+    pub(super) fn by(&self, record: LayoutRecord, key: &str) -> ObjectPlaces {
         let current = self.of(record.current, key);
         let other = |layout: Option<Layout>| {
             layout.map(|layout| self.of(layout, key)).filter(|place| *place != current)
         };
-        Place { older: other(record.older), emptying: other(record.emptying), current }
+        ObjectPlaces { older: other(record.older), emptying: other(record.emptying), current }
     }
 
     /// The record in force; read again if the copy is older than `refresh`.
-    pub(super) async fn fresh(&self, attempt: Attempt) -> Result<Record, Fault> {
+    pub(super) async fn fresh(&self, attempt: Attempt) -> Result<LayoutRecord, Fault> {
         Ok(self.known_within(self.refresh, attempt).await?.record)
     }
 
@@ -173,7 +173,7 @@ impl Places {
     }
 
     /// Puts `record` in force as number `number`; `false` if that number is taken.
-    pub(super) async fn succeed(&self, number: u64, record: Record) -> Result<bool> {
+    pub(super) async fn succeed(&self, number: u64, record: LayoutRecord) -> Result<bool> {
         let at = Instant::now();
         let is_ours = create(&self.store, number, record).await?;
         if is_ours {
@@ -234,7 +234,7 @@ impl KeyMap for Places {
 }
 
 /// Creates record `number` below the root `store`; `false` if it exists.
-pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result<bool> {
+pub(super) async fn create(store: &Store, number: u64, record: LayoutRecord) -> Result<bool> {
     let written = record.write().map_err(|error| {
         let message = format!("its layout can't be written down: {error}");
         Error::new(ErrorKind::InvalidInput, Operation::Layout, store.location(), message).with_source(error)
@@ -277,7 +277,12 @@ async fn latest_number(backend: &dyn Backend, root: &str, attempt: Attempt) -> R
     }
 }
 
-async fn read(backend: &dyn Backend, root: &str, number: u64, attempt: Attempt) -> Result<Record, Fault> {
+async fn read(
+    backend: &dyn Backend,
+    root: &str,
+    number: u64,
+    attempt: Attempt,
+) -> Result<LayoutRecord, Fault> {
     let key = format!("{root}{DIRECTORY}{}", record::name(number));
     let Body { object, stream, .. } = backend.get(&key, None, None, attempt).await?;
     if object.size > LARGEST {
@@ -285,5 +290,5 @@ async fn read(backend: &dyn Backend, root: &str, number: u64, attempt: Attempt) 
         return Err(Fault::new(FaultKind::Invalid, message));
     }
     let pieces: Vec<bytes::Bytes> = stream.try_collect().await?;
-    Record::read(&pieces.concat())
+    LayoutRecord::read(&pieces.concat())
 }

@@ -17,7 +17,7 @@ pub(super) const LARGEST: u64 = 64 << 10;
 
 /// The layout in force, and the remains of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct LayoutRecord {
     pub(super) current: Layout,
     /// Objects may still be at the places of this layout.
     pub(super) older: Option<Layout>,
@@ -29,7 +29,7 @@ pub(super) struct Record {
 
 /// The JSON form of a record.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct LayoutRecordJson {
     format: u32,
     current: Layout,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +46,7 @@ struct Format {
     format: u32,
 }
 
-impl Record {
+impl LayoutRecord {
     pub(super) fn new(current: Layout) -> Self {
         Self { current, older: None, emptying: None, emptied: None }
     }
@@ -58,7 +58,7 @@ impl Record {
 
     pub(super) fn write(self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { current, older, emptying, emptied } = self;
-        serde_json::to_vec(&Written { format: FORMAT, current, older, emptying, emptied })
+        serde_json::to_vec(&LayoutRecordJson { format: FORMAT, current, older, emptying, emptied })
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Fault> {
@@ -73,8 +73,9 @@ impl Record {
             );
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
-        let written: Written = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
-        let Written { current, older, emptying, emptied, .. } = written;
+        let written: LayoutRecordJson =
+            serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+        let LayoutRecordJson { current, older, emptying, emptied, .. } = written;
         for layout in [Some(current), older, emptying, emptied].into_iter().flatten() {
             layout.check().map_err(damaged)?;
         }

@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use super::{Process, Unfinished, until_error};
 use crate::api::Store;
 use crate::backend::{Appended, FaultKind, OpenSession, Session};
-use crate::engine::records::{Gone, Roll, place};
+use crate::engine::records::{AbandonedSession, Roll, place};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 /// Most sessions per read of the records.
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// The records of sessions left below `prefix`, each with its key.
-    async fn left_below(&self, prefix: &str) -> Result<Vec<(Gone, String)>> {
+    async fn left_below(&self, prefix: &str) -> Result<Vec<(AbandonedSession, String)>> {
         self.context().refuse_spread(Operation::List, "unfinished uploads")?;
         let backend = &**self.context().backend();
         let (root, below) = (place(backend, ""), place(backend, &self.context().full_key(prefix)));

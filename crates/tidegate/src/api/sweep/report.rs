@@ -49,19 +49,19 @@ pub struct Swept {
     /// The upload. Its size is asked for only if it is aborted, or would be.
     pub found: Unfinished,
     /// The outcome.
-    pub fate: Fate,
+    pub fate: SweepOutcome,
 }
 
 /// The outcome for one unfinished upload.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum SweepOutcome {
     /// It was aborted, and its parts are freed.
     Ended,
     /// It would have been aborted, but this was a dry run.
     WouldEnd,
     /// It was left alone.
-    Kept(Kept),
+    Kept(KeepReason),
     /// It was already gone.
     AlreadyGone,
     /// It could not be aborted, or a journal that may need it could not be read.
@@ -71,7 +71,7 @@ pub enum Fate {
 /// Why an unfinished upload was left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kept {
+pub enum KeepReason {
     /// A live process has it.
     Live,
     /// It is younger than the limit.
@@ -110,17 +110,17 @@ impl SweepReport {
     /// Adds one outcome.
     pub fn add(&mut self, swept: Swept) {
         match swept.fate {
-            Fate::Ended | Fate::WouldEnd => {
+            SweepOutcome::Ended | SweepOutcome::WouldEnd => {
                 self.bytes = self.bytes.saturating_add(swept.found.held.map_or(0, |held| held.bytes));
-                let ended = matches!(swept.fate, Fate::Ended);
+                let ended = matches!(swept.fate, SweepOutcome::Ended);
                 *(if ended { &mut self.ended } else { &mut self.would_end }) += 1;
             }
-            Fate::Kept(Kept::Live) => self.live += 1,
-            Fate::Kept(Kept::Young) => self.young += 1,
-            Fate::Kept(Kept::Ageless) => self.ageless += 1,
-            Fate::Kept(Kept::Journaled) => self.journaled += 1,
-            Fate::AlreadyGone => {}
-            Fate::Failed(error) => {
+            SweepOutcome::Kept(KeepReason::Live) => self.live += 1,
+            SweepOutcome::Kept(KeepReason::Young) => self.young += 1,
+            SweepOutcome::Kept(KeepReason::Ageless) => self.ageless += 1,
+            SweepOutcome::Kept(KeepReason::Journaled) => self.journaled += 1,
+            SweepOutcome::AlreadyGone => {}
+            SweepOutcome::Failed(error) => {
                 self.failed += 1;
                 self.error.get_or_insert(error);
             }

@@ -152,7 +152,7 @@ async fn a_dead_process_is_told_and_its_record_goes_with_its_session() {
     let swept: Vec<Swept> = store.sweep("").older_than(Duration::ZERO).start().try_collect().await.unwrap();
     let [swept] = &swept[..] else { panic!("{swept:?}") };
     assert_eq!(swept.found.process, Process::Gone(4711));
-    assert!(matches!(swept.fate, Fate::Ended));
+    assert!(matches!(swept.fate, SweepOutcome::Ended));
     assert_eq!(machine.files(), 0);
 }
 

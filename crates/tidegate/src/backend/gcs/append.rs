@@ -5,9 +5,9 @@ use http::{Method, StatusCode, header};
 use url::Url;
 
 use super::fault::{About, no_error};
-use super::request::{Content, Request};
+use super::request::{GcsContent, GcsRequest};
 use super::resource::Resource;
-use super::{Bucket, Gcs};
+use super::{Gcs, GcsBucket};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
 use crate::backend::{Appended, Attempt, Fault, FaultKind, Held, Session, WriteOptions};
@@ -32,16 +32,16 @@ pub(super) fn is_grpc(session: &Session) -> bool {
 }
 
 pub(super) async fn open(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     key: &str,
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Session, Fault> {
     let url = bucket.json.uploads(&Gcs::begin("resumable", key, options));
-    let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let described = Resource::new(key, options).to_json()?;
-    let (headers, body) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
+    let (headers, body) = bucket.shared.ask(request.with(GcsContent::Text(described.into()))).await?;
     no_error(&headers, &body, About::Bucket)?;
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     let location = location.and_then(|location| bucket.json.upload_at(location));
@@ -53,7 +53,7 @@ pub(super) async fn open(
 }
 
 pub(super) async fn append(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     session: &Session,
     offset: u64,
     payload: Payload,
@@ -63,34 +63,34 @@ pub(super) async fn append(
     let end = offset + payload.len();
     let total = whole.map_or("*".to_owned(), |whole| whole.covers().to_string());
     let range = if payload.is_empty() { "*".to_owned() } else { format!("{offset}-{}", end - 1) };
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
+    let mut request = GcsRequest::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some(format!("bytes {range}/{total}")))?;
     let hash = whole.map(|whole| format!("crc32c={}", whole.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
     if whole.is_some() {
         request = request.of_much_work();
     }
-    let content = if payload.is_empty() { Content::Nothing } else { Content::Payload(payload) };
+    let content = if payload.is_empty() { GcsContent::Nothing } else { GcsContent::Payload(payload) };
     exchange(bucket, session, request.with(content)).await
 }
 
 /// Sends all bytes from `offset` on in one request that stays open. A clean end of the request would publish the
 /// object with the bytes so far, without any checksum.
 pub(super) async fn stream(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     session: &Session,
     offset: u64,
     bytes: Unending,
     attempt: Attempt,
 ) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
+    let mut request = GcsRequest::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some(format!("bytes {offset}-*/*")))?;
-    exchange(bucket, session, request.with(Content::Unending(bytes))).await
+    exchange(bucket, session, request.with(GcsContent::Unending(bytes))).await
 }
 
 /// The URL for a session's requests. The session's id may come from a journal or a record, which must not decide
 /// where requests go.
-fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
+fn address(bucket: &GcsBucket, session: &Session) -> Result<String, Fault> {
     match Url::parse(&session.id) {
         Ok(address) if bucket.json.has_upload(&address) => Ok(session.id.clone()),
         address => {
@@ -111,8 +111,12 @@ fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
 }
 
 /// Asks for the number of bytes that a session has persisted.
-pub(super) async fn stands(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
+pub(super) async fn stands(
+    bucket: &GcsBucket,
+    session: &Session,
+    attempt: Attempt,
+) -> Result<Appended, Fault> {
+    let mut request = GcsRequest::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
 }
@@ -125,7 +129,7 @@ pub(super) fn held(stands: Appended) -> Result<Held, Fault> {
     }
 }
 
-async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Result<Appended, Fault> {
+async fn exchange(bucket: &GcsBucket, session: &Session, request: GcsRequest) -> Result<Appended, Fault> {
     let attempt = request.attempt;
     let answer = bucket.shared.exchange(request).await?;
     let headers = answer.response.headers();
@@ -160,8 +164,8 @@ fn persisted(range: Option<&str>) -> Option<u64> {
 }
 
 /// Cancels a session; the store confirms with 499. A finished session counts as missing.
-pub(super) async fn cancel(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
-    let request = Request::new(Method::DELETE, address(bucket, session)?, About::Session, attempt);
+pub(super) async fn cancel(bucket: &GcsBucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+    let request = GcsRequest::new(Method::DELETE, address(bucket, session)?, About::Session, attempt);
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
     if status.as_u16() == 499 {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Gcs;
-use super::credentials::Keyring;
+use super::credentials::GcsKeyring;
 use super::grpc::Channels;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::http::Connections;
-use crate::backend::xml::address::Endpoint;
+use crate::backend::xml::address::EndpointUrl;
 use crate::backend::{Fault, environment};
 
 /// Google's own endpoint.
@@ -17,16 +17,16 @@ const GOOGLE: &str = "https://storage.googleapis.com";
 /// same client.
 #[derive(Clone, Debug)]
 pub struct GcsClient {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<GcsShared>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct GcsShared {
     pub(super) connections: Connections,
-    pub(super) keyring: Keyring,
-    pub(super) endpoint: Endpoint,
+    pub(super) keyring: GcsKeyring,
+    pub(super) endpoint: EndpointUrl,
     /// The channels and endpoint for gRPC, if that is the transport.
-    pub(super) grpc: Option<(Arc<Channels>, Endpoint)>,
+    pub(super) grpc: Option<(Arc<Channels>, EndpointUrl)>,
 }
 
 impl GcsClient {
@@ -51,17 +51,17 @@ impl GcsClient {
             }
             (None, None, None) => ((GOOGLE.to_owned(), GOOGLE.to_owned()), settings.credentials.clone()),
         };
-        let endpoint = Endpoint::custom(&url)?;
+        let endpoint = EndpointUrl::custom(&url)?;
         let bundle = settings.ca_bundle.as_deref();
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle)?;
         let grpc = if is_grpc {
-            let endpoint = Endpoint::custom(&grpc_url)?;
+            let endpoint = EndpointUrl::custom(&grpc_url)?;
             let channels = Channels::new(endpoint.url(), settings.connect_timeout, bundle)?;
             Some((Arc::new(channels), endpoint))
         } else {
             None
         };
-        let shared = Shared { connections, keyring: Keyring::new(&credentials), endpoint, grpc };
+        let shared = GcsShared { connections, keyring: GcsKeyring::new(&credentials), endpoint, grpc };
         Ok(Self { shared: Arc::new(shared) })
     }
 

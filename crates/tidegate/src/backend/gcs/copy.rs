@@ -7,11 +7,11 @@
 use http::Method;
 use serde::Deserialize;
 
-use super::Bucket;
+use super::GcsBucket;
 use super::address::Address;
 use super::fault::{About, document};
 use super::json;
-use super::request::{Content, Request};
+use super::request::{GcsContent, GcsRequest};
 use super::resource::{self, Resource};
 use crate::backend::copy::gone;
 use crate::backend::http::answer::not_a_store;
@@ -41,7 +41,7 @@ pub(super) fn bucket(from: &CopySource) -> Result<&str, Fault> {
 }
 
 pub(super) async fn rewrite(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     source: &str,
     from: &CopySource,
     key: &str,
@@ -56,9 +56,9 @@ pub(super) async fn rewrite(
     query.extend(resource::key_name(options).map(|key| ("destinationKmsKeyName", key)));
     query.extend(cursor.map(|cursor| ("rewriteToken", cursor)));
     let url = bucket.json.rewrite(&source, &from.key, key, &query)?;
-    let mut request = Request::new(Method::POST, url, About::Object, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
-    let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
+    let request = request.with(GcsContent::Text(Resource::new(key, options).to_json()?.into()));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await.map_err(gone)?;
     let odd = "word of how far it has copied";
     let rewritten: Rewritten =

@@ -12,7 +12,7 @@ use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
 use google_cloud_auth::errors::CredentialsError;
 use http::{Extensions, HeaderMap, HeaderValue};
 
-use super::settings::{GcsCredentials, Origin};
+use super::settings::{GcsCredentials, GcsCredentialsOrigin};
 use crate::backend::http::innermost;
 use crate::backend::{Fault, FaultKind, environment};
 
@@ -21,7 +21,7 @@ use crate::backend::{Fault, FaultKind, environment};
 const FETCHING: Duration = Duration::from_secs(10);
 
 /// The credentials of one client.
-pub(super) enum Keyring {
+pub(super) enum GcsKeyring {
     /// Requests carry no credentials.
     Anonymous,
     /// An access token that never changes.
@@ -33,12 +33,12 @@ pub(super) enum Keyring {
 /// The headers that authenticate a request.
 pub(super) type Identity = HeaderMap<HeaderValue>;
 
-impl Keyring {
+impl GcsKeyring {
     pub(super) fn new(credentials: &GcsCredentials) -> Self {
         match &credentials.0 {
-            Origin::Anonymous => Self::Anonymous,
-            Origin::Token(token) => Self::Fixed(token.trim().to_owned()),
-            Origin::Application => Self::Application(Application::default()),
+            GcsCredentialsOrigin::Anonymous => Self::Anonymous,
+            GcsCredentialsOrigin::Token(token) => Self::Fixed(token.trim().to_owned()),
+            GcsCredentialsOrigin::Application => Self::Application(Application::default()),
         }
     }
 
@@ -69,7 +69,7 @@ impl Keyring {
     }
 }
 
-impl fmt::Debug for Keyring {
+impl fmt::Debug for GcsKeyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Anonymous => "Anonymous",
@@ -91,36 +91,36 @@ fn bearer(token: &str) -> Result<HeaderValue, Fault> {
 /// Application default credentials, loaded at first use.
 #[derive(Default)]
 pub(super) struct Application {
-    current: Mutex<Option<Arc<Current>>>,
+    current: Mutex<Option<Arc<RenewedIdentity>>>,
     /// Whether there ever was a token: if so, credentials exist, even if no server answers now.
     gave: AtomicBool,
 }
 
-struct Current {
+struct RenewedIdentity {
     credentials: Credentials,
     given: Mutex<Option<Identity>>,
 }
 
 impl Application {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<RenewedIdentity>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current(&self) -> Result<Arc<Current>, Fault> {
+    fn current(&self) -> Result<Arc<RenewedIdentity>, Fault> {
         let mut current = self.lock();
         if let Some(current) = &*current {
             return Ok(current.clone());
         }
         // Google's library does not trim the variable.
-        if let Place::Variable(path) = Place::now()
+        if let CredentialsPlace::Variable(path) = CredentialsPlace::now()
             && !path.exists()
         {
             environment::check_exact(&["GOOGLE_APPLICATION_CREDENTIALS"], environment::process)?;
         }
         use_ring();
         let credentials = Builder::default().build().map_err(|error| {
-            let message = match Place::now() {
-                Place::Variable(path) if !path.exists() => {
+            let message = match CredentialsPlace::now() {
+                CredentialsPlace::Variable(path) if !path.exists() => {
                     let path = path.display();
                     format!("GOOGLE_APPLICATION_CREDENTIALS names {path}, and there is no such file")
                 }
@@ -128,12 +128,12 @@ impl Application {
             };
             Fault::new(FaultKind::Credentials, message).with_source(error)
         })?;
-        let new = Arc::new(Current { credentials, given: Mutex::default() });
+        let new = Arc::new(RenewedIdentity { credentials, given: Mutex::default() });
         *current = Some(new.clone());
         Ok(new)
     }
 
-    fn forget(&self, old: &Arc<Current>) {
+    fn forget(&self, old: &Arc<RenewedIdentity>) {
         let mut current = self.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, old)) {
             *current = None;
@@ -183,7 +183,7 @@ impl Application {
     /// Discards `given`, unless another request has done so.
     fn refused(&self, given: &Identity) {
         let current = self.lock().clone();
-        let is_it = |current: &Arc<Current>| {
+        let is_it = |current: &Arc<RenewedIdentity>| {
             current.given.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(given)
         };
         if let Some(current) = current.filter(is_it) {
@@ -201,13 +201,13 @@ fn use_ring() {
 }
 
 /// The places where credentials are looked for (AIP-4110).
-enum Place {
+enum CredentialsPlace {
     Variable(PathBuf),
     WellKnown(PathBuf),
     Machine,
 }
 
-impl Place {
+impl CredentialsPlace {
     fn now() -> Self {
         if let Some(path) = std::env::var_os("GOOGLE_APPLICATION_CREDENTIALS") {
             return Self::Variable(path.into());
@@ -218,7 +218,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CredentialsPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(path) => write!(f, "GOOGLE_APPLICATION_CREDENTIALS ({})", path.display()),
@@ -234,10 +234,10 @@ fn fault(error: Option<CredentialsError>, had_one: bool) -> Fault {
     let why = error.as_ref().map_or("no answer in time".to_owned(), |error| innermost(error));
     let is_revoked = error.as_ref().is_some_and(|error| says(error, "invalid_grant"));
     let is_transient = error.as_ref().is_none_or(CredentialsError::is_transient);
-    let place = Place::now();
+    let place = CredentialsPlace::now();
     let (kind, message) = match &place {
         // On Google's machines the metadata server answers, so this is another machine.
-        Place::Machine if is_transient && !had_one => {
+        CredentialsPlace::Machine if is_transient && !had_one => {
             let message = "no credentials found: GOOGLE_APPLICATION_CREDENTIALS is not set, `gcloud auth \
                            application-default login` was not run, and no metadata server answers";
             (FaultKind::Credentials, format!("{message} ({why})"))

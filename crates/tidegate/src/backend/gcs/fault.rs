@@ -3,7 +3,7 @@
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
+use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::xml::fault as xml;
 use crate::backend::{Fault, FaultKind};
@@ -29,8 +29,8 @@ pub(super) fn document<T: DeserializeOwned>(
     promised: &str,
 ) -> Result<T, Fault> {
     no_error(headers, body, about)?;
-    match Document::of(body) {
-        Document::Json => serde_json::from_slice(body.trim_ascii()).map_err(|error| match error.is_eof() {
+    match BodyKind::of(body) {
+        BodyKind::Json => serde_json::from_slice(body.trim_ascii()).map_err(|error| match error.is_eof() {
             true => cut(promised).with_source(error),
             false => {
                 let mut fault = not_a_store(promised, headers, body);
@@ -38,7 +38,7 @@ pub(super) fn document<T: DeserializeOwned>(
                 fault.with_source(error)
             }
         }),
-        Document::Cut => Err(cut(promised)),
+        BodyKind::Cut => Err(cut(promised)),
         _ => Err(not_a_store(promised, headers, body)),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result
 /// The fault that an answer describes. If the answer's status is success, the code in the error document replaces it.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
-    if matches!(Document::of(body), Document::Xml(root) if !root.eq_ignore_ascii_case("html")) {
+    if matches!(BodyKind::of(body), BodyKind::Xml(root) if !root.eq_ignore_ascii_case("html")) {
         return xml::refusal(status, headers, body, "");
     }
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {

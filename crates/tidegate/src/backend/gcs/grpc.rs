@@ -11,13 +11,14 @@ use googleapis_tonic_google_storage_v2::google::storage::v2 as proto;
 use proto::write_object_request::FirstMessage;
 use proto::write_object_response::WriteStatus;
 
-use super::client::Shared;
+use super::client::GcsShared;
 use super::fault::About;
 use crate::backend::{Attempt, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
 mod call;
+mod cancel_on_drop;
 mod channels;
 mod convert;
 mod copy;
@@ -25,18 +26,17 @@ mod fault;
 mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) mod fuzzing;
-mod held;
 mod list;
+mod open_stream;
 mod read;
 mod sessions;
 #[cfg(test)]
 mod tests;
-mod tied;
 mod upload;
 
 use call::Caller;
 pub(super) use channels::Channels;
-use upload::{End, Upload};
+use upload::{UploadMessages, WriteEnd};
 
 /// One bucket over gRPC.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Grpc {
 
 impl Grpc {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<GcsShared>,
         channels: Arc<Channels>,
         endpoint: &str,
         bucket: &str,
@@ -68,7 +68,8 @@ impl Grpc {
     ) -> Result<Object, Fault> {
         let mut spec = convert::spec(&self.bucket, key, options);
         spec.object_size = Some(convert::signed(payload.len()));
-        let upload = Upload::new(FirstMessage::WriteObjectSpec(spec), 0, payload, End::Publish(None));
+        let upload =
+            UploadMessages::new(FirstMessage::WriteObjectSpec(spec), 0, payload, WriteEnd::Publish(None));
         match sessions::write(&self.caller, About::Bucket, upload, attempt).await? {
             WriteStatus::Resource(resource) => convert::object(resource),
             WriteStatus::PersistedSize(_) => {

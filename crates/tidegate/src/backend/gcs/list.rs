@@ -8,11 +8,11 @@ use http::{HeaderMap, Method};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Bucket;
+use super::GcsBucket;
 use super::fault::{About, document};
-use super::request::Request;
+use super::request::GcsRequest;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{Entries, LONGEST_TEXT, Order, Page, paged};
+use crate::backend::http::{Entries, LONGEST_TEXT, Order, PagePosition, paged};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
@@ -25,7 +25,7 @@ const FIELDS: &str =
     "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
 /// Objects and prefixes below `prefix`, in key order.
-pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
+pub(super) fn objects(bucket: GcsBucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(String::new(), Order::ByKey, move |token: String, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
@@ -37,7 +37,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             if !token.is_empty() {
                 query.push(("pageToken", &token));
             }
-            let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket, attempt);
+            let request = GcsRequest::new(Method::GET, bucket.json.objects(&query), About::Bucket, attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             read(&headers, &body)
         }
@@ -45,8 +45,11 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
 }
 
 /// The entries of a page, and the position of the next one.
-pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
-    let listing: Document = document(headers, body, About::Bucket, "a listing")?;
+pub(super) fn read(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(VecDeque<Entry>, PagePosition<String>), Fault> {
+    let listing: JsonPage = document(headers, body, About::Bucket, "a listing")?;
     if !listing.is_one() {
         return Err(not_a_store("a listing", headers, body));
     }
@@ -64,13 +67,13 @@ pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<E
 }
 
 /// The position of the next page.
-pub(super) fn next(token: String) -> Page<String> {
-    if token.is_empty() { Page::End } else { Page::At(token) }
+pub(super) fn next(token: String) -> PagePosition<String> {
+    if token.is_empty() { PagePosition::End } else { PagePosition::At(token) }
 }
 
 /// A page of a listing. Empty fields are left out, so an empty page has none.
 #[derive(Debug, Default)]
-struct Document {
+struct JsonPage {
     kind: Option<String>,
     items: Vec<Item>,
     prefixes: Vec<Text>,
@@ -80,7 +83,7 @@ struct Document {
     has_unknown: bool,
 }
 
-impl Document {
+impl JsonPage {
     /// Whether the JSON is a listing.
     fn is_one(&self) -> bool {
         match &self.kind {
@@ -90,19 +93,19 @@ impl Document {
     }
 }
 
-impl<'de> Deserialize<'de> for Document {
+impl<'de> Deserialize<'de> for JsonPage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
 
         impl<'de> Visitor<'de> for Fields {
-            type Value = Document;
+            type Value = JsonPage;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a listing")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-                let mut listing = Document::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonPage, A::Error> {
+                let mut listing = JsonPage::default();
                 while let Some(Text(name)) = map.next_key()? {
                     match name.as_str() {
                         "kind" => listing.kind = text(map.next_value()?),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client::Shared;
+use super::client::GcsShared;
 use crate::backend::{
     Appended, Attempt, Body, Copied, CopySource, Entry, Fault, FaultKind, Listing, Session, WriteOptions,
 };
@@ -29,7 +29,7 @@ impl Channels {
 pub(super) enum Grpc {}
 
 impl Grpc {
-    pub(super) fn new(_: Arc<Shared>, channels: Arc<Channels>, _: &str, _: &str) -> Result<Self, Fault> {
+    pub(super) fn new(_: Arc<GcsShared>, channels: Arc<Channels>, _: &str, _: &str) -> Result<Self, Fault> {
         match *channels {}
     }
 

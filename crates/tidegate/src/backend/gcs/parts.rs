@@ -4,8 +4,8 @@
 use http::Method;
 
 use super::fault::{About, no_error};
-use super::request::{Content, Request};
-use super::{Bucket, resource};
+use super::request::{GcsContent, GcsRequest};
+use super::{GcsBucket, resource};
 use crate::backend::http::{known, proof, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
@@ -14,13 +14,13 @@ use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
 pub(super) async fn open(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     key: &str,
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Session, Fault> {
     let url = bucket.xml.object(key, &[("uploads", "")])?;
-    let mut request = Request::new(Method::POST, url, About::Bucket, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
     request.headers = resource::to_headers(options)?;
     let (headers, body) = bucket.shared.ask(request).await?;
     sessions::opened(key, &headers, &body, "")
@@ -29,7 +29,7 @@ pub(super) async fn open(
 /// Uploads a part. A known checksum is sent first; otherwise it is compared with the answer's before the part is
 /// used.
 pub(super) async fn part(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     session: &Session,
     number: u32,
     payload: Payload,
@@ -38,11 +38,11 @@ pub(super) async fn part(
     let number_text = number.to_string();
     let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
     let url = bucket.xml.object(&session.key, &query)?;
-    let mut request = Request::new(Method::PUT, url, About::Object, attempt);
+    let mut request = GcsRequest::new(Method::PUT, url, About::Object, attempt);
     let hash = known(&payload).map(|checksum| format!("crc32c={}", checksum.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
     let size = payload.len();
-    let (headers, body) = bucket.shared.ask(request.with(Content::Payload(payload.clone()))).await?;
+    let (headers, body) = bucket.shared.ask(request.with(GcsContent::Payload(payload.clone()))).await?;
     no_error(&headers, &body, About::Object)?;
     let etag = proof::written(&headers, &body)?.to_owned();
     let checksum = known(&payload)
@@ -56,15 +56,15 @@ pub(super) async fn part(
 }
 
 pub(super) async fn complete(
-    bucket: &Bucket,
+    bucket: &GcsBucket,
     session: &Session,
     parts: &[Receipt],
     attempt: Attempt,
 ) -> Result<Object, Fault> {
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
-    let mut request = Request::new(Method::POST, url, About::Object, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/xml"))?;
-    let request = request.with(Content::Text(completion(named(parts, false))?));
+    let request = request.with(GcsContent::Text(completion(named(parts, false))?));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await?;
     told(&headers, &body, "CompleteMultipartUploadResult", "")?;
     let object = resource::from_headers(&session.key, &headers);
@@ -72,7 +72,7 @@ pub(super) async fn complete(
     Ok(Object { etag: None, ..object })
 }
 
-pub(super) async fn abort(bucket: &Bucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
+pub(super) async fn abort(bucket: &GcsBucket, session: &Session, attempt: Attempt) -> Result<(), Fault> {
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
-    bucket.shared.remove(Request::new(Method::DELETE, url, About::Object, attempt)).await
+    bucket.shared.remove(GcsRequest::new(Method::DELETE, url, About::Object, attempt)).await
 }

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 
-use super::client::Shared;
+use super::client::GcsShared;
 use super::credentials::Identity;
 use super::fault::{About, no_error, refusal};
 use crate::backend::http::{
-    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
+    AGENT, BodyFailure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
     sending, source_fault,
 };
 use crate::backend::{Attempt, Fault};
@@ -17,11 +17,11 @@ use crate::types::checksum::Checksum;
 
 /// One request.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct GcsRequest {
     pub(super) method: Method,
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    pub(super) content: Content,
+    pub(super) content: GcsContent,
     pub(super) about: About,
     pub(super) work: Work,
     pub(super) attempt: Attempt,
@@ -29,7 +29,7 @@ pub(super) struct Request {
 
 /// The content of a request.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum GcsContent {
     Nothing,
     Text(Bytes),
     Payload(Payload),
@@ -39,9 +39,9 @@ pub(super) enum Content {
     Unending(Unending),
 }
 
-impl Request {
+impl GcsRequest {
     pub(super) fn new(method: Method, url: String, about: About, attempt: Attempt) -> Self {
-        let (headers, content, work) = (HeaderMap::new(), Content::Nothing, Work::Little);
+        let (headers, content, work) = (HeaderMap::new(), GcsContent::Nothing, Work::Little);
         Self { method, url, headers, content, about, work, attempt }
     }
 
@@ -51,7 +51,7 @@ impl Request {
         self
     }
 
-    pub(super) fn with(mut self, content: Content) -> Self {
+    pub(super) fn with(mut self, content: GcsContent) -> Self {
         self.content = content;
         self
     }
@@ -59,16 +59,16 @@ impl Request {
 
 /// An answer, successful or not; its body is not read yet.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GcsAnswer {
     pub(super) response: Response,
     about: About,
     identity: Identity,
 }
 
-impl Shared {
+impl GcsShared {
     /// Sends a request; the answer may be a refusal.
-    pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content, about, work, attempt } = request;
+    pub(super) async fn exchange(&self, request: GcsRequest) -> Result<GcsAnswer, Fault> {
+        let GcsRequest { method, url, mut headers, content, about, work, attempt } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
         // A session's URL alone allows appending to it ("Resumable uploads"), so no credentials are needed.
         let identity = match about {
@@ -81,11 +81,11 @@ impl Shared {
         headers.insert("x-goog-api-client", client);
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
-        Ok(Answer { response, about, identity })
+        Ok(GcsAnswer { response, about, identity })
     }
 
     /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
-    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
+    pub(super) async fn send(&self, request: GcsRequest) -> Result<Response, Fault> {
         let answer = self.exchange(request).await?;
         if answer.response.status().is_success() {
             return Ok(answer.response);
@@ -94,14 +94,14 @@ impl Shared {
     }
 
     /// Sends a request and reads the body of its answer.
-    pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
+    pub(super) async fn ask(&self, request: GcsRequest) -> Result<(HeaderMap, Bytes), Fault> {
         let mut response = self.send(request).await?;
         let headers = std::mem::take(response.headers_mut());
         Ok((headers, read(response, LONGEST).await?))
     }
 
     /// Sends a request that removes something, and checks that the answer confirms the removal.
-    pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
+    pub(super) async fn remove(&self, request: GcsRequest) -> Result<(), Fault> {
         let about = request.about;
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
@@ -111,8 +111,8 @@ impl Shared {
     }
 
     /// Reads the fault that an answer describes.
-    pub(super) async fn refused(&self, answer: Answer) -> Fault {
-        let Answer { response, about, identity } = answer;
+    pub(super) async fn refused(&self, answer: GcsAnswer) -> Fault {
+        let GcsAnswer { response, about, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
         let fault = refusal(status, &headers, &said, about);
@@ -123,22 +123,22 @@ impl Shared {
     }
 }
 
-fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (Sending, Failure) {
+fn prepare(method: &Method, content: GcsContent, headers: &mut HeaderMap) -> (Sending, BodyFailure) {
     let (outgoing, failure) = match content {
-        Content::Nothing => {
+        GcsContent::Nothing => {
             // Google requires a length for methods that could carry a body.
             if method != Method::GET {
                 headers.insert(header::CONTENT_LENGTH, 0.into());
             }
-            return (Sending::default(), Failure::default());
+            return (Sending::default(), BodyFailure::default());
         }
-        Content::Text(text) => {
+        GcsContent::Text(text) => {
             headers.insert(header::CONTENT_LENGTH, text.len().into());
-            return (sending(text), Failure::default());
+            return (sending(text), BodyFailure::default());
         }
-        Content::Unending(bytes) => return (OpenBody(bytes).boxed_unsync(), Failure::default()),
-        Content::Payload(payload) => Outgoing::plain(payload),
-        Content::Between(head, payload, tail) => Outgoing::between(head, payload, tail),
+        GcsContent::Unending(bytes) => return (OpenBody(bytes).boxed_unsync(), BodyFailure::default()),
+        GcsContent::Payload(payload) => Outgoing::plain(payload),
+        GcsContent::Between(head, payload, tail) => Outgoing::between(head, payload, tail),
     };
     headers.insert(header::CONTENT_LENGTH, outgoing.len().into());
     (outgoing.boxed_unsync(), failure)

@@ -121,10 +121,10 @@ impl GcsSettings {
 
 /// The source of credentials for Google Cloud Storage.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct GcsCredentials(pub(super) Origin);
+pub struct GcsCredentials(pub(super) GcsCredentialsOrigin);
 
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(super) enum GcsCredentialsOrigin {
     #[default]
     Application,
     Anonymous,
@@ -136,26 +136,26 @@ impl GcsCredentials {
     /// key, a workload's identity elsewhere, a user's), the file that `gcloud auth application-default login` writes,
     /// or the machine's own service account.
     pub fn application() -> Self {
-        Self(Origin::Application)
+        Self(GcsCredentialsOrigin::Application)
     }
 
     /// No credentials, as for public buckets and emulators.
     pub fn anonymous() -> Self {
-        Self(Origin::Anonymous)
+        Self(GcsCredentialsOrigin::Anonymous)
     }
 
     /// An access token, as `gcloud auth print-access-token` prints it. It is used until it expires.
     pub fn token(token: impl Into<String>) -> Self {
-        Self(Origin::Token(token.into()))
+        Self(GcsCredentialsOrigin::Token(token.into()))
     }
 }
 
 impl fmt::Debug for GcsCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
-            Origin::Application => "Application",
-            Origin::Anonymous => "Anonymous",
-            Origin::Token(_) => "Token(…)",
+            GcsCredentialsOrigin::Application => "Application",
+            GcsCredentialsOrigin::Anonymous => "Anonymous",
+            GcsCredentialsOrigin::Token(_) => "Token(…)",
         })
     }
 }

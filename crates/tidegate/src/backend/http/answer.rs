@@ -16,7 +16,7 @@ const SHOWN: usize = 200;
 
 /// The kind of a body, judged by its beginning: its end may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::backend) enum Document {
+pub(in crate::backend) enum BodyKind {
     /// XML (or HTML); the name of the root element, without the prefix of its namespace.
     Xml(String),
     /// A JSON object.
@@ -29,7 +29,7 @@ pub(in crate::backend) enum Document {
     Other,
 }
 
-impl Document {
+impl BodyKind {
     /// Classifies a body. Skips white space that a server sends ahead of a document to keep the connection open.
     pub(in crate::backend) fn of(body: &[u8]) -> Self {
         if body.is_empty() {
@@ -65,10 +65,10 @@ impl Document {
 /// Whether a body is an error document: `<Error>` or `<ErrorResponse>`, or a JSON object whose member `error` is not
 /// `null`. Such a body is an error even with a status of success.
 pub(in crate::backend) fn is_error(body: &[u8]) -> bool {
-    match Document::of(body) {
-        Document::Xml(root) => is_xml_error(&root),
-        Document::Json => serde_json::from_slice(body.trim_ascii()).is_ok_and(|Probe(has_error)| has_error),
-        Document::Empty | Document::Cut | Document::Other => false,
+    match BodyKind::of(body) {
+        BodyKind::Xml(root) => is_xml_error(&root),
+        BodyKind::Json => serde_json::from_slice(body.trim_ascii()).is_ok_and(|Probe(has_error)| has_error),
+        BodyKind::Empty | BodyKind::Cut | BodyKind::Other => false,
     }
 }
 
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn a_body_is_known_by_its_beginning() {
-        let root = |name: &str| Document::Xml(name.to_owned());
-        let documents: [(&[u8], Document); 17] = [
-            (b"", Document::Empty),
-            (b" \r\n", Document::Cut),
+        let root = |name: &str| BodyKind::Xml(name.to_owned());
+        let documents: [(&[u8], BodyKind); 17] = [
+            (b"", BodyKind::Empty),
+            (b" \r\n", BodyKind::Cut),
             (b"<ListBucketResult/>", root("ListBucketResult")),
             (
                 b"\n <?xml version='1.0'?>\n<!-- c --><s3:ListBucketResult xmlns:s3='x'>",
@@ -192,20 +192,20 @@ mod tests {
             ),
             (b"\xef\xbb\xbf<?xml version=\"1.0\"?><Error><Code>A</Code></Error>", root("Error")),
             (b"<!DOCTYPE html><html>", root("html")),
-            (b"<?xml versio", Document::Cut),
-            (b"<ListBucketRes", Document::Cut),
-            (b"<!-- ", Document::Cut),
-            (b"</a>", Document::Other),
-            (b"<\xff\xfe>", Document::Other),
-            (b"{", Document::Json),
-            (b" {\"kind\":1}", Document::Json),
-            (b"[]", Document::Other),
-            (b"null", Document::Other),
-            (b"OK", Document::Other),
-            (b"\x1f\x8b\x08", Document::Other),
+            (b"<?xml versio", BodyKind::Cut),
+            (b"<ListBucketRes", BodyKind::Cut),
+            (b"<!-- ", BodyKind::Cut),
+            (b"</a>", BodyKind::Other),
+            (b"<\xff\xfe>", BodyKind::Other),
+            (b"{", BodyKind::Json),
+            (b" {\"kind\":1}", BodyKind::Json),
+            (b"[]", BodyKind::Other),
+            (b"null", BodyKind::Other),
+            (b"OK", BodyKind::Other),
+            (b"\x1f\x8b\x08", BodyKind::Other),
         ];
         for (body, document) in documents {
-            assert_eq!(Document::of(body), document, "{}", printable_bytes(body, 80));
+            assert_eq!(BodyKind::of(body), document, "{}", printable_bytes(body, 80));
         }
     }
 

@@ -21,9 +21,9 @@ const CHUNK: u64 = 1 << 20;
 
 /// The reason why a body ended early, kept for the sender, because the HTTP client wraps the body's errors.
 #[derive(Clone, Debug, Default)]
-pub(in crate::backend) struct Failure(Arc<Mutex<Option<io::Error>>>);
+pub(in crate::backend) struct BodyFailure(Arc<Mutex<Option<io::Error>>>);
 
-impl Failure {
+impl BodyFailure {
     pub(in crate::backend) fn set(&self, error: io::Error) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -39,7 +39,7 @@ impl Failure {
 pub(in crate::backend) struct Outgoing {
     payload: Payload,
     stream: PayloadStream,
-    failure: Failure,
+    failure: BodyFailure,
     /// Bytes still to be sent on the wire.
     left: u64,
     /// Bytes sent before and after the payload.
@@ -64,13 +64,13 @@ struct Framing {
 
 impl Outgoing {
     /// The payload's bytes alone.
-    pub(in crate::backend) fn plain(payload: Payload) -> (Self, Failure) {
+    pub(in crate::backend) fn plain(payload: Payload) -> (Self, BodyFailure) {
         let left = payload.len();
         Self::new(payload, left, None)
     }
 
     /// The payload in chunks, followed by its checksum in the trailer `trailer`.
-    pub(in crate::backend) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
+    pub(in crate::backend) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, BodyFailure) {
         let width = payload.algorithm().empty().base64().len() as u64;
         let left = framed_len(payload.len(), trailer.len() as u64 + width);
         let framing = Framing { trailer, unframed: payload.len(), wanted: 0, begun: false, ended: false };
@@ -78,14 +78,14 @@ impl Outgoing {
     }
 
     /// The payload's bytes, with `head` before and `tail` after them.
-    pub(in crate::backend) fn between(head: Bytes, payload: Payload, tail: Bytes) -> (Self, Failure) {
+    pub(in crate::backend) fn between(head: Bytes, payload: Payload, tail: Bytes) -> (Self, BodyFailure) {
         let left = (head.len() + tail.len()) as u64 + payload.len();
         let (outgoing, failure) = Self::new(payload, left, None);
         (Self { head, tail, ..outgoing }, failure)
     }
 
-    fn new(payload: Payload, left: u64, framing: Option<Framing>) -> (Self, Failure) {
-        let failure = Failure::default();
+    fn new(payload: Payload, left: u64, framing: Option<Framing>) -> (Self, BodyFailure) {
+        let failure = BodyFailure::default();
         let stream = payload.stream();
         let [head, tail, piece] = [const { Bytes::new() }; 3];
         (Self { payload, stream, failure: failure.clone(), left, head, tail, piece, framing }, failure)

@@ -14,7 +14,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::dialer::{Dialer, ProxyRefusal, authority};
-use super::late::{Heard, Watched, Work, watched};
+use super::late::{Heard, WatchedBody, Work, watched};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
 
@@ -35,7 +35,7 @@ pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
 /// bodies: an object arrives as it is stored.
 #[derive(Clone)]
 pub(in crate::backend) struct Client {
-    http: legacy::Client<Dialer, Watched>,
+    http: legacy::Client<Dialer, WatchedBody>,
     proxies: Option<Arc<Matcher>>,
     /// How the endpoint has answered so far; shared by all its clients.
     heard: Arc<Heard>,
@@ -50,7 +50,7 @@ impl fmt::Debug for Client {
 impl Client {
     /// Uses the connections that `http` opens. A request through one of `proxies` carries that proxy's credentials.
     pub(super) fn new(
-        http: legacy::Client<Dialer, Watched>,
+        http: legacy::Client<Dialer, WatchedBody>,
         proxies: Option<Arc<Matcher>>,
         heard: Arc<Heard>,
     ) -> Self {

@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, Version, header};
 
 use super::{Response, pieces, proof};
-use crate::backend::same::same_or_replaced;
+use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::types::object::Object;
 
@@ -95,7 +95,7 @@ pub(in crate::backend) fn not_replaced(object: &Object, there: &Object) -> Resul
 
 /// The size of an object, as told by the answer to a request for its first byte.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::backend) enum Told {
+pub(in crate::backend) enum ToldSize {
     Size(u64),
     /// The answer carries all bytes, so that they can be counted.
     Counted,
@@ -105,23 +105,23 @@ pub(in crate::backend) enum Told {
 }
 
 /// Reads the size of an object from the answer to a request for its first byte.
-pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> {
+pub(in crate::backend) fn size_told(response: &Response) -> Result<ToldSize, Fault> {
     let (status, headers) = (response.status(), response.headers());
     if status == StatusCode::RANGE_NOT_SATISFIABLE {
         // Only an empty object has no first byte (RFC 9110, 15.5.17).
         let text = headers.get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
         let size = text.and_then(|text| text.trim().strip_prefix("bytes */")?.parse().ok());
-        return Ok(size.or(proof::is_stores(headers).then_some(0)).map_or(Told::Refused, Told::Size));
+        return Ok(size.or(proof::is_stores(headers).then_some(0)).map_or(ToldSize::Refused, ToldSize::Size));
     }
     if !status.is_success() {
-        return Ok(Told::Refused);
+        return Ok(ToldSize::Refused);
     }
     // If the body ends with the connection, a cut body looks complete.
     let is_framed = response.version() >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
     Ok(match Extent::of(status, headers)? {
-        Extent::Of(_, size) => Told::Size(size),
-        Extent::All if is_framed => Told::Counted,
-        Extent::All | Extent::Part(_) => Told::Nothing,
+        Extent::Of(_, size) => ToldSize::Size(size),
+        Extent::All if is_framed => ToldSize::Counted,
+        Extent::All | Extent::Part(_) => ToldSize::Nothing,
     })
 }
 

@@ -43,13 +43,13 @@ pub(super) struct Heard {
 }
 
 /// A body being sent, which records when it last moved.
-pub(super) struct Watched {
+pub(super) struct WatchedBody {
     body: Sending,
-    way: Arc<Way>,
+    way: Arc<BodyProgress>,
 }
 
 #[derive(Debug)]
-struct Way {
+struct BodyProgress {
     began: Instant,
     /// Milliseconds from the beginning to the last byte that was taken from the body.
     moved: AtomicU64,
@@ -58,7 +58,7 @@ struct Way {
     is_large: bool,
 }
 
-impl Way {
+impl BodyProgress {
     fn moves(&self, is_sent: bool) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved.store(millis, Relaxed);
@@ -67,17 +67,17 @@ impl Way {
 }
 
 /// Watches the body of a request that is sent now.
-pub(super) fn watched(body: Sending) -> (Watched, Wait) {
+pub(super) fn watched(body: Sending) -> (WatchedBody, AnswerWait) {
     let (began, is_sent) = (Instant::now(), AtomicBool::new(body.is_end_stream()));
     let is_large = body.size_hint().lower() > IN_BUFFERS;
-    let way = Arc::new(Way { began, moved: AtomicU64::new(0), is_sent, is_large });
-    (Watched { body, way: way.clone() }, Wait(way))
+    let way = Arc::new(BodyProgress { began, moved: AtomicU64::new(0), is_sent, is_large });
+    (WatchedBody { body, way: way.clone() }, AnswerWait(way))
 }
 
 /// The wait for the answer to one request.
-pub(super) struct Wait(Arc<Way>);
+pub(super) struct AnswerWait(Arc<BodyProgress>);
 
-impl Wait {
+impl AnswerWait {
     /// Awaits the answer from `at`, and reports when it is late: either the whole request was sent, or the store has
     /// never answered and takes no more of the body.
     pub(super) async fn answered<T, E>(
@@ -126,7 +126,7 @@ impl Wait {
     }
 }
 
-impl Body for Watched {
+impl Body for WatchedBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -25,7 +25,7 @@ const MOST_EMPTY: u32 = 1_000;
 const MOST_BEHIND: u32 = 100;
 
 /// The position in a listing.
-pub(in crate::backend) enum Page<Marker> {
+pub(in crate::backend) enum PagePosition<Marker> {
     At(Marker),
     End,
 }
@@ -100,14 +100,18 @@ where
     Marker: Clone + PartialEq + Send + Sync + 'static,
     Item: Keyed + Send + 'static,
     Fetch: Fn(Marker, Attempt) -> Answer + Send + Sync + 'static,
-    Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
+    Answer: Future<Output = Result<(VecDeque<Item>, PagePosition<Marker>), Fault>> + Send + 'static,
 {
-    Listing::Pages(Box::new(Paged { watch: Watch::new(first.clone(), order), at: Page::At(first), fetch }))
+    Listing::Pages(Box::new(Paged {
+        watch: Watch::new(first.clone(), order),
+        at: PagePosition::At(first),
+        fetch,
+    }))
 }
 
 /// A listing of a store that gives a marker with each page but the last.
 struct Paged<Marker, Fetch> {
-    at: Page<Marker>,
+    at: PagePosition<Marker>,
     watch: Watch<Marker>,
     fetch: Fetch,
 }
@@ -118,12 +122,12 @@ where
     Marker: Clone + PartialEq + Send + Sync + 'static,
     Item: Keyed + Send + 'static,
     Fetch: Fn(Marker, Attempt) -> Answer + Send + Sync + 'static,
-    Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
+    Answer: Future<Output = Result<(VecDeque<Item>, PagePosition<Marker>), Fault>> + Send + 'static,
 {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<Item>>, Fault> {
-        let Page::At(marker) = &self.at else { return Ok(None) };
+        let PagePosition::At(marker) = &self.at else { return Ok(None) };
         let (items, next) = (self.fetch)(marker.clone(), attempt).await?;
-        if let Page::At(next) = &next {
+        if let PagePosition::At(next) = &next {
             self.watch.page(&items, next)?;
         }
         self.at = next;

@@ -4,7 +4,7 @@
 use futures::TryStreamExt;
 use http::{HeaderMap, StatusCode, header};
 
-use super::answer::{Document, not_a_store};
+use super::answer::{BodyKind, not_a_store};
 use super::{Response, pieces};
 use crate::backend::Fault;
 
@@ -28,7 +28,7 @@ pub(in crate::backend) fn tag(headers: &HeaderMap) -> Option<&str> {
 pub(in crate::backend) fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_html = kind.trim_start().to_ascii_lowercase().starts_with("text/html");
-    let is_html_root = matches!(Document::of(body), Document::Xml(root) if root.eq_ignore_ascii_case("html"));
+    let is_html_root = matches!(BodyKind::of(body), BodyKind::Xml(root) if root.eq_ignore_ascii_case("html"));
     !body.is_empty() && (is_html || is_html_root)
 }
 

@@ -18,7 +18,7 @@ use rustix::fs::FallocateFlags;
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
 use super::temp::{Publish, Trace};
-use super::waiting::{Waiter, Waiting};
+use super::waiting::{WaitedWork, Waiter};
 use super::write::write_all_at;
 use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
@@ -29,8 +29,8 @@ mod note_file;
 mod queue;
 mod small;
 
-use note_file::{Found, NoteFile};
-use queue::Queue;
+use note_file::{NoteFile, NoteSearch};
+use queue::WriteQueue;
 
 /// Shared by all downloads of this process: the last of them to fail removes a directory that the first one made.
 static PARENTS: LazyLock<Arc<Parents>> = LazyLock::new(Arc::default);
@@ -51,7 +51,7 @@ pub(crate) struct Destination {
 
 /// The destination of a file, with the note that an earlier download left for it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct NotedTarget {
     target: Target,
     is_there: bool,
     note: Noted,
@@ -69,7 +69,7 @@ enum Noted {
     Never,
 }
 
-impl Place {
+impl NotedTarget {
     /// Finds the note named by the destination's mark. If the file there is not trusted, the second value says why.
     pub(crate) fn at(
         Destination { path, mark, owners }: Destination,
@@ -77,10 +77,10 @@ impl Place {
         let (target, is_there) = target_at(&path)?;
         let path = temp::path(&target, &temp::note_id(&mark, target.name()))?;
         let (note, refused) = match NoteFile::find(&path, &owners) {
-            Found::Nothing => (Noted::NotYet(path), None),
-            Found::Busy => (Noted::Never, None),
-            Found::Note(note) => (Noted::There(note), None),
-            Found::Refused(why) => (Noted::Never, Some(format!("{why}; a cut download begins again"))),
+            NoteSearch::Nothing => (Noted::NotYet(path), None),
+            NoteSearch::Busy => (Noted::Never, None),
+            NoteSearch::Note(note) => (Noted::There(note), None),
+            NoteSearch::Refused(why) => (Noted::Never, Some(format!("{why}; a cut download begins again"))),
         };
         Ok((Self { target, is_there, note, owners }, refused))
     }
@@ -161,7 +161,7 @@ pub(crate) struct Arrival {
     note: Mutex<Noted>,
     owners: TrustedOwners,
     is_kept: AtomicBool,
-    queue: Queue,
+    queue: WriteQueue,
 }
 
 /// Makes a file for the target, and the directories that it needs. Only its owner has access, whatever the umask.
@@ -193,9 +193,9 @@ fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
 }
 
 impl Arrival {
-    fn new(file: File, path: PathBuf, place: Place, is_kept: bool) -> Self {
-        let Place { target, note, owners, is_there: _ } = place;
-        let (note, is_kept, queue) = (note.into(), is_kept.into(), Queue::default());
+    fn new(file: File, path: PathBuf, place: NotedTarget, is_kept: bool) -> Self {
+        let NotedTarget { target, note, owners, is_there: _ } = place;
+        let (note, is_kept, queue) = (note.into(), is_kept.into(), WriteQueue::default());
         Self { file, path, target, note, owners, is_kept, queue }
     }
 
@@ -203,7 +203,7 @@ impl Arrival {
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
         let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
-        Place::at(Destination { path, mark, owners })?.0.begin()
+        NotedTarget::at(Destination { path, mark, owners })?.0.begin()
     }
 
     /// Removes this file, and begins a new one at the same place for another object.
@@ -212,7 +212,7 @@ impl Arrival {
         self.is_kept.store(false, Relaxed);
         self.leave();
         let (target, owners) = (self.target.clone(), self.owners.clone());
-        Place { target, is_there: false, note, owners }.begin()
+        NotedTarget { target, is_there: false, note, owners }.begin()
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
@@ -362,7 +362,7 @@ impl Arrival {
         published
     }
 
-    fn publish_now(&self, size: u64, how: Publish, waiting: &Waiting) -> Result<Object, Fault> {
+    fn publish_now(&self, size: u64, how: Publish, waiting: &WaitedWork) -> Result<Object, Fault> {
         if how.sync {
             // Sync first, because it takes long: up to the rename, the download can still be cut.
             self.file.sync_data().map_err(|error| self.fault(error))?;

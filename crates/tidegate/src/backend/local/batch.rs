@@ -61,21 +61,21 @@ pub(crate) struct Batch {
     runtime: Handle,
     /// Works that are announced and not handed off yet.
     coming: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: Mutex<BatchQueue>,
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<(Box<dyn Work>, Instant)>,
+struct BatchQueue {
+    waiting: VecDeque<(Box<dyn BatchWork>, Instant)>,
     threads: usize,
     /// When the last thread was started.
     started: Option<Instant>,
 }
 
-impl std::fmt::Debug for Queue {
+impl std::fmt::Debug for BatchQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let waiting = self.waiting.len();
-        f.debug_struct("Queue").field("waiting", &waiting).field("threads", &self.threads).finish()
+        f.debug_struct("BatchQueue").field("waiting", &waiting).field("threads", &self.threads).finish()
     }
 }
 
@@ -99,7 +99,7 @@ impl Coming {
         let batch = self.0.clone();
         drop(self);
         let (result, mut told) = batch.hand_off(work);
-        let given_up = GivenUp(&batch);
+        let given_up = CancelledWait(&batch);
         let mut look = GATHERED_FOR;
         while timeout(look, &mut told).await.is_err() && lock(&result).is_none() {
             // No more works arrive, or the ones before this wait for the disk.
@@ -117,9 +117,9 @@ impl Coming {
 }
 
 /// Dropped when a waiter is cancelled: it no longer checks that its work is done, and the work holds memory.
-struct GivenUp<'a>(&'a Arc<Batch>);
+struct CancelledWait<'a>(&'a Arc<Batch>);
 
-impl Drop for GivenUp<'_> {
+impl Drop for CancelledWait<'_> {
     fn drop(&mut self) {
         // If this is a panic because the system gives no thread, the next thread that starts does the work.
         if !thread::panicking() {
@@ -149,7 +149,7 @@ impl Batch {
     ) -> (Slot<T>, oneshot::Receiver<()>) {
         let (tell, told) = oneshot::channel();
         let result = Slot::default();
-        let work = Box::new(Told { work: Some(work), result: result.clone(), tell });
+        let work = Box::new(BatchedWork { work: Some(work), result: result.clone(), tell });
         lock(&self.queue).waiting.push_back((work, Instant::now()));
         self.help(GATHERED.min(self.coming.load(Relaxed) / COMING_FOR_EACH));
         (result, told)
@@ -200,7 +200,7 @@ impl Thread {
         done.into_iter().for_each(|work| work.tell());
     }
 
-    fn next(&mut self) -> Option<Box<dyn Work>> {
+    fn next(&mut self) -> Option<Box<dyn BatchWork>> {
         let mut queue = lock(&self.batch.queue);
         let next = queue.waiting.pop_front();
         if next.is_none() {
@@ -226,19 +226,19 @@ impl Drop for Thread {
     }
 }
 
-trait Work: Send {
+trait BatchWork: Send {
     fn run(&mut self);
     fn tell(self: Box<Self>);
 }
 
 /// A work, and the slot for its result.
-struct Told<F, T> {
+struct BatchedWork<F, T> {
     work: Option<F>,
     result: Slot<T>,
     tell: oneshot::Sender<()>,
 }
 
-impl<F: FnOnce() -> T + Send, T: Send> Work for Told<F, T> {
+impl<F: FnOnce() -> T + Send, T: Send> BatchWork for BatchedWork<F, T> {
     fn run(&mut self) {
         let result = self.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
         *lock(&self.result) = result;

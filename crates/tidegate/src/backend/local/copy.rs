@@ -19,13 +19,13 @@ use crate::types::location::local_root;
 use crate::types::object::Object;
 
 /// The file to copy.
-struct Source {
+struct FileToCopy {
     file: File,
     target: Target,
     object: Object,
 }
 
-impl Source {
+impl FileToCopy {
     fn open(from: &CopySource) -> Result<Self, Fault> {
         let target = Target::of(&local_root(&from.location), &from.key)?;
         let failed = |error| gone(fault(error, target.directory()));
@@ -87,7 +87,7 @@ impl Local {
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let copied = blocking(move || {
-            let mut source = Source::open(&from)?;
+            let mut source = FileToCopy::open(&from)?;
             // A file copied onto itself, by whatever name, stays as it is.
             if !create_only && let Some(itself) = source.same_file(&target)? {
                 return Ok(itself);
@@ -114,7 +114,7 @@ impl Local {
         let (from, id) = (from.clone(), session.id.clone());
         blocking(move || {
             let file = temp::open(&temp::find(&target, &id)?)?;
-            Source::open(&from)?.copy(&file, target.directory(), &range)?;
+            FileToCopy::open(&from)?.copy(&file, target.directory(), &range)?;
             let etag = part_etag(range.start, None);
             Ok(Receipt { number, size: range.end - range.start, etag, checksum: None })
         })

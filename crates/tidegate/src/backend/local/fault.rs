@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::backend::{Fault, FaultKind};
-use crate::types::amount::About;
+use crate::types::amount::Rounded;
 
 /// Runs `work` on the runtime's blocking pool. It runs to its end even if nobody waits for it any more.
 pub(super) async fn blocking<T: Send + 'static>(
@@ -70,8 +70,8 @@ fn room(directory: &Path) -> String {
         return String::new();
     };
     let unit = found.f_frsize.max(1);
-    let free = About(found.f_bavail.saturating_mul(unit));
-    let mut room = format!(": {free} of {} are free", About(found.f_blocks.saturating_mul(unit)));
+    let free = Rounded(found.f_bavail.saturating_mul(unit));
+    let mut room = format!(": {free} of {} are free", Rounded(found.f_blocks.saturating_mul(unit)));
     if found.f_files > 0 && found.f_favail == 0 {
         room.push_str(", and no more files can be made");
     }

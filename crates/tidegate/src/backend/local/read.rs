@@ -12,7 +12,7 @@ use rustix::buffer::spare_capacity;
 
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
-use crate::backend::same::same_or_replaced;
+use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::memory::payload::SourceChanged;
 use crate::types::object::Object;

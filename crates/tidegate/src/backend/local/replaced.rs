@@ -14,16 +14,16 @@ mod access_list;
 
 #[cfg(not(target_os = "linux"))]
 mod access_list {
-    use super::{Carried, File, Path};
+    use super::{AccessListMatch, File, Path};
 
-    pub(super) fn take_over(_: &File, _: &Path, _: bool) -> Carried {
-        Carried::All
+    pub(super) fn take_over(_: &File, _: &Path, _: bool) -> AccessListMatch {
+        AccessListMatch::All
     }
 }
 
 /// Whether a file has the same access control list as the file it replaces, possibly none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carried {
+enum AccessListMatch {
     All,
     Nothing,
 }
@@ -162,10 +162,10 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
             }
             let has_same_group = now.gid() == replaced.gid();
             match access_list::take_over(file, path, has_same_group) {
-                Carried::All => kept_rights(replaced.mode(), has_same_group),
+                AccessListMatch::All => kept_rights(replaced.mode(), has_same_group),
                 // The mode's group bits are the list's mask, and the list may give named users fewer rights than
                 // others have.
-                Carried::Nothing => replaced.mode() & 0o700,
+                AccessListMatch::Nothing => replaced.mode() & 0o700,
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => rights_of_new(path)?,

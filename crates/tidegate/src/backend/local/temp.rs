@@ -16,7 +16,7 @@ use super::fault::fault;
 use super::parents::{self, Parents};
 use super::replaced;
 use super::target::{self, Target};
-use super::waiting::Waiting;
+use super::waiting::WaitedWork;
 use crate::backend::{Fault, FaultKind, Session};
 use crate::types::object::Object;
 
@@ -203,7 +203,7 @@ impl Temp {
     }
 
     /// Publishes the file under its name, see [`publish`].
-    pub(super) fn publish(mut self, create_only: bool, waiting: &Waiting) -> Result<Object, Fault> {
+    pub(super) fn publish(mut self, create_only: bool, waiting: &WaitedWork) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
         let how = Publish { create_only, sync: true };
         let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
@@ -255,7 +255,7 @@ pub(super) fn publish(
     temp: &Path,
     target: &Target,
     Publish { create_only, sync }: Publish,
-    waiting: &Waiting,
+    waiting: &WaitedWork,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
     replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;

@@ -12,11 +12,11 @@ use crate::backend::{Fault, FaultKind};
 
 /// Held by the request.
 #[derive(Debug, Default)]
-pub(crate) struct Waiter(Arc<Waiting>);
+pub(crate) struct Waiter(Arc<WaitedWork>);
 
 /// Held by the work that was handed off.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitedWork {
     over: AtomicBool,
     /// The file, once it is made. The lock is held while it is being made, so that no file appears after its request
     /// was dropped.
@@ -24,7 +24,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiter {
-    pub(crate) fn waiting(&self) -> Arc<Waiting> {
+    pub(crate) fn waiting(&self) -> Arc<WaitedWork> {
         self.0.clone()
     }
 
@@ -43,7 +43,7 @@ impl Drop for Waiter {
     }
 }
 
-impl Waiting {
+impl WaitedWork {
     fn made(&self) -> MutexGuard<'_, Option<Trace>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,13 +32,13 @@ pub(super) enum Want {
 }
 
 #[expect(clippy::large_enum_variant, reason = "nearly all are entries, and none lives long")]
-pub(super) enum Found {
+pub(super) enum WalkItem {
     Entry(Entry),
     Session(OpenSession),
 }
 
 /// A walk through the tree, with its position.
-pub(super) struct Walk {
+pub(super) struct TreeWalk {
     root: PathBuf,
     prefix: String,
     want: Want,
@@ -65,11 +65,11 @@ struct Level {
 struct Name {
     /// A directory's name ends with a slash.
     name: String,
-    kind: Kind,
+    kind: FileKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Directory,
     File,
     Link,
@@ -77,7 +77,7 @@ enum Kind {
     NotRegular,
 }
 
-impl Kind {
+impl FileKind {
     fn of(file_type: FileType) -> Self {
         match file_type {
             FileType::Directory => Self::Directory,
@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-impl Walk {
+impl TreeWalk {
     /// Reads nothing before the first [`batch`](Self::batch). `None` if no key can have the prefix.
     pub(super) fn new(root: PathBuf, prefix: &str, want: Want) -> Option<Self> {
         let directories = prefix.rsplit_once('/').map(|(directories, _)| directories);
@@ -104,7 +104,7 @@ impl Walk {
     }
 
     /// The next entries. An entry that cannot be read becomes an error among them, and the walk continues.
-    pub(super) fn batch(&mut self) -> Vec<Result<Found, Fault>> {
+    pub(super) fn batch(&mut self) -> Vec<Result<WalkItem, Fault>> {
         if !self.begun {
             self.begun = true;
             self.begin();
@@ -226,17 +226,17 @@ impl Walk {
             };
             let kind = match entry.file_type() {
                 FileType::Unknown => match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(found) => Kind::of(FileType::from_raw_mode(found.st_mode)),
+                    Ok(found) => FileKind::of(FileType::from_raw_mode(found.st_mode)),
                     Err(Errno::NOENT) => continue,
                     Err(error) => {
                         self.faults.push(fault(error.into(), &path.join(&name)));
                         continue;
                     }
                 },
-                known => Kind::of(known),
+                known => FileKind::of(known),
             };
-            let name = if kind == Kind::Directory { name + "/" } else { name };
-            if kind != Kind::Directory && temp::is_temp(&name) != (self.want == Want::Sessions) {
+            let name = if kind == FileKind::Directory { name + "/" } else { name };
+            if kind != FileKind::Directory && temp::is_temp(&name) != (self.want == Want::Sessions) {
                 continue;
             }
             if self.leads_to_prefix(below, &name) {
@@ -267,13 +267,13 @@ impl Walk {
         }
     }
 
-    fn look_at(&mut self, Name { name, kind }: Name) -> Option<Result<Found, Fault>> {
+    fn look_at(&mut self, Name { name, kind }: Name) -> Option<Result<WalkItem, Fault>> {
         let level = self.levels.last()?;
         let (path, key) = (level.path.join(&name), format!("{}{name}", level.below));
         let directory = level.directory.clone()?;
-        if kind == Kind::Directory {
+        if kind == FileKind::Directory {
             if self.want == (Want::Objects { recursive: false }) {
-                return Some(Ok(Found::Entry(Entry::Prefix(key))));
+                return Some(Ok(WalkItem::Entry(Entry::Prefix(key))));
             }
             let name = name.trim_end_matches('/');
             return match self.spared(|| beneath::child(&directory, name)) {
@@ -282,7 +282,7 @@ impl Walk {
                     None
                 }
                 // Swapped for a link since its name was read.
-                Ok(Entered::Link(_)) => self.look_at(Name { name: name.to_owned(), kind: Kind::Link }),
+                Ok(Entered::Link(_)) => self.look_at(Name { name: name.to_owned(), kind: FileKind::Link }),
                 Ok(Entered::Missing) => None,
                 Err(error) => Some(Err(fault(error.into(), &path))),
             };
@@ -294,27 +294,28 @@ impl Walk {
             Err(Errno::NOENT) => return None,
             Err(error) => return Some(Err(failed(error))),
         };
-        let kind = Kind::of(FileType::from_raw_mode(found.st_mode));
+        let kind = FileKind::of(FileType::from_raw_mode(found.st_mode));
         if self.want == Want::Sessions {
             // Tidegate makes no links with such names.
-            let session = (kind == Kind::File).then(|| self.session(&directory, &name, &found)).flatten()?;
-            return Some(Ok(Found::Session(session)));
+            let session =
+                (kind == FileKind::File).then(|| self.session(&directory, &name, &found)).flatten()?;
+            return Some(Ok(WalkItem::Session(session)));
         }
         let other = |kind| Entry::Other { key: key.clone(), kind };
         let entry = match kind {
-            Kind::Directory => return None, // made since the names were read
-            Kind::File => Entry::Object(target::describe(&key, &found)),
-            Kind::NotRegular => other(OtherKind::NotRegular),
-            Kind::Link => match statat(&*directory, &name, AtFlags::empty()) {
-                Ok(found) => match Kind::of(FileType::from_raw_mode(found.st_mode)) {
-                    Kind::File => Entry::Object(target::describe(&key, &found)),
-                    Kind::Directory => other(OtherKind::LinkToDirectory),
-                    Kind::Link | Kind::NotRegular => other(OtherKind::NotRegular),
+            FileKind::Directory => return None, // made since the names were read
+            FileKind::File => Entry::Object(target::describe(&key, &found)),
+            FileKind::NotRegular => other(OtherKind::NotRegular),
+            FileKind::Link => match statat(&*directory, &name, AtFlags::empty()) {
+                Ok(found) => match FileKind::of(FileType::from_raw_mode(found.st_mode)) {
+                    FileKind::File => Entry::Object(target::describe(&key, &found)),
+                    FileKind::Directory => other(OtherKind::LinkToDirectory),
+                    FileKind::Link | FileKind::NotRegular => other(OtherKind::NotRegular),
                 },
                 Err(_) => other(OtherKind::BrokenLink),
             },
         };
-        Some(Ok(Found::Entry(entry)))
+        Some(Ok(WalkItem::Entry(entry)))
     }
 
     /// The session of the regular file `name`, if it is one and has the prefix.

@@ -43,8 +43,8 @@ where
         let group = groups.next().await?;
         let last = groups.is_done();
         match blocking(move || pass.step(group, last)).await? {
-            Step::Done(result) => return Ok(result),
-            Step::More(next) => pass = next,
+            WriteStep::Done(result) => return Ok(result),
+            WriteStep::More(next) => pass = next,
         }
     }
 }
@@ -64,7 +64,7 @@ enum Output<F, B> {
     Open(F),
 }
 
-enum Step<P, R> {
+enum WriteStep<P, R> {
     More(P),
     Done(R),
 }
@@ -74,7 +74,7 @@ where
     F: Borrow<File>,
     B: FnOnce() -> Result<F, Fault>,
 {
-    fn step<R>(mut self, group: Vec<Bytes>, last: bool) -> Result<Step<Self, R>, Fault>
+    fn step<R>(mut self, group: Vec<Bytes>, last: bool) -> Result<WriteStep<Self, R>, Fault>
     where
         E: FnOnce(F, Checksum) -> Result<R, Fault>,
     {
@@ -90,7 +90,7 @@ where
         drop(group); // the buffers are free before a disk is waited for
         if !last {
             self.output = Output::Open(output);
-            return Ok(Step::More(self));
+            return Ok(WriteStep::More(self));
         }
         let checksum = match (self.hasher.map(|hasher| hasher.finish()), self.payload.checksum()) {
             (Some(written), Some(claimed)) if written != claimed => {
@@ -100,7 +100,7 @@ where
             (Some(checksum), _) | (None, Some(checksum)) => checksum,
             (None, None) => return Err(ended_early()),
         };
-        (self.finish)(output, checksum).map(Step::Done)
+        (self.finish)(output, checksum).map(WriteStep::Done)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 
-use super::Part;
+use super::MemoryPart;
 use crate::backend::{Fault, FaultKind, Receipt};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
@@ -64,7 +64,7 @@ pub(super) fn sent(number: u32, checksum: Checksum) -> Receipt {
 }
 
 /// The checksum of all parts together; `None` if a part has another algorithm.
-pub(super) fn joined(parts: &[&Part], algorithm: Algorithm) -> Option<Checksum> {
+pub(super) fn joined(parts: &[&MemoryPart], algorithm: Algorithm) -> Option<Checksum> {
     parts.iter().try_fold(algorithm.empty(), |sum, part| {
         (part.checksum.algorithm() == algorithm).then(|| sum.then(&part.checksum))
     })

@@ -6,16 +6,16 @@ use bytes::Bytes;
 
 use super::content::{cut, sent};
 use super::rules::{fits, invalid, no_object};
-use super::{Memory, Part, State, Stored};
+use super::{Memory, MemoryObject, MemoryPart, StoreContents};
 use crate::backend::copy::check_range;
-use crate::backend::same::same_or_replaced;
+use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::{CopySource, Fault, Receipt, Session, StoredPart, WriteOptions};
 use crate::types::checksum::Hasher;
 use crate::types::object::Object;
 
-impl State {
+impl StoreContents {
     /// The source object, if it is still the one that was described.
-    fn source(&self, from: &CopySource) -> Result<&Stored, Fault> {
+    fn source(&self, from: &CopySource) -> Result<&MemoryObject, Fault> {
         let stored = self.objects.get(&from.key).ok_or_else(no_object)?;
         same_or_replaced(stored.object.clone(), Some(&from.object))?;
         Ok(stored)
@@ -68,7 +68,7 @@ impl Memory {
         self.state()
             .upload(session)?
             .parts
-            .insert(number, Part { receipt: receipt.clone(), checksum, blocks });
+            .insert(number, MemoryPart { receipt: receipt.clone(), checksum, blocks });
         Ok(receipt)
     }
 
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-impl Part {
+impl MemoryPart {
     /// The part as the store lists it.
     pub(super) fn stored(&self) -> StoredPart {
         let Receipt { number, size, etag, .. } = &self.receipt;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::Part;
+use super::MemoryPart;
 use crate::backend::{Capabilities, Fault, FaultKind, Receipt};
 
 /// Checks that an upload with the parts `stored` may be completed with `parts`.
 pub(super) fn check_parts(
     limits: &Capabilities,
-    stored: &BTreeMap<u32, Part>,
+    stored: &BTreeMap<u32, MemoryPart>,
     parts: &[Receipt],
 ) -> Result<(), Fault> {
     let Some(last) = parts.last() else {

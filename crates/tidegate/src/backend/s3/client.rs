@@ -21,30 +21,30 @@ use futures::FutureExt;
 use http::{HeaderMap, header};
 
 use super::S3;
-use super::credentials::{self, Keyring};
-use super::settings::{Origin, S3Settings};
+use super::credentials::{self, S3Keyring};
+use super::settings::{CredentialsOrigin, S3Settings};
 use crate::backend::http::{Connections, tls};
-use crate::backend::xml::address::Endpoint;
+use crate::backend::xml::address::EndpointUrl;
 use crate::backend::{Facts, Fault, FaultKind, KnownFacts, environment};
 
 /// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone
 /// refers to the same client.
 #[derive(Clone, Debug)]
 pub struct S3Client {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<S3Shared>,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct S3Shared {
     pub(super) connections: Connections,
-    pub(super) keyring: Keyring,
-    pub(super) endpoint: Endpoint,
+    pub(super) keyring: S3Keyring,
+    pub(super) endpoint: EndpointUrl,
     pub(super) region: String,
     pub(super) settings: S3Settings,
     pub(super) facts: Arc<Facts>,
 }
 
-impl Shared {
+impl S3Shared {
     /// Recognizes MinIO by the `Server` header of an answer.
     pub(super) fn meet(&self, headers: &HeaderMap) {
         if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
@@ -70,8 +70,8 @@ impl S3Client {
             environment::variable(name, environment::process)?;
         }
         let endpoint = match (&settings.endpoint_url, found.of("AWS_ENDPOINT_URL", "endpoint_url"), &region) {
-            (Some(url), ..) => Endpoint::custom(url.0.trim())?,
-            (None, Some(url), _) => Endpoint::custom(&url).map_err(|mut fault| {
+            (Some(url), ..) => EndpointUrl::custom(url.0.trim())?,
+            (None, Some(url), _) => EndpointUrl::custom(&url).map_err(|mut fault| {
                 fault.message =
                     format!("AWS_ENDPOINT_URL, or endpoint_url of the profile: {}", fault.message);
                 fault
@@ -79,7 +79,7 @@ impl S3Client {
             (None, None, Some(region)) => {
                 let sdk = &found.0;
                 let fips = sdk.use_fips().unwrap_or(false);
-                Endpoint::aws(region, fips, sdk.use_dual_stack().unwrap_or(false))?
+                EndpointUrl::aws(region, fips, sdk.use_dual_stack().unwrap_or(false))?
             }
             (None, None, None) => {
                 let message = "no region is set: set AWS_REGION, or `region` in the profile, or the address \
@@ -95,7 +95,7 @@ impl S3Client {
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle.as_deref())?;
         let keyring = keyring(settings, profile, &region, bundle.as_deref()).await?;
         let facts = facts.of(endpoint.url());
-        let shared = Shared { connections, keyring, endpoint, region, settings: settings.clone(), facts };
+        let shared = S3Shared { connections, keyring, endpoint, region, settings: settings.clone(), facts };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -190,14 +190,14 @@ async fn keyring(
     profile: Option<String>,
     region: &str,
     bundle: Option<&Path>,
-) -> Result<Keyring, Fault> {
+) -> Result<S3Keyring, Fault> {
     match &settings.credentials.0 {
-        Origin::Anonymous => return Ok(Keyring::Anonymous),
-        Origin::Fixed { access_key, secret_key, session_token } => {
-            return Keyring::fixed(access_key, secret_key, session_token.as_deref());
+        CredentialsOrigin::Anonymous => return Ok(S3Keyring::Anonymous),
+        CredentialsOrigin::Fixed { access_key, secret_key, session_token } => {
+            return S3Keyring::fixed(access_key, secret_key, session_token.as_deref());
         }
-        Origin::Provider(provider) => return Ok(provider.keyring().await),
-        Origin::Chain => {}
+        CredentialsOrigin::Provider(provider) => return Ok(provider.keyring().await),
+        CredentialsOrigin::Chain => {}
     }
     let keys = credentials::environment_keys(environment::process)?;
     if keys.is_none() {
@@ -215,7 +215,7 @@ async fn keyring(
     // A provider reads the profiles once. After a refusal, a new provider reads the current ones.
     let provider =
         move || provider(config.clone(), region.clone(), profile.clone(), by_name, keys.clone()).boxed();
-    Ok(Keyring::provided(Arc::new(provider), named).await)
+    Ok(S3Keyring::provided(Arc::new(provider), named).await)
 }
 
 async fn provider(

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 
 use super::attributes;
-use super::request::{Content, Request, checksum_header};
+use super::request::{S3Content, S3Request, checksum_header};
 use crate::backend::http::set;
 use crate::backend::xml::complete::{completion, told};
 use crate::backend::xml::messages;
@@ -13,12 +13,12 @@ use crate::types::object::Object;
 
 /// Fills in the request that completes a session and publishes its object of `size` bytes.
 pub(super) fn request(
-    mut request: Request,
-    parts: Vec<messages::Part>,
+    mut request: S3Request,
+    parts: Vec<messages::CompletedPart>,
     size: u64,
     checksum: Option<&Checksum>,
     options: &WriteOptions,
-) -> Result<Request, Fault> {
+) -> Result<S3Request, Fault> {
     let headers = &mut request.headers;
     if let Some(checksum) = checksum {
         set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
@@ -27,7 +27,7 @@ pub(super) fn request(
     set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
     condition(headers, options)?;
-    Ok(request.with(Content::Text(completion(parts)?)).of_much_work())
+    Ok(request.with(S3Content::Text(completion(parts)?)).of_much_work())
 }
 
 /// Sets the condition for publishing: no object may exist, or only the one to be replaced.
@@ -69,7 +69,7 @@ pub(super) fn answer(key: &str, headers: &HeaderMap, body: &[u8], region: &str) 
 
 /// The object that was written, with the properties in `headers`. A composite checksum is dropped: it is a checksum of
 /// parts, not of the bytes.
-pub(super) fn into_object(written: messages::Written, key: &str, headers: &HeaderMap) -> Object {
+pub(super) fn into_object(written: messages::WriteResult, key: &str, headers: &HeaderMap) -> Object {
     let is_composite =
         written.checksum_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("COMPOSITE"));
     let whole = |value: Option<String>| value.filter(|value| !is_composite && !value.contains('-'));

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use http::{HeaderMap, Method};
 
-use super::request::Request;
+use super::request::S3Request;
 use super::{S3, S3Client, complete};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone, gone_or_other};
 use crate::backend::http::set;
-use crate::backend::same::same_or_replaced;
+use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::xml::complete::told;
 use crate::backend::xml::{address, fault, messages};
 use crate::backend::{Attempt, Backend as _, CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
@@ -30,7 +30,7 @@ fn bucket_of<'a>(scheme: &str, from: &'a CopySource) -> Result<&'a str, Fault> {
 
 impl S3 {
     /// Adds the source to a copy request, with the condition that it is still the same object.
-    fn copies(&self, mut request: Request, from: &CopySource) -> Result<Request, Fault> {
+    fn copies(&self, mut request: S3Request, from: &CopySource) -> Result<S3Request, Fault> {
         let bucket = bucket_of(self.bucket.shared.settings.scheme, from)?;
         let headers = &mut request.headers;
         set(headers, "x-amz-copy-source", Some(address::source(bucket, &from.key)))?;
@@ -49,7 +49,11 @@ impl S3 {
     }
 
     /// Sends a copy request. As with a completion, the body says whether it succeeded, not the status.
-    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, messages::Written), Fault> {
+    async fn copied(
+        &self,
+        request: S3Request,
+        root: &str,
+    ) -> Result<(HeaderMap, messages::WriteResult), Fault> {
         let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
         let region = &self.bucket.shared.region;
         let result = told(&headers, &body, root, region).map_err(gone_or_other)?;

@@ -24,7 +24,7 @@ pub(super) type NewProvider = Arc<dyn Fn() -> BoxFuture<'static, SharedCredentia
 
 /// The credentials of one client.
 #[derive(Debug)]
-pub(super) enum Keyring {
+pub(super) enum S3Keyring {
     /// Do not sign requests.
     Anonymous,
     /// Credentials that never change.
@@ -33,7 +33,7 @@ pub(super) enum Keyring {
     Provided(Provided),
 }
 
-impl Keyring {
+impl S3Keyring {
     pub(super) fn fixed(
         access_key: &str,
         secret_key: &str,
@@ -262,13 +262,13 @@ mod tests {
         }
     }
 
-    async fn keyring_of(from: &Counting) -> Keyring {
+    async fn keyring_of(from: &Counting) -> S3Keyring {
         let from = from.clone();
         let provider = move || {
             let provider = SharedCredentialsProvider::new(from.clone());
             Box::pin(std::future::ready(provider)) as BoxFuture<'static, _>
         };
-        Keyring::provided(Arc::new(provider), None).await
+        S3Keyring::provided(Arc::new(provider), None).await
     }
 
     #[tokio::test]
@@ -281,12 +281,12 @@ mod tests {
         assert_eq!(key(&keyring).await, "key-2");
         assert!(keyring.refused(&first).await, "an old one changes nothing");
         assert_eq!(key(&keyring).await, "key-2");
-        let fixed = Keyring::fixed("a", "b", Some("c")).unwrap();
+        let fixed = S3Keyring::fixed("a", "b", Some("c")).unwrap();
         let identity = fixed.identity().await.unwrap().unwrap();
         assert!(!fixed.refused(&identity).await, "these are all there are");
     }
 
-    async fn key(keyring: &Keyring) -> String {
+    async fn key(keyring: &S3Keyring) -> String {
         let identity = keyring.identity().await.unwrap().unwrap();
         identity.data::<Keys>().unwrap().access_key_id().to_owned()
     }
@@ -320,12 +320,12 @@ mod tests {
         }
         assert!(environment_keys(|_| None).unwrap().is_none());
 
-        let Ok(Keyring::Fixed(identity)) = Keyring::fixed("key\n", "secret\n", Some("token ")) else {
+        let Ok(S3Keyring::Fixed(identity)) = S3Keyring::fixed("key\n", "secret\n", Some("token ")) else {
             panic!()
         };
         let keys = identity.data::<Keys>().unwrap();
         assert_eq!((keys.access_key_id(), keys.secret_access_key()), ("key", "secret"));
-        assert!(Keyring::fixed("a\nb", "secret", None).unwrap_err().message.contains("aws_access_key_id"));
+        assert!(S3Keyring::fixed("a\nb", "secret", None).unwrap_err().message.contains("aws_access_key_id"));
     }
 
     #[test]

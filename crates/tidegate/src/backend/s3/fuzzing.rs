@@ -14,7 +14,7 @@ const REGION: &str = "us-east-1";
 /// Parses listings of objects, sessions and parts, lifecycle rules, and error documents. Header lines may come first.
 pub fn xml_documents(input: &[u8]) {
     let (headers, body) = head(input);
-    let _ = answer::Document::of(body);
+    let _ = answer::BodyKind::of(body);
     if let Ok((entries, _)) = list::read(&headers, body, REGION) {
         assert!(entries.iter().all(|entry| !entry.key().is_empty()), "an entry without a key");
         assert!(entries.iter().zip(entries.iter().skip(1)).all(|(a, b)| a.key() <= b.key()), "not in order");

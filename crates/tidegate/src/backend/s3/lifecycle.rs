@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::Method;
 use md5::{Digest as _, Md5};
 
-use super::request::{Content, Request};
-use super::{Bucket, rules};
+use super::request::{S3Content, S3Request};
+use super::{S3Bucket, rules};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
 use crate::backend::xml::fault;
@@ -17,8 +17,8 @@ use crate::backend::{AbortRule, Attempt, Fault, FaultKind, Lifecycle, LifecycleR
 const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
 
 /// Reads the bucket's rules.
-pub(super) async fn get(bucket: &Bucket, attempt: Attempt) -> Result<Lifecycle, Fault> {
-    let request = Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]), attempt);
+pub(super) async fn get(bucket: &S3Bucket, attempt: Attempt) -> Result<Lifecycle, Fault> {
+    let request = S3Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     let (headers, body) = match bucket.shared.ask(request).await {
         Ok(answer) => answer,
         // `NoSuchLifecycleConfiguration`.
@@ -49,19 +49,19 @@ fn has_rule(there: &LifecycleRule, rule: &AbortRule) -> bool {
 
 /// Writes the rules of `to` with one more.
 pub(super) async fn put(
-    bucket: &Bucket,
+    bucket: &S3Bucket,
     to: &Lifecycle,
     rule: &AbortRule,
     attempt: Attempt,
 ) -> Result<(), Fault> {
     let document = rules::with_rule(&to.document, rule)?;
-    let mut request = Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]), attempt);
+    let mut request = S3Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     // S3 requires a checksum of this request's body, and every compatible store accepts this one.
     let digest = STANDARD.encode(Md5::digest(document.as_bytes()));
     set(&mut request.headers, "content-md5", Some(digest))?;
     set(&mut request.headers, "content-type", Some("application/xml"))?;
     set(&mut request.headers, DEFAULT_MINIMUM, to.default_minimum.as_ref())?;
-    match bucket.shared.ask(request.with(Content::Text(Bytes::from(document)))).await.and_then(
+    match bucket.shared.ask(request.with(S3Content::Text(Bytes::from(document)))).await.and_then(
         |(headers, body)| {
             fault::no_error(&headers, &body, &bucket.shared.region)?;
             Ok((headers, body))

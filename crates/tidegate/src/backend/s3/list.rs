@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use http::{HeaderMap, Method};
 
-use super::Bucket;
-use super::request::Request;
-use crate::backend::http::{Entries, Page, paged, stuck};
+use super::S3Bucket;
+use super::request::S3Request;
+use crate::backend::http::{Entries, PagePosition, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::xml::document::{Document, Step, filled, flag, key};
+use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag, key};
 use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
 
@@ -31,7 +31,7 @@ const NAMES: [&str; 11] = [
 ];
 
 /// Objects and prefixes below `prefix`, in key order; directory buckets have no order.
-pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
+pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(None, bucket.order, move |token: Option<String>, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
@@ -45,10 +45,10 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             }
             // A signature needs the query sorted by name.
             query.sort_unstable();
-            let request = Request::new(Method::GET, bucket.address.bucket(&query), attempt);
+            let request = S3Request::new(Method::GET, bucket.address.bucket(&query), attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
-            Ok((entries, next.map_or(Page::End, |next| Page::At(Some(next)))))
+            Ok((entries, next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))
         }
     })
 }
@@ -62,29 +62,31 @@ pub(super) fn read(
     let (mut objects, mut prefixes) = (Entries::<Object>::default(), Entries::<String>::default());
     let (mut encoding, mut is_truncated, mut token) = (None, None, None);
     let mut object = Object::default();
-    let document = Document::new(headers, body, "ListBucketResult", region)?;
+    let document = XmlPage::new(headers, body, "ListBucketResult", region)?;
     document.each(&NAMES, |path, step| {
         match (path, step) {
-            (["EncodingType"], Step::Ends(text)) => encoding = filled(text),
-            (["IsTruncated"], Step::Ends(text)) => is_truncated = Some(flag(text)?),
-            (["NextContinuationToken"], Step::Ends(text)) => token = filled(text),
-            (["Contents"], Step::Begins) => object = Object { size_is_unknown: true, ..Object::default() },
-            (["Contents", "Key"], Step::Ends(text)) => text.clone_into(&mut object.key),
-            (["Contents", "LastModified"], Step::Ends(text)) => object.modified = time(text),
-            (["Contents", "ETag"], Step::Ends(text)) => object.etag = filled(text),
-            (["Contents", "StorageClass"], Step::Ends(text)) => {
+            (["EncodingType"], ElementStep::Ends(text)) => encoding = filled(text),
+            (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = Some(flag(text)?),
+            (["NextContinuationToken"], ElementStep::Ends(text)) => token = filled(text),
+            (["Contents"], ElementStep::Begins) => {
+                object = Object { size_is_unknown: true, ..Object::default() }
+            }
+            (["Contents", "Key"], ElementStep::Ends(text)) => text.clone_into(&mut object.key),
+            (["Contents", "LastModified"], ElementStep::Ends(text)) => object.modified = time(text),
+            (["Contents", "ETag"], ElementStep::Ends(text)) => object.etag = filled(text),
+            (["Contents", "StorageClass"], ElementStep::Ends(text)) => {
                 object.attributes.storage_class = filled(text);
             }
-            (["Contents", "Size"], Step::Ends(text)) => {
+            (["Contents", "Size"], ElementStep::Ends(text)) => {
                 if let Ok(size) = text.trim().parse() {
                     (object.size, object.size_is_unknown) = (size, false);
                 }
             }
-            (["Contents"], Step::Ends(_)) if object.key.is_empty() => {
+            (["Contents"], ElementStep::Ends(_)) if object.key.is_empty() => {
                 return Err("it lists an object without a key".to_owned());
             }
-            (["Contents"], Step::Ends(_)) => objects.push(std::mem::take(&mut object))?,
-            (["CommonPrefixes", "Prefix"], Step::Ends(text)) => prefixes.push(text.to_owned())?,
+            (["Contents"], ElementStep::Ends(_)) => objects.push(std::mem::take(&mut object))?,
+            (["CommonPrefixes", "Prefix"], ElementStep::Ends(text)) => prefixes.push(text.to_owned())?,
             _ => {}
         }
         Ok(())

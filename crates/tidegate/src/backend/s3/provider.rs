@@ -12,7 +12,7 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::credentials::Keyring;
+use super::credentials::S3Keyring;
 
 /// The error of a caller's provider; its message is shown to users.
 type ProviderError = Box<dyn std::error::Error + Send + Sync>;
@@ -72,9 +72,9 @@ impl Provider {
         Self(Arc::new(move || provide().boxed()))
     }
 
-    pub(super) async fn keyring(&self) -> Keyring {
+    pub(super) async fn keyring(&self) -> S3Keyring {
         let provider = SharedCredentialsProvider::new(self.clone());
-        Keyring::provided(Arc::new(move || ready(provider.clone()).boxed()), None).await
+        S3Keyring::provided(Arc::new(move || ready(provider.clone()).boxed()), None).await
     }
 
     fn address(&self) -> *const () {

@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use sha2::{Digest as _, Sha256};
 
-use super::client::Shared;
+use super::client::S3Shared;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
+    BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
     source_fault, text,
 };
 use crate::backend::xml::fault;
@@ -22,26 +22,26 @@ use crate::types::checksum::{Algorithm, Checksum};
 
 /// One request.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct S3Request {
     pub(super) method: Method,
     pub(super) url: String,
     pub(super) headers: HeaderMap,
-    pub(super) content: Content,
+    pub(super) content: S3Content,
     pub(super) work: Work,
     pub(super) attempt: Attempt,
 }
 
 /// The content of a request.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum S3Content {
     Nothing,
     Text(Bytes),
     Payload(Payload),
 }
 
-impl Request {
+impl S3Request {
     pub(super) fn new(method: Method, url: String, attempt: Attempt) -> Self {
-        let (headers, content, work) = (HeaderMap::new(), Content::Nothing, Work::Little);
+        let (headers, content, work) = (HeaderMap::new(), S3Content::Nothing, Work::Little);
         Self { method, url, headers, content, work, attempt }
     }
 
@@ -51,7 +51,7 @@ impl Request {
         self
     }
 
-    pub(super) fn with(mut self, content: Content) -> Self {
+    pub(super) fn with(mut self, content: S3Content) -> Self {
         self.content = content;
         self
     }
@@ -59,7 +59,7 @@ impl Request {
 
 /// An answer, successful or not; its body is not read yet.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct S3Answer {
     pub(super) response: Response,
     /// The identity that signed the request.
     identity: Option<Arc<Identity>>,
@@ -69,13 +69,13 @@ pub(super) struct Answer {
 struct Prepared {
     body: Sending,
     signed: Signed,
-    failure: Failure,
+    failure: BodyFailure,
 }
 
-impl Shared {
+impl S3Shared {
     /// Sends a request; the answer may be a refusal.
-    pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content, work, attempt } = request;
+    pub(super) async fn exchange(&self, request: S3Request) -> Result<S3Answer, Fault> {
+        let S3Request { method, url, mut headers, content, work, attempt } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
         if let Some(identity) = &identity {
@@ -91,11 +91,11 @@ impl Shared {
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
-        Ok(Answer { response, identity })
+        Ok(S3Answer { response, identity })
     }
 
     /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
-    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
+    pub(super) async fn send(&self, request: S3Request) -> Result<Response, Fault> {
         let answer = self.exchange(request).await?;
         if answer.response.status().is_success() {
             return Ok(answer.response);
@@ -104,8 +104,8 @@ impl Shared {
     }
 
     /// Reads the fault that an answer describes.
-    pub(super) async fn refused(&self, answer: Answer) -> Fault {
-        let Answer { response, identity } = answer;
+    pub(super) async fn refused(&self, answer: S3Answer) -> Fault {
+        let S3Answer { response, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
         let mut fault = fault::refusal(status, &headers, &said, &self.region);
@@ -118,14 +118,14 @@ impl Shared {
     }
 
     /// Sends a request and reads the body of its answer.
-    pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
+    pub(super) async fn ask(&self, request: S3Request) -> Result<(HeaderMap, Bytes), Fault> {
         let mut response = self.send(request).await?;
         let headers = std::mem::take(response.headers_mut());
         Ok((headers, read(response, LONGEST).await?))
     }
 
     /// Sends a request that removes something, and checks that the answer confirms the removal.
-    pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
+    pub(super) async fn remove(&self, request: S3Request) -> Result<(), Fault> {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let body = read(response, LONGEST_REFUSAL).await?;
@@ -136,10 +136,10 @@ impl Shared {
     /// Sends a payload. Returns the answer's headers, which include an ETag, and the payload's checksum.
     pub(super) async fn upload(
         &self,
-        request: Request,
+        request: S3Request,
         payload: Payload,
     ) -> Result<(HeaderMap, Checksum), Fault> {
-        let (headers, body) = self.ask(request.with(Content::Payload(payload.clone()))).await?;
+        let (headers, body) = self.ask(request.with(S3Content::Payload(payload.clone()))).await?;
         fault::no_error(&headers, &body, &self.region)?;
         proof::written(&headers, &body)?;
         let checksum = known(&payload)
@@ -147,19 +147,19 @@ impl Shared {
         Ok((headers, checksum))
     }
 
-    async fn prepare(&self, content: Content, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
+    async fn prepare(&self, content: S3Content, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
         match content {
-            Content::Nothing => Ok(Prepared {
+            S3Content::Nothing => Ok(Prepared {
                 body: Sending::default(),
                 signed: Signed::Nothing,
-                failure: Failure::default(),
+                failure: BodyFailure::default(),
             }),
-            Content::Text(text) => {
+            S3Content::Text(text) => {
                 headers.insert(header::CONTENT_LENGTH, text.len().into());
                 let signed = Signed::Text(text.clone());
-                Ok(Prepared { body: sending(text), signed, failure: Failure::default() })
+                Ok(Prepared { body: sending(text), signed, failure: BodyFailure::default() })
             }
-            Content::Payload(payload) => self.prepare_payload(payload, headers).await,
+            S3Content::Payload(payload) => self.prepare_payload(payload, headers).await,
         }
     }
 

@@ -150,10 +150,10 @@ impl S3Settings {
 
 /// The source of credentials.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Credentials(pub(super) Origin);
+pub struct Credentials(pub(super) CredentialsOrigin);
 
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(super) enum Origin {
+pub(super) enum CredentialsOrigin {
     #[default]
     Chain,
     Anonymous,
@@ -169,12 +169,12 @@ impl Credentials {
     /// AWS's default chain: environment, profile (keys, `credential_process`, SSO, assumed roles),
     /// web identity, container role, instance role.
     pub fn chain() -> Self {
-        Self(Origin::Chain)
+        Self(CredentialsOrigin::Chain)
     }
 
     /// No credentials: requests are not signed.
     pub fn anonymous() -> Self {
-        Self(Origin::Anonymous)
+        Self(CredentialsOrigin::Anonymous)
     }
 
     /// These keys.
@@ -183,7 +183,11 @@ impl Credentials {
         secret_key: impl Into<String>,
         session_token: Option<String>,
     ) -> Self {
-        Self(Origin::Fixed { access_key: access_key.into(), secret_key: secret_key.into(), session_token })
+        Self(CredentialsOrigin::Fixed {
+            access_key: access_key.into(),
+            secret_key: secret_key.into(),
+            session_token,
+        })
     }
 
     /// The keys that `provide` gives: asked for at the first request, before the keys expire, and when the store says
@@ -200,17 +204,17 @@ impl Credentials {
     where
         F: Future<Output = Result<SigningKeys, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
     {
-        Self(Origin::Provider(Provider::new(provide)))
+        Self(CredentialsOrigin::Provider(Provider::new(provide)))
     }
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Origin::Chain => f.write_str("Chain"),
-            Origin::Anonymous => f.write_str("Anonymous"),
-            Origin::Provider(_) => f.write_str("Provider"),
-            Origin::Fixed { access_key, .. } => write!(f, "Fixed({access_key}, …)"),
+            CredentialsOrigin::Chain => f.write_str("Chain"),
+            CredentialsOrigin::Anonymous => f.write_str("Anonymous"),
+            CredentialsOrigin::Provider(_) => f.write_str("Provider"),
+            CredentialsOrigin::Fixed { access_key, .. } => write!(f, "Fixed({access_key}, …)"),
         }
     }
 }

@@ -37,7 +37,7 @@ async fn place_with(change: impl FnOnce(S3Settings) -> S3Settings) -> Place {
         let bucket = format!("s3-backend-{}-{count}", std::process::id());
         let settings = change(S3Settings::default().with_endpoint_url(endpoint));
         let store = S3::connect(&bucket, &settings).await.unwrap();
-        let create = Request::new(Method::PUT, store.bucket.address.bucket(&[]), Attempt::FIRST);
+        let create = S3Request::new(Method::PUT, store.bucket.address.bucket(&[]), Attempt::FIRST);
         store.bucket.shared.ask(create).await.unwrap();
         return Place { store, server: None };
     }

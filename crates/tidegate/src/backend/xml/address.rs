@@ -58,14 +58,14 @@ impl FromStr for Addressing {
 
 /// The base of all URLs of one bucket.
 #[derive(Clone, Debug)]
-pub(in crate::backend) struct Address {
+pub(in crate::backend) struct BucketUrl {
     /// Scheme, host, port and base path, without a trailing slash.
     base: String,
 }
 
-impl Address {
+impl BucketUrl {
     pub(in crate::backend) fn new(
-        endpoint: &Endpoint,
+        endpoint: &EndpointUrl,
         bucket: &str,
         addressing: Addressing,
     ) -> Result<Self, Fault> {
@@ -158,14 +158,14 @@ pub(in crate::backend) fn form<'a>(pairs: impl IntoIterator<Item = (&'a String, 
 
 /// A store's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::backend) struct Endpoint {
+pub(in crate::backend) struct EndpointUrl {
     /// Scheme, host, port and base path, without a trailing slash.
     url: String,
     host: String,
     is_aws: bool,
 }
 
-impl Endpoint {
+impl EndpointUrl {
     /// An endpoint that the user set.
     pub(in crate::backend) fn custom(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| {
@@ -222,8 +222,8 @@ mod tests {
     use super::*;
 
     fn object(endpoint: &str, bucket: &str, addressing: Addressing, key: &str) -> String {
-        let endpoint = Endpoint::custom(endpoint).unwrap();
-        Address::new(&endpoint, bucket, addressing).unwrap().object(key, &[]).unwrap()
+        let endpoint = EndpointUrl::custom(endpoint).unwrap();
+        BucketUrl::new(&endpoint, bucket, addressing).unwrap().object(key, &[]).unwrap()
     }
 
     #[test]
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn keys_that_no_url_can_say_are_refused() {
-        let endpoint = Endpoint::custom("http://h").unwrap();
-        let address = Address::new(&endpoint, "b", Addressing::Auto).unwrap();
+        let endpoint = EndpointUrl::custom("http://h").unwrap();
+        let address = BucketUrl::new(&endpoint, "b", Addressing::Auto).unwrap();
         let long = "k".repeat(1025);
         for key in ["", ".", "..", "a/../b", "./a", "a/.", long.as_str()] {
             assert_eq!(address.object(key, &[]).unwrap_err().kind, FaultKind::Invalid, "{key}");
@@ -261,27 +261,27 @@ mod tests {
         assert_eq!(url("http://h:1/base/", "b", Addressing::Auto), "http://h:1/base/b/k");
         assert_eq!(url("http://h:1", "b", Addressing::VirtualHost), "http://b.h:1/k");
         assert_eq!(url("https://h:443", "b", Addressing::Path), "https://h/b/k");
-        let aws = Endpoint::aws("eu-north-1", false, false).unwrap();
+        let aws = EndpointUrl::aws("eu-north-1", false, false).unwrap();
         let url = |bucket| {
-            Address::new(&aws, bucket, Addressing::Auto)
+            BucketUrl::new(&aws, bucket, Addressing::Auto)
                 .unwrap()
                 .bucket(&[("uploads", ""), ("prefix", "a b/")])
         };
         assert_eq!(url("b"), "https://b.s3.eu-north-1.amazonaws.com/?uploads&prefix=a%20b%2F");
         assert_eq!(url("b.c"), "https://s3.eu-north-1.amazonaws.com/b.c/?uploads&prefix=a%20b%2F");
-        let china = Endpoint::aws("cn-north-1", true, true).unwrap();
+        let china = EndpointUrl::aws("cn-north-1", true, true).unwrap();
         assert_eq!(china.url(), "https://s3-fips.dualstack.cn-north-1.amazonaws.com.cn");
     }
 
     #[test]
     fn wrong_addresses_are_refused() {
         for url in ["h:9000", "localhost", "ftp://h", "http://u:p@h", "http://h/?x=1", ""] {
-            assert_eq!(Endpoint::custom(url).unwrap_err().kind, FaultKind::Invalid, "{url}");
+            assert_eq!(EndpointUrl::custom(url).unwrap_err().kind, FaultKind::Invalid, "{url}");
         }
-        let endpoint = Endpoint::custom("http://h").unwrap();
+        let endpoint = EndpointUrl::custom("http://h").unwrap();
         for bucket in ["", "a/b", "a b", "..", "ü"] {
             assert_eq!(
-                Address::new(&endpoint, bucket, Addressing::Auto).unwrap_err().kind,
+                BucketUrl::new(&endpoint, bucket, Addressing::Auto).unwrap_err().kind,
                 FaultKind::Invalid,
                 "{bucket}"
             );

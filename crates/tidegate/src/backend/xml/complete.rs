@@ -11,13 +11,13 @@ use crate::types::checksum::Algorithm;
 pub(in crate::backend) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// The parts for a completion, with or without their checksums; copied parts have none.
-pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<messages::Part> {
+pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<messages::CompletedPart> {
     let part = |receipt: &Receipt| {
         let sum = |algorithm| {
             let checksum = receipt.checksum.filter(|checksum| checksums && checksum.algorithm() == algorithm);
             checksum.map(|checksum| checksum.base64())
         };
-        messages::Part {
+        messages::CompletedPart {
             crc64nvme: sum(Algorithm::Crc64Nvme),
             crc32c: sum(Algorithm::Crc32c),
             etag: receipt.etag.clone(),
@@ -28,7 +28,7 @@ pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<messa
 }
 
 /// Writes the list of parts of a completion as XML.
-pub(in crate::backend) fn completion(parts: Vec<messages::Part>) -> Result<Bytes, Fault> {
+pub(in crate::backend) fn completion(parts: Vec<messages::CompletedPart>) -> Result<Bytes, Fault> {
     let complete = messages::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
     quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
         Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
@@ -41,8 +41,8 @@ pub(in crate::backend) fn told(
     body: &[u8],
     root: &str,
     region: &str,
-) -> Result<messages::Written, Fault> {
-    let written: messages::Written = fault::document(headers, body, root, region)?;
+) -> Result<messages::WriteResult, Fault> {
+    let written: messages::WriteResult = fault::document(headers, body, root, region)?;
     if written.etag.as_deref().is_none_or(|tag| tag.trim().is_empty()) {
         return Err(not_a_store(&format!("an ETag in <{root}>"), headers, body));
     }

@@ -17,7 +17,7 @@ const DEEPEST: usize = 32;
 
 /// The beginning or the end of an element.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::backend) enum Step<'t> {
+pub(in crate::backend) enum ElementStep<'t> {
     Begins,
     /// The element ends, with this text; empty if the element has children.
     Ends(&'t str),
@@ -25,7 +25,7 @@ pub(in crate::backend) enum Step<'t> {
 
 /// An XML document that is a page of a listing.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::backend) struct Document<'a> {
+pub(in crate::backend) struct XmlPage<'a> {
     headers: &'a HeaderMap,
     body: &'a [u8],
     root: &'static str,
@@ -38,7 +38,7 @@ enum Trouble {
     Wrong(String),
 }
 
-impl<'a> Document<'a> {
+impl<'a> XmlPage<'a> {
     /// The answer's document, if its root is `root`: see [`fault::promised`].
     pub(in crate::backend) fn new(
         headers: &'a HeaderMap,
@@ -56,7 +56,7 @@ impl<'a> Document<'a> {
     pub(in crate::backend) fn each(
         &self,
         names: &[&'static str],
-        on: impl FnMut(&[&'static str], Step<'_>) -> Result<(), String>,
+        on: impl FnMut(&[&'static str], ElementStep<'_>) -> Result<(), String>,
     ) -> Result<(), Fault> {
         self.read(names, on).map_err(|trouble| match trouble {
             Trouble::Cut => cut(&format!("<{}>", self.root)),
@@ -74,7 +74,7 @@ impl<'a> Document<'a> {
     fn read(
         &self,
         names: &[&'static str],
-        mut on: impl FnMut(&[&'static str], Step<'_>) -> Result<(), String>,
+        mut on: impl FnMut(&[&'static str], ElementStep<'_>) -> Result<(), String>,
     ) -> Result<(), Trouble> {
         let body = match std::str::from_utf8(self.body) {
             Ok(body) => body,
@@ -115,9 +115,9 @@ impl<'a> Document<'a> {
                     text.truncate(begins.last().copied().unwrap_or_default());
                     open.push(known(tag.local_name().as_ref()));
                     begins.push(text.len());
-                    on(&open, Step::Begins).map_err(Trouble::Wrong)?;
+                    on(&open, ElementStep::Begins).map_err(Trouble::Wrong)?;
                     if is_empty {
-                        on(&open, Step::Ends("")).map_err(Trouble::Wrong)?;
+                        on(&open, ElementStep::Ends("")).map_err(Trouble::Wrong)?;
                         open.pop();
                         begins.pop();
                     }
@@ -125,7 +125,7 @@ impl<'a> Document<'a> {
                 }
                 Event::End(_) => {
                     let Some(begin) = begins.pop() else { return Ok(()) };
-                    on(&open, Step::Ends(&text[begin..])).map_err(Trouble::Wrong)?;
+                    on(&open, ElementStep::Ends(&text[begin..])).map_err(Trouble::Wrong)?;
                     open.pop();
                     text.truncate(begin);
                     continue;

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::messages;
-use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
+use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::{Fault, FaultKind};
 use crate::types::date::http_date;
@@ -32,21 +32,21 @@ pub(in crate::backend) fn refusal(
 ) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     let mut own = None;
-    let said = match Document::of(body) {
-        Document::Xml(root) if root == "Error" => {
-            messages::read::<messages::Error>(body).ok().flatten().unwrap_or_default()
+    let said = match BodyKind::of(body) {
+        BodyKind::Xml(root) if root == "Error" => {
+            messages::read::<messages::ErrorDocument>(body).ok().flatten().unwrap_or_default()
         }
-        Document::Xml(root) if root == "ErrorResponse" => {
+        BodyKind::Xml(root) if root == "ErrorResponse" => {
             let response = messages::read::<messages::ErrorResponse>(body).ok().flatten();
             response.unwrap_or_default().error
         }
         // From a proxy, or from a store that answers in JSON where it has no XML.
-        Document::Json => {
+        BodyKind::Json => {
             let JsonError { status, word, message } = JsonError::of(body).unwrap_or_default();
             own = status;
-            messages::Error { code: word, message, ..messages::Error::default() }
+            messages::ErrorDocument { code: word, message, ..messages::ErrorDocument::default() }
         }
-        _ => messages::Error::default(),
+        _ => messages::ErrorDocument::default(),
     };
     let status = own.filter(|_| status.is_success()).unwrap_or(status);
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
@@ -102,14 +102,14 @@ pub(in crate::backend) fn promised(
     region: &str,
 ) -> Result<(), Fault> {
     no_error(headers, body, region)?;
-    match Document::of(body) {
-        Document::Xml(found) if found == root => Ok(()),
-        Document::Cut => Err(cut(&format!("<{root}>"))),
+    match BodyKind::of(body) {
+        BodyKind::Xml(found) if found == root => Ok(()),
+        BodyKind::Cut => Err(cut(&format!("<{root}>"))),
         _ => Err(not_a_store(&format!("<{root}>"), headers, body)),
     }
 }
 
-fn clause(said: &messages::Error) -> Option<String> {
+fn clause(said: &messages::ErrorDocument) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
         "InvalidAccessKeyId" | "NotSignedUp" => "the store does not know the access key",
@@ -137,7 +137,7 @@ fn unexplained(status: StatusCode) -> &'static str {
 fn elsewhere(
     status: StatusCode,
     headers: &HeaderMap,
-    said: &messages::Error,
+    said: &messages::ErrorDocument,
     region: &str,
 ) -> Option<String> {
     let asked = status.is_redirection()
@@ -159,7 +159,7 @@ fn elsewhere(
 }
 
 /// The message when clock skew is the reason: both times, and their difference.
-fn skewed(status: StatusCode, headers: &HeaderMap, said: &messages::Error) -> Option<String> {
+fn skewed(status: StatusCode, headers: &HeaderMap, said: &messages::ErrorDocument) -> Option<String> {
     let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
     let dated = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let told = said.server_time.as_deref().and_then(|time| DateTime::from_str(time, Format::DateTime).ok());

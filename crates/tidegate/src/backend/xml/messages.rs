@@ -24,7 +24,7 @@ pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Optio
 /// An error document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(in crate::backend) struct Error {
+pub(in crate::backend) struct ErrorDocument {
     pub(in crate::backend) code: String,
     pub(in crate::backend) message: String,
     pub(in crate::backend) region: Option<String>,
@@ -36,7 +36,7 @@ pub(in crate::backend) struct Error {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(in crate::backend) struct ErrorResponse {
-    pub(in crate::backend) error: Error,
+    pub(in crate::backend) error: ErrorDocument,
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,12 +51,12 @@ pub(in crate::backend) struct CompleteMultipartUpload {
     #[serde(rename = "@xmlns")]
     pub(in crate::backend) xmlns: &'static str,
     #[serde(rename = "Part")]
-    pub(in crate::backend) parts: Vec<Part>,
+    pub(in crate::backend) parts: Vec<CompletedPart>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(in crate::backend) struct Part {
+pub(in crate::backend) struct CompletedPart {
     #[serde(rename = "ChecksumCRC64NVME", skip_serializing_if = "Option::is_none")]
     pub(in crate::backend) crc64nvme: Option<String>,
     #[serde(rename = "ChecksumCRC32C", skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub(in crate::backend) struct Part {
 /// `CompleteMultipartUploadResult`, `CopyObjectResult` and `CopyPartResult`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::backend) struct Written {
+pub(in crate::backend) struct WriteResult {
     #[serde(rename = "ETag")]
     pub(in crate::backend) etag: Option<String>,
     #[serde(rename = "ChecksumCRC64NVME")]
@@ -107,16 +107,16 @@ mod tests {
     #[test]
     fn a_document_is_read_after_white_space() {
         let error = b"  \n\n<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>";
-        assert_eq!(read::<Error>(error).unwrap().unwrap().code, "InternalError");
+        assert_eq!(read::<ErrorDocument>(error).unwrap().unwrap().code, "InternalError");
         let result = b"\n\n <CompleteMultipartUploadResult><Location>l</Location><ETag>\"e-2\"</ETag><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ChecksumType>FULL_OBJECT</ChecksumType></CompleteMultipartUploadResult>";
-        let result: Written = read(result).unwrap().unwrap();
+        let result: WriteResult = read(result).unwrap().unwrap();
         assert_eq!(result.etag.as_deref(), Some("\"e-2\""));
-        assert!(read::<Written>(b"<CompleteMultipartUploadResult><ETag>\"e-2").unwrap().is_none());
+        assert!(read::<WriteResult>(b"<CompleteMultipartUploadResult><ETag>\"e-2").unwrap().is_none());
     }
 
     #[test]
     fn a_completion_is_written_in_order() {
-        let part = |part_number| Part {
+        let part = |part_number| CompletedPart {
             crc64nvme: Some("AAAAAAAAAAA=".into()),
             crc32c: None,
             etag: format!("\"{part_number}\""),

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::address::Address;
-use super::document::{Document, Step, filled, flag, key};
+use super::address::BucketUrl;
+use super::document::{ElementStep, XmlPage, filled, flag, key};
 use super::fault;
 use super::messages::InitiateMultipartUploadResult;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{Entries, Order, Page, paged, stuck};
+use crate::backend::http::{Entries, Order, PagePosition, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
 
@@ -18,9 +18,9 @@ pub(in crate::backend) const MINIO: &str = "MinIO forgets its list of unfinished
 
 /// A bucket that lists unfinished uploads in S3's XML: an S3 bucket, or a bucket of a store that adopted this format
 /// (Google Cloud Storage).
-pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
+pub(in crate::backend) trait ListsSessions: Clone + Send + Sync + 'static {
     /// The bucket's address.
-    fn address(&self) -> &Address;
+    fn address(&self) -> &BucketUrl;
 
     /// Fetches the document at `url`, with the answer's headers.
     fn document(
@@ -68,7 +68,7 @@ struct Marker {
 ///
 /// MinIO takes a prefix for a whole key, and lists all uploads that it remembers when the prefix is empty. So for
 /// MinIO a second listing, of the whole bucket, is filtered by prefix.
-pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<OpenSession> {
+pub(in crate::backend) fn list<B: ListsSessions>(bucket: B, prefix: &str) -> Listing<OpenSession> {
     let prefix = prefix.to_owned();
     paged(Marker::default(), Order::ByKey, move |marker: Marker, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
@@ -82,11 +82,11 @@ pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<Op
             let (headers, body) = bucket.document(bucket.address().bucket(&query), attempt).await?;
             let page = UploadsPage::read(&headers, &body, bucket.region())?;
             let next = match page.next {
-                Some((key, id)) => Page::At(Marker { of_all: marker.of_all, key, id }),
+                Some((key, id)) => PagePosition::At(Marker { of_all: marker.of_all, key, id }),
                 None if bucket.is_minio() && !asked.is_empty() => {
-                    Page::At(Marker { of_all: true, ..Marker::default() })
+                    PagePosition::At(Marker { of_all: true, ..Marker::default() })
                 }
-                None => Page::End,
+                None => PagePosition::End,
             };
             // Only the listing of the whole bucket (MinIO) is filtered. In other listings a session outside the
             // prefix is an error, which a layer above reports.
@@ -124,22 +124,24 @@ pub(in crate::backend) struct UploadsPage {
 
 impl UploadsPage {
     pub(in crate::backend) fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
-        let document = Document::new(headers, body, "ListMultipartUploadsResult", region)?;
+        let document = XmlPage::new(headers, body, "ListMultipartUploadsResult", region)?;
         let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, false);
         let (mut next_key, mut next_id) = (String::new(), String::new());
         let nothing = || OpenSession::new(Session { key: String::new(), id: String::new() });
         let (mut open, mut initiator) = (nothing(), Initiator::default());
         document.each(&UPLOADS, |path, step| {
             match (path, step) {
-                (["EncodingType"], Step::Ends(text)) => encoding = filled(text),
-                (["IsTruncated"], Step::Ends(text)) => is_truncated = flag(text)?,
-                (["NextKeyMarker"], Step::Ends(text)) => text.clone_into(&mut next_key),
-                (["NextUploadIdMarker"], Step::Ends(text)) => text.clone_into(&mut next_id),
-                (["Upload", "Key"], Step::Ends(text)) => text.clone_into(&mut open.session.key),
-                (["Upload", "UploadId"], Step::Ends(text)) => text.trim().clone_into(&mut open.session.id),
-                (["Upload", "Initiated"], Step::Ends(text)) => open.started = time(text),
-                (["Upload", "Initiator", name], Step::Ends(text)) => initiator.take(name, text),
-                (["Upload"], Step::Ends(_)) => {
+                (["EncodingType"], ElementStep::Ends(text)) => encoding = filled(text),
+                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = flag(text)?,
+                (["NextKeyMarker"], ElementStep::Ends(text)) => text.clone_into(&mut next_key),
+                (["NextUploadIdMarker"], ElementStep::Ends(text)) => text.clone_into(&mut next_id),
+                (["Upload", "Key"], ElementStep::Ends(text)) => text.clone_into(&mut open.session.key),
+                (["Upload", "UploadId"], ElementStep::Ends(text)) => {
+                    text.trim().clone_into(&mut open.session.id)
+                }
+                (["Upload", "Initiated"], ElementStep::Ends(text)) => open.started = time(text),
+                (["Upload", "Initiator", name], ElementStep::Ends(text)) => initiator.take(name, text),
+                (["Upload"], ElementStep::Ends(_)) => {
                     let mut open = std::mem::replace(&mut open, nothing());
                     if open.session.key.is_empty() || open.session.id.is_empty() {
                         return Err("it lists an upload without a key or an id".to_owned());
@@ -189,7 +191,7 @@ impl Initiator {
 
 /// Adds up the number and the bytes of a session's parts.
 pub(in crate::backend) async fn held(
-    bucket: &impl Listed,
+    bucket: &impl ListsSessions,
     session: &Session,
     attempt: Attempt,
 ) -> Result<Held, Fault> {
@@ -204,7 +206,7 @@ pub(in crate::backend) async fn held(
 
 /// The parts of a session, by number.
 pub(in crate::backend) async fn parts(
-    bucket: &impl Listed,
+    bucket: &impl ListsSessions,
     session: &Session,
     attempt: Attempt,
 ) -> Result<Vec<StoredPart>, Fault> {
@@ -215,7 +217,7 @@ pub(in crate::backend) async fn parts(
 
 /// Passes the parts of a session to `take`, page by page. Returns the initiator, if the store names one.
 async fn each_page(
-    bucket: &impl Listed,
+    bucket: &impl ListsSessions,
     session: &Session,
     attempt: Attempt,
     mut take: impl FnMut(Vec<StoredPart>),
@@ -275,24 +277,24 @@ impl PartsPage {
         region: &str,
         after: u32,
     ) -> Result<Self, Fault> {
-        let document = Document::new(headers, body, "ListPartsResult", region)?;
+        let document = XmlPage::new(headers, body, "ListPartsResult", region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);
         let (mut number, mut size, mut etag, mut checksum) = (None, None, None, None);
         document.each(&PARTS, |path, step| {
             match (path, step) {
-                (["IsTruncated"], Step::Ends(text)) => is_truncated = flag(text)?,
-                (["NextPartNumberMarker"], Step::Ends(text)) => next = text.trim().parse().ok(),
-                (["Initiator", name], Step::Ends(text)) => initiator.take(name, text),
-                (["Part"], Step::Begins) => (number, size, etag, checksum) = (None, None, None, None),
-                (["Part", "PartNumber"], Step::Ends(text)) => number = text.trim().parse().ok(),
-                (["Part", "Size"], Step::Ends(text)) => size = text.trim().parse().ok(),
-                (["Part", "ETag"], Step::Ends(text)) => etag = filled(text),
+                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = flag(text)?,
+                (["NextPartNumberMarker"], ElementStep::Ends(text)) => next = text.trim().parse().ok(),
+                (["Initiator", name], ElementStep::Ends(text)) => initiator.take(name, text),
+                (["Part"], ElementStep::Begins) => (number, size, etag, checksum) = (None, None, None, None),
+                (["Part", "PartNumber"], ElementStep::Ends(text)) => number = text.trim().parse().ok(),
+                (["Part", "Size"], ElementStep::Ends(text)) => size = text.trim().parse().ok(),
+                (["Part", "ETag"], ElementStep::Ends(text)) => etag = filled(text),
                 // A checksum with `-` covers the checksums of pieces, not the bytes.
-                (["Part", "ChecksumCRC64NVME" | "ChecksumCRC32C"], Step::Ends(text)) => {
+                (["Part", "ChecksumCRC64NVME" | "ChecksumCRC32C"], ElementStep::Ends(text)) => {
                     checksum = checksum.take().or(filled(text).filter(|sum| !sum.contains('-')));
                 }
-                (["Part"], Step::Ends(_)) => {
+                (["Part"], ElementStep::Ends(_)) => {
                     let (Some(number @ 1..=HIGHEST), Some(size)) = (number, size) else {
                         return Err("it lists a part without a number or a size".to_owned());
                     };

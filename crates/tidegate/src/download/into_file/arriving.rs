@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::kept::Opened;
+use super::kept_bytes::Opened;
 use super::note::{Chunks, Note};
 use crate::backend::Fault;
 use crate::backend::local::Arrival;
-use crate::download::source::{Answer, Pieces, Source};
+use crate::download::source::{AcceptedAnswer, ObjectSource, Pieces};
 use crate::memory::budget::{Budget, Lease};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -34,12 +34,12 @@ const PIECE: u64 = 1 << 20;
 /// A download in flight.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    source: Arc<Source>,
+    source: Arc<ObjectSource>,
     arrival: Arc<Arrival>,
     object: Object,
     note: Option<Note>,
     chunks: Chunks,
-    state: Mutex<State>,
+    state: Mutex<ArrivingState>,
     /// How much of each chunk is there according to the note. Locked while the note is written, so that no older
     /// entry overwrites a newer one.
     noted: Mutex<Vec<u64>>,
@@ -52,7 +52,7 @@ pub(super) struct Arriving {
 }
 
 #[derive(Debug)]
-struct State {
+struct ArrivingState {
     /// How much of each chunk is there, from its beginning on; for chunks in flight, as of before they began.
     there: Vec<Checksum>,
     under_way: BTreeMap<usize, Arc<InFile>>,
@@ -62,7 +62,12 @@ impl Arriving {
     /// How long to wait for received bytes to be written, before noting them and when the download is cut off.
     const CUT: Duration = Duration::from_secs(1);
 
-    pub(super) fn new(source: Arc<Source>, arrival: Arc<Arrival>, opened: Opened, budget: Budget) -> Self {
+    pub(super) fn new(
+        source: Arc<ObjectSource>,
+        arrival: Arc<Arrival>,
+        opened: Opened,
+        budget: Budget,
+    ) -> Self {
         let Opened { object, note, chunks, there } = opened;
         let noted: Vec<u64> = there.iter().map(Checksum::covers).collect();
         source.requests.progress.acknowledged(noted.iter().sum());
@@ -74,7 +79,7 @@ impl Arriving {
             object,
             note,
             chunks,
-            state: Mutex::new(State { there, under_way: BTreeMap::new() }),
+            state: Mutex::new(ArrivingState { there, under_way: BTreeMap::new() }),
             noted: Mutex::new(noted),
             budget,
             gather,
@@ -117,7 +122,7 @@ impl Arriving {
         self.lock().there.iter().fold(algorithm.empty(), |sum, chunk| sum.then(chunk))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ArrivingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +131,8 @@ impl Arriving {
         let memory = self.memory().await?;
         let into = self.begin(number);
         let range = into.at..into.at + into.inflow.left();
-        let received = self.source.receive(range.clone(), &self.object, &*into, opened, Answer::Range).await;
+        let received =
+            self.source.receive(range.clone(), &self.object, &*into, opened, AcceptedAnswer::Range).await;
         received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
         self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
         drop(memory);
@@ -141,7 +147,8 @@ impl Arriving {
         let start = self.chunks.range(first).start + self.lock().there[first].covers();
         let into = OneStream::new(self.clone(), start);
         let range = start..self.object.size;
-        let received = self.source.receive(range, &self.object, &into, opened, Answer::RangeOrWhole).await;
+        let received =
+            self.source.receive(range, &self.object, &into, opened, AcceptedAnswer::RangeOrWhole).await;
         received.map_err(|failure| self.source.failed(failure, start + into.got()))
     }
 
@@ -253,7 +260,7 @@ impl Arriving {
 /// A download of an object of 4 MiB.
 #[cfg(test)]
 fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
-    let source = Arc::new(Source::new(store.context(), "k", store.context().engine().progress.part()));
+    let source = Arc::new(ObjectSource::new(store.context(), "k", store.context().engine().progress.part()));
     let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
     let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
     let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{arriving, at_file, whole};
 use crate::backend::local::{self, Arrival, Batch, Destination, Publish};
 use crate::backend::{Body, Fault};
-use crate::download::source::{Answer, Sink, Source};
+use crate::download::source::{AcceptedAnswer, ObjectSource, Sink};
 use crate::engine::request::Inflow;
 use crate::types::checksum::{Algorithm, Hasher};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -24,7 +24,7 @@ pub(super) const MOST: u64 = arriving::GATHER;
 const BUFFER: u64 = 16 << 10;
 
 /// The result of a download that was said to be small.
-pub(super) enum Ended {
+pub(super) enum SmallDownload {
     InFile(Object),
     /// The object is larger than was said; its request is open.
     IsLarge(Body),
@@ -33,23 +33,23 @@ pub(super) enum Ended {
 /// A download of an object that is said to be small. It holds memory and permits, so it must run in a task of its
 /// own.
 pub(super) struct Small {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<ObjectSource>,
     pub(super) destination: Destination,
     pub(super) how: Publish,
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
     pub(super) batch: Arc<Batch>,
     /// Whether the caller still waits for the file.
-    pub(super) waiting: Arc<local::Waiting>,
+    pub(super) waiting: Arc<local::WaitedWork>,
 }
 
 impl Small {
-    pub(super) async fn run(self) -> Result<Ended> {
+    pub(super) async fn run(self) -> Result<SmallDownload> {
         let Self { source, destination, how, algorithm, began, batch, waiting: somebody_waits } = self;
         let mut coming = batch.coming();
         let body = whole(&source).await?;
         if body.object.size > MOST {
-            return Ok(Ended::IsLarge(body));
+            return Ok(SmallDownload::IsLarge(body));
         }
         let Body { object, stream, .. } = body;
         let budget = &source.budget;
@@ -71,7 +71,8 @@ impl Small {
         })?;
         let state = Mutex::new((Vec::with_capacity(object.size as usize), Hasher::new(algorithm)));
         let into = InMemory { inflow: Inflow::new(object.size), state };
-        let received = source.receive(0..object.size, &object, &into, Some(stream), Answer::RangeOrWhole);
+        let received =
+            source.receive(0..object.size, &object, &into, Some(stream), AcceptedAnswer::RangeOrWhole);
         received.await.map_err(|failure| source.failed(failure, into.inflow.got()))?;
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.check(&object, &hasher.finish(), began)?;
@@ -80,7 +81,7 @@ impl Small {
             Arrival::of_bytes(coming, destination, bytes.into(), memory, how, somebody_waits).await;
         published.map_err(|fault| at_file(fault, &path, began))?;
         source.requests.progress.acknowledged(object.size);
-        Ok(Ended::InFile(object))
+        Ok(SmallDownload::InFile(object))
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Width {
     began: Instant,
     /// The number of ranges that has been shown to pay.
     paying: usize,
-    phase: Phase,
+    phase: WidthPhase,
     rest: Duration,
     /// When the measurement of the present number began, and how many bytes had arrived by then.
     look: (Instant, u64),
@@ -43,7 +43,7 @@ pub(super) struct Width {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum WidthPhase {
     /// Measuring the rate of the present number.
     Measure {
         up: bool,
@@ -67,7 +67,7 @@ impl Width {
             chunk,
             began: now,
             paying: FEWEST.min(most),
-            phase: Phase::Measure { up: true },
+            phase: WidthPhase::Measure { up: true },
             rest: FIRST_REST,
             look: (now, 0),
             by_rate: 0,
@@ -108,26 +108,26 @@ impl Width {
         self.look = (now, received);
         // Numbers that the rate allows need no trial, and a number that is not in flight can't be judged.
         if self.by_rate > self.paying || in_flight < self.paying {
-            self.phase = Phase::Measure { up: true };
+            self.phase = WidthPhase::Measure { up: true };
             return;
         }
         match self.phase {
-            Phase::Measure { up } => self.attempt(up, rate),
+            WidthPhase::Measure { up } => self.attempt(up, rate),
             // The ranges beyond the smaller number are still in flight.
-            Phase::Try { back, .. } if self.paying < back && in_flight > self.paying => {}
-            Phase::Try { back, before } => {
+            WidthPhase::Try { back, .. } if self.paying < back && in_flight > self.paying => {}
+            WidthPhase::Try { back, before } => {
                 let up = self.paying > back;
                 if rate >= before * if up { PAYS } else { COSTS } {
                     self.rest = FIRST_REST;
                     self.attempt(up, rate);
                 } else {
                     self.paying = back;
-                    self.phase = Phase::Rest { until: now + self.rest, up: !up };
+                    self.phase = WidthPhase::Rest { until: now + self.rest, up: !up };
                     self.rest = (self.rest * 2).min(LONGEST_REST);
                 }
             }
-            Phase::Rest { until, up } if now >= until => self.phase = Phase::Measure { up },
-            Phase::Rest { .. } => {}
+            WidthPhase::Rest { until, up } if now >= until => self.phase = WidthPhase::Measure { up },
+            WidthPhase::Rest { .. } => {}
         }
     }
 
@@ -136,8 +136,8 @@ impl Width {
         let back = self.paying;
         let next = if up { (back * 2).min(self.most) } else { (back / 2).max(FEWEST.min(self.most)) };
         self.phase = match next == back {
-            true => Phase::Measure { up: !up },
-            false => Phase::Try { back, before: rate },
+            true => WidthPhase::Measure { up: !up },
+            false => WidthPhase::Try { back, before: rate },
         };
         self.paying = next;
     }

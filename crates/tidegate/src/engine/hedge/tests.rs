@@ -341,18 +341,27 @@ fn peers_say_what_is_slow() {
     for _ in 0..19 {
         hedges.stored(100, seconds(1));
     }
-    assert_eq!(hedges.look(100, seconds(1)), Look::Later(seconds(1)));
-    assert!(matches!(hedges.look(100, seconds(9)), Look::Later(_)), "nineteen parts have not earned one");
+    assert_eq!(hedges.look(100, seconds(1)), HedgeDecision::Later(seconds(1)));
+    assert!(
+        matches!(hedges.look(100, seconds(9)), HedgeDecision::Later(_)),
+        "nineteen parts have not earned one"
+    );
     hedges.stored(100, seconds(1));
-    assert!(matches!(hedges.look(200, seconds(3)), Look::Later(_)), "twice the bytes may take twice as long");
-    assert_eq!(hedges.look(10, seconds(1)), Look::Later(seconds(1)), "few bytes may take as long");
-    assert_eq!(hedges.look(100, seconds(2)), Look::Now);
-    assert!(matches!(hedges.look(100, seconds(2)), Look::Later(_)), "one for twenty");
+    assert!(
+        matches!(hedges.look(200, seconds(3)), HedgeDecision::Later(_)),
+        "twice the bytes may take twice as long"
+    );
+    assert_eq!(hedges.look(10, seconds(1)), HedgeDecision::Later(seconds(1)), "few bytes may take as long");
+    assert_eq!(hedges.look(100, seconds(2)), HedgeDecision::Now);
+    assert!(matches!(hedges.look(100, seconds(2)), HedgeDecision::Later(_)), "one for twenty");
     hedges.lost();
     for _ in 0..20 {
         hedges.stored(100, seconds(1));
     }
-    assert!(matches!(hedges.look(100, seconds(2)), Look::Later(_)), "one that was lost counts twice");
+    assert!(
+        matches!(hedges.look(100, seconds(2)), HedgeDecision::Later(_)),
+        "one that was lost counts twice"
+    );
 }
 
 /// Most objects end with a part that is far smaller than the others.
@@ -366,5 +375,5 @@ fn the_short_last_parts_of_objects_do_not_hide_what_is_slow() {
         }
         hedges.stored(1 << 10, Duration::from_millis(50));
     }
-    assert_eq!(hedges.look(LARGE, Duration::from_secs(60)), Look::Now, "its peers took one second");
+    assert_eq!(hedges.look(LARGE, Duration::from_secs(60)), HedgeDecision::Now, "its peers took one second");
 }

@@ -25,19 +25,19 @@ pub(crate) struct Feed {
 
 /// State shared by all uploads of this engine whose journals are on one disk.
 #[derive(Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct JournalDisk {
     /// Counts up as bytes leave the disk.
     moved: AtomicU64,
-    uploads: Mutex<Uploads>,
+    uploads: Mutex<DiskUploads>,
     /// The queue of writers that wait to append; the holder of the lock is first.
     pub(crate) line: tokio::sync::Mutex<()>,
     /// Notified when there may be more room.
     pub(crate) room: Notify,
-    pace: Mutex<Pace>,
+    append_rate: Mutex<AppendRate>,
 }
 
 #[derive(Debug, Default)]
-struct Uploads {
+struct DiskUploads {
     all: Vec<Weak<watch::Sender<Feed>>>,
     /// How many writers wait for room.
     waiting: usize,
@@ -45,7 +45,7 @@ struct Uploads {
 
 /// How fast a disk takes the appends to all of its journals together.
 #[derive(Debug, Default)]
-struct Pace {
+struct AppendRate {
     /// Appends in flight, and when `busy` was last updated.
     under_way: u32,
     since: Option<Instant>,
@@ -56,7 +56,7 @@ struct Pace {
     rate: f64,
 }
 
-impl Pace {
+impl AppendRate {
     /// Fewer bytes measure the calls rather than the disk.
     const LEAST: u64 = 4 << 20;
 
@@ -76,19 +76,19 @@ impl Pace {
 
 /// An append in flight, until dropped.
 struct Appending<'a> {
-    disk: &'a Disk,
+    disk: &'a JournalDisk,
     appended: u64,
 }
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        let mut pace = self.disk.pace();
-        pace.count(self.appended);
-        pace.under_way -= 1;
+        let mut append_rate = self.disk.append_rate();
+        append_rate.count(self.appended);
+        append_rate.under_way -= 1;
     }
 }
 
-impl Disk {
+impl JournalDisk {
     /// Runs `append`, which appends `bytes`, and measures the disk's rate.
     pub(crate) async fn append<T, E>(
         &self,
@@ -96,9 +96,9 @@ impl Disk {
         append: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         {
-            let mut pace = self.pace();
-            pace.count(0);
-            pace.under_way += 1;
+            let mut append_rate = self.append_rate();
+            append_rate.count(0);
+            append_rate.under_way += 1;
         }
         let mut appending = Appending { disk: self, appended: 0 };
         let appended = append.await;
@@ -112,15 +112,15 @@ impl Disk {
     /// was measured and there is no journal, infinity while the first journals are not yet measured.
     pub(crate) fn cost(&self) -> f64 {
         let journals = self.lock().all.iter().filter(|upload| upload.strong_count() > 0).count();
-        match (self.pace().rate, journals) {
+        match (self.append_rate().rate, journals) {
             (rate, _) if rate > 0.0 => (journals + 1) as f64 / rate,
             (_, 0) => 0.0,
             _ => f64::INFINITY,
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    fn append_rate(&self) -> MutexGuard<'_, AppendRate> {
+        self.append_rate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an upload whose journal is on this disk.
@@ -162,7 +162,7 @@ impl Disk {
         self.room.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Uploads> {
+    fn lock(&self) -> MutexGuard<'_, DiskUploads> {
         self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -170,14 +170,14 @@ impl Disk {
 /// Journal bytes that are being sent to the store. They are read as the connection takes them, so even a part that
 /// takes minutes shows progress. Bytes that are read again for a retry do not count.
 #[derive(Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct CountedReader {
     pub(crate) reader: JournalReader,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) disk: Arc<JournalDisk>,
     /// How far any attempt has read the part.
     pub(crate) read: Arc<AtomicU64>,
 }
 
-impl Leaving {
+impl CountedReader {
     fn left(&self, offset: u64, bytes: usize) {
         let to = offset + bytes as u64;
         if self.read.fetch_max(to, Relaxed) < to {
@@ -186,7 +186,7 @@ impl Leaving {
     }
 }
 
-impl ReadAt for Leaving {
+impl ReadAt for CountedReader {
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         let read = self.reader.read_cached(buffer, offset)?;
         self.left(offset, read.unwrap_or_default());
@@ -217,7 +217,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_disk_is_measured_while_it_is_written_to() {
         const MIB: u64 = 1 << 20;
-        let disk = Disk::default();
+        let disk = JournalDisk::default();
         let upload = Arc::new(watch::channel(Feed::default()).0);
         assert_eq!(disk.cost(), 0.0);
         disk.join(&upload);

@@ -20,7 +20,7 @@ pub(super) struct Climb {
     busy_since: Option<Instant>,
     /// Requests that began under an earlier limit, whose ends do not measure this one.
     stale: usize,
-    window: Option<Window>,
+    window: Option<RateWindow>,
     calm_until: Option<Instant>,
     /// How long to rest after a step that was taken back; doubles each time.
     rest: Duration,
@@ -103,7 +103,7 @@ struct Start {
     empty: usize,
     /// The large requests that ended under the present limit, and what those under the limit before have shown.
     round: Option<Round>,
-    before: Option<Shown>,
+    before: Option<MeasuredRate>,
     early: Option<Early>,
 }
 
@@ -126,16 +126,16 @@ struct Early {
 
 impl Early {
     /// The rate of the first few before the limit rose, where each request has `share` of the rate since.
-    fn shown(self, share: f64) -> Shown {
+    fn shown(self, share: f64) -> MeasuredRate {
         let alone = seconds(Climb::WIDENS_AFTER) * self.ended as f64;
         let rate = (self.work - (self.took - alone).max(0.0) * share) / alone;
-        Shown { limit: Climb::AT_FIRST, rate: rate * Climb::AT_FIRST as f64 }
+        MeasuredRate { limit: Climb::AT_FIRST, rate: rate * Climb::AT_FIRST as f64 }
     }
 }
 
 /// The rate of as many requests as `limit`, in bytes a second.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct MeasuredRate {
     limit: usize,
     rate: f64,
 }
@@ -192,7 +192,7 @@ impl Start {
         }
         let rate = round.work as f64 / seconds(took);
         let early = self.early.take().map(|early| early.shown(rate / limit as f64));
-        let before = self.before.replace(Shown { limit, rate }).or(early);
+        let before = self.before.replace(MeasuredRate { limit, rate }).or(early);
         self.round = Some(Round { began: now, ended: 0, work: 0 });
         match before {
             Some(before) if rate < before.rate * Climb::least_gain(before.limit, limit) => {
@@ -218,14 +218,14 @@ fn seconds(took: Duration) -> f64 {
 /// The requests that ended since `began`, an earlier end that is not counted itself: requests that began together end
 /// together, and would all count for no time.
 #[derive(Debug)]
-struct Window {
+struct RateWindow {
     began: Instant,
     ended: usize,
     work: u64,
     full: bool,
 }
 
-impl From<Instant> for Window {
+impl From<Instant> for RateWindow {
     fn from(began: Instant) -> Self {
         Self { began, ended: 0, work: 0, full: true }
     }
@@ -330,7 +330,7 @@ impl Climb {
             _ if self.stale > 0 => {
                 self.stale -= 1;
                 if self.stale == 0 {
-                    self.window = Some(Window::from(now));
+                    self.window = Some(RateWindow::from(now));
                 }
             }
             Outcome::Moved(bytes) | Outcome::Brought(bytes) => self.count(bytes, waiting, in_flight, now),
@@ -460,7 +460,7 @@ impl Climb {
             Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE),
         };
         let Some(window) = &mut self.window else {
-            self.window = Some(Window::from(now));
+            self.window = Some(RateWindow::from(now));
             return;
         };
         window.ended += 1;
@@ -471,7 +471,7 @@ impl Climb {
             return;
         }
         let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
-        *window = Window::from(now);
+        *window = RateWindow::from(now);
         if full {
             self.judge(rate, in_flight, now);
         }

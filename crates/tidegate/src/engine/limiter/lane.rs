@@ -22,7 +22,7 @@ use crate::engine::retry::{Allowance, RetryPolicy};
 /// One prefix, shared by all requests for it.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
     /// Held by the request that is next; the others queue for it in order.
     head: tokio::sync::Mutex<()>,
     ended: Notify,
@@ -40,7 +40,7 @@ pub(crate) struct Admitted {
 impl Lane {
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
         Self {
-            state: Mutex::new(State::new(Instant::now())),
+            state: Mutex::new(LaneState::new(Instant::now())),
             head: tokio::sync::Mutex::default(),
             ended: Notify::new(),
             allowance: Allowance::new(policy),
@@ -66,14 +66,14 @@ impl Lane {
     /// Whether the lane is unused and has learned nothing that still matters.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.lock();
-        state.in_flight == 0 && now.saturating_duration_since(state.used) > State::FORGET
+        state.in_flight == 0 && now.saturating_duration_since(state.used) > LaneState::FORGET
     }
 
     pub(super) fn used(&self) -> Instant {
         self.lock().used
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,7 +87,7 @@ impl Drop for Admitted {
 
 /// The state of a lane, without a clock or waiting.
 #[derive(Debug)]
-struct State {
+struct LaneState {
     /// How many requests may be in flight while no rate is known.
     window: usize,
     in_flight: usize,
@@ -110,7 +110,7 @@ struct Rate {
     at: Instant,
 }
 
-impl State {
+impl LaneState {
     const FIRST: usize = 8;
     const MOST: usize = 512;
     const LEAST: f64 = 1.0;
@@ -220,12 +220,12 @@ impl Rate {
             return Ok(());
         }
         let wait = Duration::from_secs_f64((1.0 - self.tokens) / self.per_second);
-        Err(wait.clamp(Duration::from_millis(1), State::LONG))
+        Err(wait.clamp(Duration::from_millis(1), LaneState::LONG))
     }
 
     /// Whether the rate no longer limits anything.
     fn is_spare(&self, now: Instant, recent: f64) -> bool {
-        now.saturating_duration_since(self.lowered) >= State::FORGET && self.per_second >= 1.5 * recent
+        now.saturating_duration_since(self.lowered) >= LaneState::FORGET && self.per_second >= 1.5 * recent
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::Record;
+use super::SessionRecord;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
 /// The file's name: the process id, a random number, and this ending.
@@ -32,14 +32,14 @@ const SLACK: usize = 256;
 
 /// A line of the file. Sessions are numbered.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Line<'a> {
-    Open(u64, &'a Record),
+pub(super) enum RecordLine<'a> {
+    Open(u64, &'a SessionRecord),
     Named(u64, &'a str),
     Left(u64),
     Ended(u64),
 }
 
-impl Line<'_> {
+impl RecordLine<'_> {
     fn push_to(self, text: &mut String) {
         use std::fmt::Write as _;
         let field = |text| utf8_percent_encode(text, FIELD);
@@ -57,7 +57,7 @@ impl Line<'_> {
     }
 }
 
-fn text(lines: &[Line<'_>]) -> String {
+fn text(lines: &[RecordLine<'_>]) -> String {
     let mut text = String::new();
     lines.iter().for_each(|line| line.push_to(&mut text));
     text
@@ -65,7 +65,7 @@ fn text(lines: &[Line<'_>]) -> String {
 
 /// The sessions in the text of a file that have not ended. An incomplete line belongs to a session that was not yet
 /// asked for; a line of a later version is ignored.
-pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
+pub(super) fn parse(text: &str) -> BTreeMap<u64, SessionRecord> {
     let mut open = BTreeMap::new();
     let marked = text.starts_with(BEGIN);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -82,7 +82,7 @@ pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
                 if let (Some(since), Some(endpoint), Some(object)) = (since, field(), field()) {
                     let (endpoint, object) = (endpoint.into_owned(), object.into_owned());
                     let since = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
-                    open.insert(number, Record { endpoint, object, id: None, since, left: false });
+                    open.insert(number, SessionRecord { endpoint, object, id: None, since, left: false });
                 }
             }
             Some("named") => {
@@ -105,19 +105,19 @@ pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
 }
 
 /// The fewest lines that say the same as all those written about `open`.
-fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
+fn anew(open: &BTreeMap<u64, SessionRecord>) -> Vec<RecordLine<'_>> {
     let mut lines = Vec::with_capacity(2 * open.len());
     for (number, record) in open {
-        lines.push(Line::Open(*number, record));
-        lines.extend(record.id.as_deref().map(|id| Line::Named(*number, id)));
-        lines.extend(record.left.then_some(Line::Left(*number)));
+        lines.push(RecordLine::Open(*number, record));
+        lines.extend(record.id.as_deref().map(|id| RecordLine::Named(*number, id)));
+        lines.extend(record.left.then_some(RecordLine::Left(*number)));
     }
     lines
 }
 
 /// Marks entries as ended in a file that the caller has locked. Returns `true` where no entry is left.
 pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) -> io::Result<bool> {
-    let lines: Vec<Line<'_>> = numbers.iter().map(|number| Line::Ended(*number)).collect();
+    let lines: Vec<RecordLine<'_>> = numbers.iter().map(|number| RecordLine::Ended(*number)).collect();
     // A process that died while it wrote may have left a line without its line end.
     let more = format!("\n{}", text(&lines));
     file.write_all(more.as_bytes())?;
@@ -126,7 +126,7 @@ pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) ->
 
 /// This process's file, locked until dropped.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct RecordFile {
     file: File,
     path: PathBuf,
     lines: usize,
@@ -135,12 +135,12 @@ pub(super) struct Log {
     owners: TrustedOwners,
 }
 
-impl Log {
+impl RecordFile {
     /// Creates a file about `open`, followed by `lines`.
     pub(super) fn create(
         directory: &Path,
-        open: &BTreeMap<u64, Record>,
-        lines: &[Line<'_>],
+        open: &BTreeMap<u64, SessionRecord>,
+        lines: &[RecordLine<'_>],
         owners: &TrustedOwners,
     ) -> io::Result<Self> {
         trusted_file::create_directory(directory)?;
@@ -152,7 +152,7 @@ impl Log {
     }
 
     /// Names the file only once it is locked and written: so no reader takes it for the file of a dead process.
-    fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
+    fn put(unlocked: &Path, path: &Path, lines: &[RecordLine<'_>]) -> io::Result<File> {
         let file = trusted_file::create_new(unlocked, Access::Append)?;
         let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
             (&file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
@@ -172,7 +172,11 @@ impl Log {
 
     /// Appends lines, which are about `open` or older sessions; where earlier lines could not be written, rewrites
     /// all that is open.
-    pub(super) fn append(&mut self, open: &BTreeMap<u64, Record>, lines: &[Line<'_>]) -> io::Result<()> {
+    pub(super) fn append(
+        &mut self,
+        open: &BTreeMap<u64, SessionRecord>,
+        lines: &[RecordLine<'_>],
+    ) -> io::Result<()> {
         if !self.behind {
             return self.push(lines, false);
         }
@@ -186,7 +190,7 @@ impl Log {
 
     /// Appends lines with one write, so that a reader sees all of them or a torn end. `behind` says whether the file
     /// still lacks lines afterwards.
-    fn push(&mut self, lines: &[Line<'_>], behind: bool) -> io::Result<()> {
+    fn push(&mut self, lines: &[RecordLine<'_>], behind: bool) -> io::Result<()> {
         self.behind = true;
         let before = self.file.metadata()?.len();
         let written = (&self.file).write_all(format!("\n{}", text(lines)).as_bytes());
@@ -208,7 +212,7 @@ impl Log {
     }
 
     /// Rewrites the file once most of its lines are of sessions that have ended.
-    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
+    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, SessionRecord>) -> io::Result<()> {
         if self.lines > SLACK + 4 * open.len() {
             self.replace(&anew(open))?;
         }
@@ -217,7 +221,7 @@ impl Log {
 
     /// Replaces this file with one of these lines. Returns `false`, doing nothing, while the directory is being read:
     /// the reader could miss a file that is replaced.
-    fn replace(&mut self, lines: &[Line<'_>]) -> io::Result<bool> {
+    fn replace(&mut self, lines: &[RecordLine<'_>]) -> io::Result<bool> {
         let Some(directory) = self.path.parent() else { return Ok(false) };
         let guard = lock_file(directory, &self.owners)?;
         if guard.try_lock().is_err() {

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Record, file};
+use super::{SessionRecord, file};
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
 /// How long a file outlives its process, for a sweep to read.
@@ -27,13 +27,13 @@ pub(crate) struct Roll {
     /// The process that is opening a session for an object, by the object without its URL's scheme.
     opening: HashMap<String, u32>,
     /// Sessions of processes that are gone or have abandoned them.
-    gone: Vec<Gone>,
+    gone: Vec<AbandonedSession>,
 }
 
 /// A session that its process has left.
 #[derive(Clone, Debug)]
-pub(crate) struct Gone {
-    pub(crate) record: Record,
+pub(crate) struct AbandonedSession {
+    pub(crate) record: SessionRecord,
     pub(crate) pid: u32,
     /// Whether the process is alive and has abandoned the session.
     pub(crate) lives: bool,
@@ -49,13 +49,15 @@ impl Roll {
     }
 
     /// The record of the session, where its process has left it.
-    pub(crate) fn gone(&self, id: &str) -> Option<&Gone> {
+    pub(crate) fn gone(&self, id: &str) -> Option<&AbandonedSession> {
         self.gone.iter().find(|gone| gone.record.id.as_deref() == Some(id))
     }
 
     /// The sessions left in one place: those at an endpoint for objects whose names begin with `prefix`.
-    pub(crate) fn gone_below(&self, endpoint: &str, prefix: &str) -> Vec<Gone> {
-        let here = |gone: &&Gone| gone.record.endpoint == endpoint && gone.record.object.starts_with(prefix);
+    pub(crate) fn gone_below(&self, endpoint: &str, prefix: &str) -> Vec<AbandonedSession> {
+        let here = |gone: &&AbandonedSession| {
+            gone.record.endpoint == endpoint && gone.record.object.starts_with(prefix)
+        };
         self.gone.iter().filter(here).cloned().collect()
     }
 
@@ -93,17 +95,17 @@ impl Roll {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let pid = name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
         for (number, record) in file::parse(&text) {
-            self.add(Gone { record, pid, lives, file: Some(path.to_owned()), number });
+            self.add(AbandonedSession { record, pid, lives, file: Some(path.to_owned()), number });
         }
         Ok(())
     }
 
     /// Adds a record of this process.
-    pub(super) fn add_own(&mut self, number: u64, record: Record) {
-        self.add(Gone { record, pid: std::process::id(), lives: true, file: None, number });
+    pub(super) fn add_own(&mut self, number: u64, record: SessionRecord) {
+        self.add(AbandonedSession { record, pid: std::process::id(), lives: true, file: None, number });
     }
 
-    fn add(&mut self, entry: Gone) {
+    fn add(&mut self, entry: AbandonedSession) {
         if !entry.lives || entry.record.left {
             self.gone.push(entry);
             return;

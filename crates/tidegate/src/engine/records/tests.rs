@@ -17,7 +17,7 @@ async fn seen(directory: &Path) -> Roll {
 }
 
 /// Leaves the file as it is and releases its lock, as when the process is killed.
-fn kill(records: Records, entries: Vec<Entry>) {
+fn kill(records: Records, entries: Vec<RecordedSession>) {
     records.inner.state().log = None;
     records.inner.state().open.clear();
     drop(entries);

@@ -14,20 +14,20 @@ use crate::types::progress::Progress;
 
 /// The bytes that a request carries, apart from its own head and the head of its answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Carried<'a> {
+pub(crate) enum Transfer<'a> {
     Nothing,
     Payload(&'a Payload),
     /// The body of an answer, which must come at a least rate.
     Answer(&'a Inflow, MinRate),
 }
 
-impl<'a> From<Option<&'a Payload>> for Carried<'a> {
+impl<'a> From<Option<&'a Payload>> for Transfer<'a> {
     fn from(payload: Option<&'a Payload>) -> Self {
         payload.map_or(Self::Nothing, Self::Payload)
     }
 }
 
-impl Carried<'_> {
+impl Transfer<'_> {
     /// Bytes that the next attempt will move.
     pub(super) fn bytes(self) -> u64 {
         match self {
@@ -201,7 +201,7 @@ impl Inflow {
 /// they stop.
 pub(crate) async fn answer<T>(
     patience: Duration,
-    carried: impl Into<Carried<'_>>,
+    carried: impl Into<Transfer<'_>>,
     request: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     let carried = carried.into();

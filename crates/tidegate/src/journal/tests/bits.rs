@@ -4,7 +4,8 @@ use fastrand::Rng;
 use proptest::prelude::*;
 
 use super::super::format::{
-    BLOCK, DATA_LIMIT, FrameHeader, HEAD, HEADER, Kind, Place, Preamble, SECTOR, SLOTS, Slot, VERSION,
+    BLOCK, DATA_LIMIT, FrameHeader, FrameKind, FramePosition, HEAD, HEADER, Preamble, SECTOR, SLOTS, Slot,
+    VERSION,
 };
 use super::*;
 
@@ -24,7 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let record = prop_oneof![
         (text, any::<bool>()).prop_map(|(id, parts)| {
             let kind = if parts { SessionKind::Parts } else { SessionKind::Append };
-            Record::Session(Session { kind, id })
+            Record::Session(JournaledSession { kind, id })
         }),
         (1..5u32, any::<u64>(), any::<u64>(), text, any::<u64>()).prop_map(
             |(number, offset, size, etag, sum)| {
@@ -44,10 +45,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Carries out the steps, and returns the expected object and state.
-fn write(steps: Vec<Step>) -> (Arc<SimFile>, Log, Vec<u8>, State) {
+fn write(steps: Vec<Step>) -> (Arc<SimFile>, Log, Vec<u8>, JournalState) {
     let file = SimFile::new(Rng::with_seed(1));
     let log = create(&file, Algorithm::Crc64Nvme);
-    let (mut object, mut state) = (Vec::new(), State::new(header(Algorithm::Crc64Nvme)));
+    let (mut object, mut state) = (Vec::new(), JournalState::new(header(Algorithm::Crc64Nvme)));
     for (seed, step) in steps.into_iter().enumerate() {
         match step {
             Step::Append(size) => {
@@ -109,7 +110,7 @@ proptest! {
 
     #[test]
     fn headers_and_slots_come_back(
-        kind in prop::sample::select(vec![Kind::Data, Kind::Record]), length in 0..=DATA_LIMIT as u32,
+        kind in prop::sample::select(vec![FrameKind::Data, FrameKind::Record]), length in 0..=DATA_LIMIT as u32,
         numbers in any::<[u64; 5]>(), sums in any::<[u32; 3]>(), salt in any::<[u8; 16]>(), flip in 0..HEADER * 8,
     ) {
         let [object, running, at, synced, sequence] = numbers;
@@ -123,7 +124,7 @@ proptest! {
         prop_assert_eq!(FrameHeader::decode(&bytes, &salt, at), None);
 
         let file = HEAD + (at >> 10) * 8;
-        let first = Place { file, object, running, previous: sums[2] };
+        let first = FramePosition { file, object, running, previous: sums[2] };
         let slot = Slot { sequence, first, checkpoint: file, synced: file + 8 };
         prop_assert_eq!(Slot::decode(&slot.encode(&salt), &salt), Some(slot));
     }

@@ -17,7 +17,7 @@ struct Model {
     /// All appended bytes.
     object: Vec<u8>,
     /// The object's length and the state of the upload, after each record.
-    history: Vec<(u64, State)>,
+    history: Vec<(u64, JournalState)>,
     /// The bytes, and the entries of the history, that the last successful sync covered.
     synced: (u64, usize),
     /// The bytes of appends that failed since the last success.
@@ -40,7 +40,7 @@ impl Model {
             random,
             file,
             object: Vec::new(),
-            history: vec![(0, State::new(header(algorithm)))],
+            history: vec![(0, JournalState::new(header(algorithm)))],
             synced: (0, 1),
             refused: Vec::new(),
             refused_records: Vec::new(),
@@ -50,7 +50,7 @@ impl Model {
         (model, log)
     }
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &JournalState {
         &self.history.last().unwrap().1
     }
 
@@ -131,7 +131,10 @@ impl Model {
     fn record(&mut self) -> Record {
         let (committed, length) = (self.state().committed, self.object.len() as u64);
         match self.random.u8(..8) {
-            0 => Record::Session(Session { kind: SessionKind::Parts, id: format!("session {}", length) }),
+            0 => Record::Session(JournaledSession {
+                kind: SessionKind::Parts,
+                id: format!("session {}", length),
+            }),
             1..4 => Record::Part(part(1 + self.random.u32(..20), length / 2, length - length / 2)),
             _ => Record::Committed(self.random.u64(committed..=length)),
         }

@@ -173,7 +173,8 @@ fn giving_space_back_can_fail_anywhere() {
     for power in [false, true] {
         for step in 0..12 {
             let (file, log, object) = begun(4);
-            log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
+            log.record(Record::Session(JournaledSession { kind: SessionKind::Parts, id: "s".into() }))
+                .unwrap();
             log.record(Record::Part(part(1, 0, 15_000))).unwrap();
             log.append(&[data(3000, 5)]).unwrap();
             log.append(&[data(3000, 6)]).unwrap();
@@ -193,7 +194,7 @@ fn giving_space_back_can_fail_anywhere() {
                     Err(JournalError::Lost { .. }) => {}
                     // The call may have failed with all of its work done: then a new session would miss bytes.
                     Err(JournalError::Io { .. }) if step % 2 == 0 => {
-                        let session = Session { kind: SessionKind::Parts, id: "t".into() };
+                        let session = JournaledSession { kind: SessionKind::Parts, id: "t".into() };
                         let replaced = log.record(Record::Session(session.clone()));
                         if replaced.is_ok() {
                             state.apply(Record::Session(session));
@@ -253,7 +254,7 @@ fn a_file_system_without_holes_only_costs_space() {
     }
     assert_eq!((file.syncs(), file.bytes().len()), (syncs, length), "nothing was begun for nothing");
     // The session can be replaced, because all bytes are there.
-    log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
+    log.record(Record::Session(JournaledSession { kind: SessionKind::Parts, id: "s".into() })).unwrap();
     log.append(&[data(10, 1)]).unwrap();
     log.sync().unwrap();
     let (_, found) = resume(&file).unwrap();
@@ -279,7 +280,7 @@ fn what_the_state_does_not_allow_is_refused() {
     // A record can't fill memory: its size is limited.
     let (_, log, _) = begun(7);
     let id = "x".repeat(17 << 20);
-    let error = log.record(Record::Session(Session { kind: SessionKind::Parts, id })).unwrap_err();
+    let error = log.record(Record::Session(JournaledSession { kind: SessionKind::Parts, id })).unwrap_err();
     assert!(matches!(error, JournalError::Refused { .. }), "{error}");
 }
 
@@ -323,7 +324,7 @@ fn appends_syncs_reads_and_punches_go_on_beside_each_other() {
 /// A journal that has filled its disk.
 fn filled(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
     let (file, log, mut object) = begun(seed);
-    log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
+    log.record(Record::Session(JournaledSession { kind: SessionKind::Parts, id: "s".into() })).unwrap();
     file.faults(|faults| faults.room = Some(2_000_000));
     for number in 0.. {
         let bytes = data(16_384, number);

@@ -47,7 +47,7 @@ async fn on(mut disk: Disk, kind: &str) {
     };
     assert!(matches!(full, JournalError::Full { .. }) && length > 4 << 20, "{length}: {full}");
     disk.fill();
-    journal.session(Session { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
+    journal.session(JournaledSession { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
     let mut acknowledged = 0;
     for round in 0..12 {
         // The journal may have got some of the freed space.

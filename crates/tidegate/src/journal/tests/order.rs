@@ -20,8 +20,8 @@ async fn begun(folder: &Path, size: usize) -> Journal {
     journal
 }
 
-fn session(id: &str) -> Session {
-    Session { kind: SessionKind::Append, id: id.into() }
+fn session(id: &str) -> JournaledSession {
+    JournaledSession { kind: SessionKind::Append, id: id.into() }
 }
 
 /// Holds a lock of the log, as a slow operation does, until the returned sender is dropped.

@@ -63,7 +63,7 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     let path = folder.path().join("one.journal");
     assert_eq!(journal.path(), path);
     let object = data(300_000, 1);
-    journal.session(Session { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
+    journal.session(JournaledSession { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
     assert_eq!(journal.append(vec![object.slice(..200_000)]).await.unwrap(), 200_000);
     assert_eq!((journal.len(), journal.durable()), (200_000, 0));
     assert_eq!(journal.sync().await.unwrap(), 200_000);
@@ -386,7 +386,7 @@ async fn records_that_matter_are_durable_when_they_are_written() {
     let journal = Journal::new(create(&file, Algorithm::Crc64Nvme), Durability::Sync);
     journal.append(vec![data(1000, 1)]).await.unwrap();
     assert_eq!(left().session, None);
-    let session = Session { kind: SessionKind::Parts, id: "s".into() };
+    let session = JournaledSession { kind: SessionKind::Parts, id: "s".into() };
     journal.session(session.clone()).await.unwrap();
     assert_eq!(left().session, Some(session));
     let checksum = journal.finish().await.unwrap();

@@ -6,7 +6,7 @@ use crate::types::checksum::Algorithm::{Crc32c, Crc64Nvme};
 const SIZE: u64 = 1000;
 
 fn session(kind: SessionKind) -> Record {
-    Record::Session(Session { kind, id: "id".into() })
+    Record::Session(JournaledSession { kind, id: "id".into() })
 }
 
 /// Resumes a journal of 1,000 bytes with these records, and returns the result.
@@ -62,7 +62,7 @@ fn what_contradicts_itself_is_refused() {
     let other = |algorithm: Algorithm| Checksum::known(algorithm, 1, 400);
     let whole = Checksum::of(Crc64Nvme, &data(1000, 1));
     let wrong = Checksum::known(Crc64Nvme, whole.value() ^ 1, SIZE);
-    let named = |id: &str| Record::Session(Session { kind: SessionKind::Parts, id: id.into() });
+    let named = |id: &str| Record::Session(JournaledSession { kind: SessionKind::Parts, id: id.into() });
     let refused: Vec<(&str, Vec<Record>)> = vec![
         ("of another kind", changed(&|part| part.checksum = other(Crc32c))),
         ("another number of bytes", changed(&|part| part.size = 399)),
@@ -123,5 +123,5 @@ fn a_checkpoint_with_one_number_twice_means_nothing() {
     let mut text = text.unwrap();
     let parts = text["parts"].as_array_mut().unwrap();
     parts.push(parts[0].clone());
-    assert!(serde_json::from_value::<State>(text).is_err());
+    assert!(serde_json::from_value::<JournalState>(text).is_err());
 }

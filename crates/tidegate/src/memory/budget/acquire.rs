@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Budget, Lease, Starved, UNTAKEN, Waiter};
+use super::{Budget, Lease, MemoryWaiter, Starved, UNTAKEN};
 
 /// A wait for memory. Dropping it gives up the place in the queue.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Future for Acquire {
             }
             None => state.place(self.account),
         };
-        let waiter = Waiter {
+        let waiter = MemoryWaiter {
             account: self.account,
             bytes: self.bytes,
             since: Instant::now(),

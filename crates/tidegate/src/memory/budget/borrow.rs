@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use super::{Budget, State};
+use super::{Budget, BudgetState};
 
 /// A reader that was lent memory.
 pub(crate) trait Borrower: Debug + Send + Sync + 'static {
@@ -39,7 +39,7 @@ impl Budget {
     }
 }
 
-impl State {
+impl BudgetState {
     /// The most that may be lent: half of the budget, or less if the largest part leaves less.
     fn lendable(&self, total: u64) -> u64 {
         let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);

@@ -9,13 +9,13 @@ use bytes::BytesMut;
 
 /// A chunk, or a half, a quarter … of one. A block of any other size is memory of its own, outside of the chunks.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct PoolBlock {
     pub(super) bytes: BytesMut,
     /// Which chunk, and the offset in it.
     place: Option<(u32, usize)>,
 }
 
-impl Block {
+impl PoolBlock {
     /// Whether the block is memory of its own.
     #[cfg(test)]
     pub(super) fn is_own(&self) -> bool {
@@ -48,10 +48,10 @@ impl Pool {
     }
 
     /// A block of `size` bytes.
-    pub(super) fn take(&mut self, size: usize) -> Block {
+    pub(super) fn take(&mut self, size: usize) -> PoolBlock {
         if self.piece(size) != Some(size) {
             self.own += size as u64;
-            return Block { bytes: BytesMut::zeroed(size), place: None };
+            return PoolBlock { bytes: BytesMut::zeroed(size), place: None };
         }
         let found = self.free.range_mut(size..).find_map(|(_, blocks)| blocks.pop_first());
         let ((chunk, offset), mut bytes) = match found {
@@ -69,13 +69,13 @@ impl Pool {
             let half = bytes.split_off(bytes.len() / 2);
             self.insert((chunk, offset + bytes.len()), half);
         }
-        Block { bytes, place: Some((chunk, offset)) }
+        PoolBlock { bytes, place: Some((chunk, offset)) }
     }
 
     /// Takes a block of `size` bytes. If another chunk, or as much memory of its own, would bring the pool to more
     /// than `most` bytes in all, the free memory may lie in pieces: then takes the largest free block of at most
     /// `size` bytes, if there is one.
-    pub(super) fn take_at_most(&mut self, size: usize, most: u64) -> Block {
+    pub(super) fn take_at_most(&mut self, size: usize, most: u64) -> PoolBlock {
         let Some(piece) = self.piece(size) else { return self.take(size) };
         let more = if piece == size { self.chunk } else { size };
         let given = u64::from(self.chunks) * self.chunk as u64 + self.own;
@@ -89,14 +89,14 @@ impl Pool {
 
     /// Takes back the end of a block behind its first `keep` bytes, in whole pieces of the smallest size; returns how
     /// many bytes that is. Nothing is copied, except out of memory that belongs to no chunk.
-    pub(super) fn shorten(&mut self, block: &mut Block, keep: usize) -> usize {
+    pub(super) fn shorten(&mut self, block: &mut PoolBlock, keep: usize) -> usize {
         let before = block.bytes.len();
         match block.place {
             Some((chunk, offset)) => {
                 let keep = keep.next_multiple_of(self.least());
                 if keep < before {
                     let end = block.bytes.split_off(keep);
-                    self.give_back(Block { bytes: end, place: Some((chunk, offset + keep)) });
+                    self.give_back(PoolBlock { bytes: end, place: Some((chunk, offset + keep)) });
                 }
             }
             None if before - keep >= Self::LEAST => {
@@ -127,7 +127,7 @@ impl Pool {
     }
 
     /// Takes a block back.
-    pub(super) fn give_back(&mut self, block: Block) {
+    pub(super) fn give_back(&mut self, block: PoolBlock) {
         let Some((chunk, mut offset)) = block.place else {
             self.own -= block.bytes.len() as u64;
             return;
@@ -211,7 +211,7 @@ mod tests {
             steps in prop::collection::vec(step(), 1..300),
         ) {
             let mut pool = Pool::new(chunk);
-            let mut held: Vec<(u8, Block)> = Vec::new();
+            let mut held: Vec<(u8, PoolBlock)> = Vec::new();
             for (number, (step, which)) in steps.into_iter().enumerate() {
                 match step {
                     Step::Take(shift) => {

@@ -10,7 +10,7 @@ use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::{
-    Account, Activity, Budget, Decision, Holding, MemorySnapshot, Relieving, State, UNTAKEN, decide,
+    Account, Activity, Budget, BudgetState, Decision, Holding, MemorySnapshot, Relieving, UNTAKEN, decide,
 };
 use crate::memory::spool::{Spool, SpoolError};
 
@@ -37,7 +37,7 @@ pub(crate) trait Holder: Debug + Send + Sync + 'static {
 
 /// A wait that nothing in flight can end.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct StuckWait {
     pub(crate) snapshot: MemorySnapshot,
     /// When the longest wait began.
     pub(crate) waited_since: Instant,
@@ -75,7 +75,7 @@ impl Budget {
     }
 
     /// What stands in the way of the waiters; `None` where nobody waits, or memory in flight can end the wait.
-    pub(crate) fn look(&self) -> Option<Look> {
+    pub(crate) fn look(&self) -> Option<StuckWait> {
         let state = self.shared.lock();
         let snapshot = state.snapshot(self.shared.total);
         if decide(&snapshot) != Decision::Relieve {
@@ -89,7 +89,7 @@ impl Budget {
             let activity = if waits { Activity::Waits } else { Activity::UpToProducer };
             Some(HalfFilled { bytes: *bytes, activity, is_slack: *is_slack, holder: holder.clone() })
         });
-        Some(Look {
+        Some(StuckWait {
             waited_since,
             moved_at: state.half_moved,
             granted_at: state.granted.values().map(|granted| granted.at).min(),
@@ -186,14 +186,14 @@ impl Account {
     }
 }
 
-impl State {
+impl BudgetState {
     /// Whether nothing in flight could help the waiters.
     pub(super) fn is_stopped(&self, total: u64) -> bool {
         decide(&self.snapshot(total)) == Decision::Relieve
     }
 
     /// Notifies those who watch the pressure, and starts the relief if waiters are stopped.
-    pub(super) fn tell(&mut self, shared: &super::Shared, stopped: bool) {
+    pub(super) fn tell(&mut self, shared: &super::BudgetShared, stopped: bool) {
         if stopped || std::mem::take(&mut self.stopped) {
             shared.changed.notify_waiters();
         }

@@ -4,9 +4,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::decision::{Claim, Claimant};
-use super::{Decision, Granted, MemorySnapshot, Shared, State, Waiter, decide};
+use super::{BudgetShared, BudgetState, Decision, Granted, MemorySnapshot, MemoryWaiter, decide};
 
-impl State {
+impl BudgetState {
     pub(super) fn take_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -33,7 +33,7 @@ impl State {
         }
     }
 
-    pub(super) fn enqueue(&mut self, id: u64, waiter: Waiter) {
+    pub(super) fn enqueue(&mut self, id: u64, waiter: MemoryWaiter) {
         match waiter.account {
             None => {
                 self.requests.insert(id);
@@ -50,7 +50,7 @@ impl State {
         self.waiters.insert(id, waiter);
     }
 
-    pub(super) fn dequeue(&mut self, id: u64) -> Option<Waiter> {
+    pub(super) fn dequeue(&mut self, id: u64) -> Option<MemoryWaiter> {
         let waiter = self.waiters.remove(&id)?;
         self.requests.remove(&id);
         self.by_wait.remove(&(waiter.since, id));
@@ -122,7 +122,7 @@ impl State {
     }
 
     /// Grants what can be granted; returns the first decision that is no grant.
-    pub(super) fn serve(&mut self, shared: &Shared) -> Decision {
+    pub(super) fn serve(&mut self, shared: &BudgetShared) -> Decision {
         loop {
             match decide(&self.snapshot(shared.total)) {
                 Decision::Grant(id) => self.grant(id, shared),
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    fn grant(&mut self, id: u64, shared: &Shared) {
+    fn grant(&mut self, id: u64, shared: &BudgetShared) {
         let Some(waiter) = self.dequeue(id) else { return };
         let (account, bytes) = (waiter.account, waiter.bytes);
         self.held += bytes;

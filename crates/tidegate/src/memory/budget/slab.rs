@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::pool::Block;
+use super::pool::PoolBlock;
 use super::{Budget, Lease};
 
 /// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is dropped, the buffer
@@ -10,7 +10,7 @@ use super::{Budget, Lease};
 #[derive(Debug)]
 pub(crate) struct Slab {
     /// `None` only while the slab is being dropped.
-    block: Option<Block>,
+    block: Option<PoolBlock>,
     filled: usize,
     lease: Lease,
 }
@@ -64,7 +64,7 @@ impl Slab {
     /// Whether the slab is memory of its own, not a piece of the pool's chunks.
     #[cfg(test)]
     pub(super) fn is_own(&self) -> bool {
-        self.block.as_ref().is_some_and(Block::is_own)
+        self.block.as_ref().is_some_and(PoolBlock::is_own)
     }
 
     /// Bytes of the budget that the slab takes.

@@ -79,12 +79,12 @@ impl Ring {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Lent> {
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<LentSlab> {
         let mut free = self.lock();
         match free.slabs.pop() {
             Some(mut slab) => {
                 slab.clear();
-                Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
+                Poll::Ready(LentSlab { slab: Some(slab), ring: self.clone() })
             }
             None => {
                 // A task that is polled again and again is woken once.
@@ -108,12 +108,12 @@ impl Ring {
 
 /// A slab on its way from the file to the socket; it returns to the ring however the way ends.
 #[derive(Debug)]
-struct Lent {
+struct LentSlab {
     slab: Option<Slab>,
     ring: Ring,
 }
 
-impl Lent {
+impl LentSlab {
     fn room(&self) -> usize {
         self.slab.as_ref().map_or(0, Slab::room)
     }
@@ -129,13 +129,13 @@ impl Lent {
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for LentSlab {
     fn as_ref(&self) -> &[u8] {
         self.slab.as_ref().map_or(&[], Slab::filled)
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentSlab {
     fn drop(&mut self) {
         if let Some(slab) = self.slab.take() {
             self.ring.give_back(slab);
@@ -151,7 +151,7 @@ pub(super) struct FileStream {
     position: u64,
     remaining: u64,
     hasher: Option<Hasher>,
-    read: Option<JoinHandle<io::Result<Lent>>>,
+    read: Option<JoinHandle<io::Result<LentSlab>>>,
 }
 
 impl FileStream {
@@ -210,11 +210,11 @@ impl FileStream {
         Poll::Ready(self.take_in(slab))
     }
 
-    fn want(&self, slab: &Lent) -> usize {
+    fn want(&self, slab: &LentSlab) -> usize {
         usize::try_from(self.remaining).map_or(slab.room(), |remaining| remaining.min(slab.room()))
     }
 
-    fn take_in(&mut self, slab: Lent) -> io::Result<Bytes> {
+    fn take_in(&mut self, slab: LentSlab) -> io::Result<Bytes> {
         let read = slab.as_ref().len() as u64;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(slab.as_ref());
@@ -239,7 +239,7 @@ fn truncated(offset: u64) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset })
 }
 
-fn read_full(file: &dyn ReadAt, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {
+fn read_full(file: &dyn ReadAt, slab: &mut LentSlab, want: usize, offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < want {
         match file.read(&mut slab.spare()[..want - done], offset + done as u64) {

@@ -29,7 +29,7 @@ pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct SourceFile {
     file: CachedFile,
-    state: State,
+    state: FileVersion,
 }
 
 /// A file whose bytes are read without waiting if they are in memory.
@@ -52,12 +52,12 @@ enum Cached {
 /// The part of a file's metadata that changes when its bytes do: its size and the time of its last write. Not the
 /// time of its last change, which a rename, a new link or new permissions move as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State {
+struct FileVersion {
     size: u64,
     modified: (i64, i64),
 }
 
-impl State {
+impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
         Self { size: metadata.size(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
     }
@@ -75,7 +75,7 @@ impl SourceFile {
             let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let state = State::of(&metadata);
+        let state = FileVersion::of(&metadata);
         Ok(Self { file: CachedFile::new(file), state })
     }
 
@@ -97,7 +97,7 @@ impl SourceFile {
     /// Fails if the file has changed since it was opened. This is one system call, which does not wait for a local
     /// disk, because the file is open.
     pub(crate) fn check_unchanged(&self) -> io::Result<()> {
-        let now = State::of(&self.file.file.metadata()?);
+        let now = FileVersion::of(&self.file.file.metadata()?);
         if now == self.state {
             return Ok(());
         }

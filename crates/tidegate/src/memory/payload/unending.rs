@@ -23,7 +23,7 @@ pub(crate) struct Giver {
 
 /// The request takes no more bytes; the result of the request says why.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct RequestEnded;
 
 impl Unending {
     pub(crate) fn new() -> (Giver, Self) {
@@ -35,8 +35,8 @@ impl Unending {
 
 impl Giver {
     /// Waits until the request takes the piece.
-    pub(crate) async fn give(&self, piece: Bytes) -> Result<(), Gone> {
-        self.pieces.send(piece).await.map_err(|_| Gone)
+    pub(crate) async fn give(&self, piece: Bytes) -> Result<(), RequestEnded> {
+        self.pieces.send(piece).await.map_err(|_| RequestEnded)
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// The blocks of one file: all below `end` are used, except the free ranges.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct BlockAllocator {
     /// Start and length of free ranges; neighbours are joined, and none reaches `end`.
     free: BTreeMap<u32, u32>,
     end: u32,
@@ -14,7 +14,7 @@ pub(super) struct Blocks {
     used: u32,
 }
 
-impl Blocks {
+impl BlockAllocator {
     /// Takes `count` blocks, the lowest free ones first, in few ranges; `None` if the file has no more.
     pub(super) fn take(&mut self, count: u32) -> Option<Vec<Range<u32>>> {
         let grown = self.end.checked_add(count)?;
@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_block_is_given_twice_and_all_come_back(steps in prop::collection::vec((any::<bool>(), 1..40u32), 1..200)) {
-            let mut blocks = Blocks::default();
+            let mut blocks = BlockAllocator::default();
             let mut held: Vec<Vec<Range<u32>>> = Vec::new();
             let mut used = BTreeSet::new();
             for (take, number) in steps {
@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_file_ends() {
-        let mut blocks = Blocks { end: u32::MAX - 1, used: u32::MAX - 1, ..Blocks::default() };
+        let mut blocks =
+            BlockAllocator { end: u32::MAX - 1, used: u32::MAX - 1, ..BlockAllocator::default() };
         assert_eq!(blocks.take(2), None);
         assert!(blocks.take(1).is_some());
     }

@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::blocks::Blocks;
+use super::blocks::BlockAllocator;
 use super::disk::Disk;
-use crate::types::amount::About;
+use crate::types::amount::Rounded;
 
 /// Size of a block. It is small because thousands of writers may each have begun one; sparse files take no more of
 /// the disk than was written.
@@ -25,13 +25,13 @@ const REST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Directory {
     disk: Arc<dyn Disk>,
-    state: Mutex<State>,
+    state: Mutex<DirectoryState>,
     freed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    blocks: Blocks,
+struct DirectoryState {
+    blocks: BlockAllocator,
     /// Bytes that are being written.
     queued: u64,
     /// Bytes per second, as measured; 0 if nothing was written yet.
@@ -63,7 +63,7 @@ impl Directory {
         &*self.disk
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DirectoryState> {
         // Every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,10 +111,10 @@ impl Directory {
     }
 
     pub(super) fn fullness(&self) -> String {
-        let (name, used) = (self.name(), About(self.used()));
+        let (name, used) = (self.name(), Rounded(self.used()));
         match self.disk.space() {
             Ok(space) => {
-                let (free, total) = (About(space.free), About(space.total));
+                let (free, total) = (Rounded(space.free), Rounded(space.total));
                 format!("{name} has {free} free of {total} and holds {used} of spooled parts")
             }
             Err(error) => format!("{name}: {error}"),
@@ -136,7 +136,7 @@ impl Directory {
             state.queued += bytes;
             state.came_back
         };
-        let mut writing = Writing { directory: self, bytes, began: Instant::now(), written: false };
+        let mut writing = SpoolWrite { directory: self, bytes, began: Instant::now(), written: false };
         let result = self.disk.write(pieces).await;
         writing.written = result.is_ok();
         drop(writing);
@@ -153,14 +153,14 @@ impl Directory {
 }
 
 /// A write that is under way.
-struct Writing<'a> {
+struct SpoolWrite<'a> {
     directory: &'a Directory,
     bytes: u64,
     began: Instant,
     written: bool,
 }
 
-impl Drop for Writing<'_> {
+impl Drop for SpoolWrite<'_> {
     fn drop(&mut self) {
         /// A smaller write says more about the calls than about the disk.
         const LEAST: u64 = 256 << 10;

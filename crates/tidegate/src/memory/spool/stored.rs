@@ -24,12 +24,12 @@ struct Section {
 }
 
 /// Bytes on their way to the disk, and the blocks that they go to.
-struct Kept {
+struct SpooledPiece {
     piece: Bytes,
     _blocks: Arc<[Arc<Allocation>]>,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for SpooledPiece {
     fn as_ref(&self) -> &[u8] {
         &self.piece
     }
@@ -99,7 +99,7 @@ impl Section {
             while !rest.is_empty() {
                 let (place, together) = self.place(offset)?;
                 let length = rest.len().min(usize::try_from(together).unwrap_or(usize::MAX));
-                let piece = Kept { piece: rest.split_to(length), _blocks: blocks.clone() };
+                let piece = SpooledPiece { piece: rest.split_to(length), _blocks: blocks.clone() };
                 writes.push((place, Bytes::from_owner(piece)));
                 offset += length as u64;
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::gather::Gathered;
-use crate::engine::journaling::{Disk, Feed};
+use crate::engine::journaling::{Feed, JournalDisk};
 use crate::journal::{Journal, JournalError};
 use crate::types::progress::Progress;
 
@@ -17,7 +17,7 @@ pub(super) struct Appender {
     pub(super) journal: Journal,
     pub(super) feed: Arc<watch::Sender<Feed>>,
     pub(super) progress: Progress,
-    pub(super) disk: Arc<Disk>,
+    pub(super) disk: Arc<JournalDisk>,
     /// How long to wait for a full disk that nothing leaves.
     pub(super) patience: Duration,
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::Journaled;
-use crate::journal::{End, Journal, JournalError, Session, SessionKind};
+use crate::journal::{End, Journal, JournalError, JournaledSession, SessionKind};
 use crate::types::checksum::Checksum;
 use crate::types::date::since_1970;
 use crate::types::error::{ErrorKind, Operation, Result};
@@ -125,7 +125,7 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
         SessionTakes::AppendedBytes => SessionKind::Append,
         SessionTakes::Parts(_) => SessionKind::Parts,
     };
-    let opened = Session { kind, id: session.id };
+    let opened = JournaledSession { kind, id: session.id };
     if journal.session(opened).await.is_err() {
         let _ = upload.abort_session().await;
     }

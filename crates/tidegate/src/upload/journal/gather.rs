@@ -12,10 +12,10 @@ use crate::upload::intake::Filling;
 
 /// Bytes that were taken from the producer and are not being appended yet.
 #[derive(Debug, Default)]
-pub(super) struct Gathered(Mutex<State>);
+pub(super) struct Gathered(Mutex<GatheredState>);
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct GatheredState {
     pieces: Vec<Bytes>,
     slab: Option<Slab>,
     pub(super) bytes: u64,
@@ -26,13 +26,13 @@ pub(super) struct State {
 }
 
 impl Gathered {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, GatheredState> {
         // Every change is complete before the lock is released, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl GatheredState {
     /// Whether bytes can be copied in.
     pub(super) fn has_room(&self) -> bool {
         self.slab.as_ref().is_some_and(|slab| slab.room() > 0)

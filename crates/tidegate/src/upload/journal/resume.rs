@@ -16,14 +16,14 @@ use crate::types::object::Object;
 use crate::types::progress::Progress;
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
-use crate::upload::intake::Taking;
+use crate::upload::intake::Intake;
 use crate::upload::session::{Persistence, Upload};
 use crate::upload::source::journal::failed;
 use crate::upload::writer::Writer;
 
-/// An upload that was left, and that this process has claimed, from [`Left::claim`](crate::recover::Left::claim):
+/// An upload that was left, and that this process has claimed, from [`LeftUpload::claim`](crate::recover::LeftUpload::claim):
 /// nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
-pub struct Claimed {
+pub struct ClaimedUpload {
     context: Context,
     upload: Arc<Upload>,
     journal: Journal,
@@ -51,7 +51,7 @@ impl Resumed {
     }
 }
 
-impl Claimed {
+impl ClaimedUpload {
     /// The contents of the journal.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
@@ -95,7 +95,7 @@ impl Claimed {
     /// Resumes the upload. Where its producer had finished, publishes the object.
     ///
     /// # Errors
-    /// Those of [`Left::resume`](crate::recover::Left::resume).
+    /// Those of [`LeftUpload::resume`](crate::recover::LeftUpload::resume).
     pub async fn resume(self) -> Result<Resumed> {
         let state = &self.recovered.state;
         if let Some(end) = state.end {
@@ -141,7 +141,7 @@ impl Claimed {
     /// stays.
     ///
     /// # Errors
-    /// Those of the store; the journal stays then ([`Left::forget`](crate::recover::Left::forget) removes it even so).
+    /// Those of the store; the journal stays then ([`LeftUpload::forget`](crate::recover::LeftUpload::forget) removes it even so).
     pub async fn abort(self) -> Result<Option<Object>> {
         let finish = self.recovered.state.finish;
         end_upload(&self.upload, self.journal, finish).await
@@ -178,9 +178,9 @@ pub(crate) async fn forget(path: &Path, journaling: &Journaling, owners: &Truste
     ended.map_err(|error| of(path, error))
 }
 
-impl fmt::Debug for Claimed {
+impl fmt::Debug for ClaimedUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claimed").field("recovered", &self.recovered).finish_non_exhaustive()
+        f.debug_struct("ClaimedUpload").field("recovered", &self.recovered).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::engine::journaling::Disk;
+use crate::engine::journaling::JournalDisk;
 use crate::journal::JournalError;
 use crate::types::progress::{Progress, Waiting};
 
@@ -28,12 +28,12 @@ struct Stillness {
 }
 
 impl Stillness {
-    fn new(disk: &Disk, patience: Duration) -> Self {
+    fn new(disk: &JournalDisk, patience: Duration) -> Self {
         Self { since: Instant::now(), seen: disk.moved(), patience }
     }
 
     /// Fails with `full` where nothing has left the disk for too long.
-    fn check(&mut self, disk: &Disk, full: JournalError) -> Result<(), JournalError> {
+    fn check(&mut self, disk: &JournalDisk, full: JournalError) -> Result<(), JournalError> {
         let moved = disk.moved();
         if moved != self.seen {
             (self.since, self.seen) = (Instant::now(), moved);
@@ -47,7 +47,7 @@ impl Stillness {
     }
 }
 
-impl Disk {
+impl JournalDisk {
     /// Repeats `write` while the disk is full, as long as any byte leaves the disk: of any upload that this
     /// process sends from there. Gives up when nothing has left for as long as `patience`. For records, which
     /// are small and make room, and so do not wait in line.
@@ -112,10 +112,10 @@ impl Disk {
 }
 
 /// Counts a wait for room until this is dropped, because the wait may be cancelled.
-struct Wanted<'a>(&'a Disk);
+struct Wanted<'a>(&'a JournalDisk);
 
 impl<'a> Wanted<'a> {
-    fn new(disk: &'a Disk) -> Self {
+    fn new(disk: &'a JournalDisk) -> Self {
         disk.is_wanted(true);
         Self(disk)
     }

@@ -25,14 +25,14 @@ mod parts;
 mod standing;
 mod stream;
 
-use appending::Appending;
+use appending::AppendSender;
 use link::Link;
-use parts::Parts;
+use parts::PartsSender;
 
 /// The sender, one for each kind of session.
 pub(super) enum Sender {
-    Parts(Box<Parts>),
-    Appending(Box<Appending>),
+    Parts(Box<PartsSender>),
+    Appending(Box<AppendSender>),
 }
 
 /// The state that an earlier process left.
@@ -60,10 +60,10 @@ impl Sender {
         let link = Link::new(source, keep, before.session, before.created);
         match cut {
             Cut::Chunks(schedule) => {
-                Self::Appending(Box::new(Appending::new(link, schedule, before.committed, before.length)))
+                Self::Appending(Box::new(AppendSender::new(link, schedule, before.committed, before.length)))
             }
             Cut::Parts(_) | Cut::Whole { .. } => {
-                Self::Parts(Box::new(Parts::new(link, cut, in_flight, tracker, before.stored)))
+                Self::Parts(Box::new(PartsSender::new(link, cut, in_flight, tracker, before.stored)))
             }
         }
     }

@@ -12,14 +12,14 @@ use crate::memory::budget::{Lease, Starved};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::driver::WriterState;
-use crate::upload::intake::{Filling, LEAST_SLAB, Taking};
+use crate::upload::intake::{Filling, Intake, LEAST_SLAB};
 use crate::upload::session::{SessionTakes, Upload};
 use crate::upload::source::journal::failed;
 
 /// With this many bytes gathered, an append begins, or the producer waits for one.
 const CHUNK: u64 = 1 << 20;
 
-impl Taking for Journaled {
+impl Intake for Journaled {
     fn upload(&self) -> &Arc<Upload> {
         &self.upload
     }

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::spooling::Line;
+use crate::engine::spooling::RingTurn;
 use crate::memory::budget::{Lease, Starved};
 use crate::memory::relief::Relief;
 use crate::memory::spool::SpoolError;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
-use crate::upload::adaptive_part_size::Narrowing;
+use crate::upload::adaptive_part_size::AdaptivePartSize;
 use crate::upload::driver::{Driver, ReadyBytes, RequestBody, RequestBytes, UploadSource, WriterState};
 use crate::upload::fill::Taken;
-use crate::upload::intake::{Filling, Memory, Taking};
-use crate::upload::part_buffer::Held;
+use crate::upload::intake::{Filling, Intake, MemoryWait};
+use crate::upload::part_buffer::PartBuffer;
 use crate::upload::plan::Plan;
 use crate::upload::session::{Ending, Upload};
-use crate::upload::spool_first::Deferred;
+use crate::upload::spool_first::SpoolFirst;
 use crate::upload::strategy::Policy;
 
 /// The bytes of one writer that are not at the store yet.
@@ -30,19 +30,19 @@ pub(in crate::upload) struct Buffered {
     upload: Arc<Upload>,
     relief: Arc<Relief>,
     /// With a spool: the writer's place in line for the buffers that spooled parts are sent through.
-    line: Option<Arc<Line>>,
-    pub(in crate::upload) held: Arc<Held>,
+    line: Option<Arc<RingTurn>>,
+    pub(in crate::upload) part_buffer: Arc<PartBuffer>,
     /// The parts that are kept until `finish`, where nothing is sent before.
-    deferred: Option<Deferred>,
-    memory: Memory,
+    spool_first: Option<SpoolFirst>,
+    memory: MemoryWait,
     /// Makes parts smaller while memory is short, where they may become smaller.
-    narrowing: Option<Box<Narrowing>>,
+    adaptive_part_size: Option<Box<AdaptivePartSize>>,
 }
 
 /// The bytes of one request.
 pub(in crate::upload) struct BufferedBytes {
     taken: Taken,
-    line: Option<Arc<Line>>,
+    line: Option<Arc<RingTurn>>,
 }
 
 impl RequestBytes for BufferedBytes {
@@ -60,20 +60,20 @@ impl UploadSource for Buffered {
     }
 
     fn open(&mut self) -> Result<()> {
-        match &mut self.deferred {
-            Some(deferred) => {
-                deferred.open();
+        match &mut self.spool_first {
+            Some(spool_first) => {
+                spool_first.open();
                 Ok(())
             }
-            None => self.held.open(),
+            None => self.part_buffer.open(),
         }
     }
 
     fn take(&mut self, _: Range<u64>, plan: &mut Plan) -> Result<BufferedBytes> {
-        if let Some(narrowing) = &mut self.narrowing {
-            plan.narrow(narrowing.next());
+        if let Some(adaptive_part_size) = &mut self.adaptive_part_size {
+            plan.narrow(adaptive_part_size.next());
         }
-        let taken = self.held.take(memory_of(plan.part(), &self.relief))?;
+        let taken = self.part_buffer.take(memory_of(plan.part(), &self.relief))?;
         Ok(BufferedBytes { taken, line: self.line.clone() })
     }
 
@@ -84,38 +84,38 @@ impl UploadSource for Buffered {
         bytes: BufferedBytes,
         plan: &Plan,
     ) -> Option<BufferedBytes> {
-        let Some(deferred) = &mut self.deferred else { return Some(bytes) };
+        let Some(spool_first) = &mut self.spool_first else { return Some(bytes) };
         let part = (number, range, bytes.taken);
         if plan.publishes_with(number) {
-            deferred.behind(part);
+            spool_first.behind(part);
         } else if plan.is_finished() {
-            deferred.last(part);
+            spool_first.last(part);
         } else {
-            deferred.part(part, &self.held, &self.relief);
+            spool_first.part(part, &self.part_buffer, &self.relief);
         }
         None
     }
 
     fn keeps_parts(&self) -> bool {
-        self.deferred.is_some()
+        self.spool_first.is_some()
     }
 
     fn kept(&mut self) -> Option<(u32, Range<u64>, BufferedBytes)> {
-        let deferred = self.deferred.as_mut()?;
-        if deferred.take_open() {
+        let spool_first = self.spool_first.as_mut()?;
+        if spool_first.take_open() {
             self.upload.open();
         }
-        let kept = deferred.next();
+        let kept = spool_first.next();
         if kept.is_none() {
-            self.deferred = None;
+            self.spool_first = None;
         }
         kept.map(|(number, range, taken)| (number, range, BufferedBytes { taken, line: self.line.clone() }))
     }
 
     fn end(&mut self) -> Ending {
         self.memory.forget();
-        (self.narrowing, self.deferred) = (None, None);
-        self.held.end()
+        (self.adaptive_part_size, self.spool_first) = (None, None);
+        self.part_buffer.end()
     }
 }
 
@@ -124,22 +124,22 @@ impl Driver<Buffered> {
         upload: Arc<Upload>,
         policy: Policy,
         relief: Arc<Relief>,
-        line: Option<Arc<Line>>,
+        line: Option<Arc<RingTurn>>,
         idle_limit: Option<Duration>,
     ) -> Self {
         let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
         let part = memory_of(plan.part(), &relief);
-        let narrowing = policy.least.map(|least| {
+        let adaptive_part_size = policy.least.map(|least| {
             let (flow, memory) = (upload.requests.flow.clone(), relief.budget().total());
-            Box::new(Narrowing::new(flow, memory, policy.in_flight, plan.part(), least))
+            Box::new(AdaptivePartSize::new(flow, memory, policy.in_flight, plan.part(), least))
         });
         let buffered = Buffered {
-            narrowing,
-            held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
+            adaptive_part_size,
+            part_buffer: PartBuffer::new(upload.clone(), relief.clone(), part, idle_limit),
             line,
-            deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
+            spool_first: policy.spool_first.then(|| SpoolFirst::new(upload.runtime.clone())),
             relief,
-            memory: Memory::default(),
+            memory: MemoryWait::default(),
             upload,
         };
         Self::new(buffered, plan, policy.in_flight)
@@ -155,10 +155,11 @@ impl Driver<Buffered> {
 
     /// Waits until the kept parts are in the spool.
     fn poll_spooled(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let Buffered { upload, relief, held, deferred: Some(deferred), .. } = &mut self.source else {
+        let Buffered { upload, relief, part_buffer, spool_first: Some(spool_first), .. } = &mut self.source
+        else {
             return Poll::Ready(Ok(()));
         };
-        match ready!(deferred.poll_spooled(cx, held, relief)) {
+        match ready!(spool_first.poll_spooled(cx, part_buffer, relief)) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(error) => {
                 let message = error.to_string();
@@ -173,7 +174,7 @@ impl Driver<Buffered> {
     }
 }
 
-impl Taking for Driver<Buffered> {
+impl Intake for Driver<Buffered> {
     fn upload(&self) -> &Arc<Upload> {
         &self.source.upload
     }
@@ -190,7 +191,7 @@ impl Taking for Driver<Buffered> {
         if !matches!(self.state, WriterState::Open) {
             return Err(self.closed());
         }
-        self.source.held.check().map_err(|error| self.fail(error))
+        self.source.part_buffer.check().map_err(|error| self.fail(error))
     }
 
     fn is_published(&self) -> bool {
@@ -214,12 +215,14 @@ impl Taking for Driver<Buffered> {
     }
 
     fn poll_lease(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease, Starved>> {
-        let Buffered { upload, held, memory, narrowing, .. } = &mut self.source;
+        let Buffered { upload, part_buffer, memory, adaptive_part_size, .. } = &mut self.source;
         // Locked, so that the writer is not taken for idle when it has just been granted memory and its last
         // byte is long ago.
-        let mut state = held.lock();
-        let lease = memory.poll(cx, bytes, &upload.requests.progress, || held.grow(bytes));
-        narrowing.iter_mut().for_each(|narrowing| narrowing.waits(lease.is_pending()));
+        let mut state = part_buffer.lock();
+        let lease = memory.poll(cx, bytes, &upload.requests.progress, || part_buffer.grow(bytes));
+        adaptive_part_size
+            .iter_mut()
+            .for_each(|adaptive_part_size| adaptive_part_size.waits(lease.is_pending()));
         let lease = ready!(lease);
         state.goes_on();
         Poll::Ready(lease)
@@ -231,20 +234,20 @@ impl Taking for Driver<Buffered> {
 
     fn next_slab(&self, at_hand: usize) -> u64 {
         let (room, full) = (self.plan.room(), self.full_slab() as u64);
-        self.source.held.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
+        self.source.part_buffer.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
     }
 
     fn add_slab(&mut self, lease: Lease) {
-        self.source.held.add_slab(lease);
+        self.source.part_buffer.add_slab(lease);
     }
 
     fn has_spare(&self) -> bool {
-        !self.source.held.lock().fill.spare().is_empty()
+        !self.source.part_buffer.lock().fill.spare().is_empty()
     }
 
     fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
         // The lock keeps the slab in place while it is filled.
-        let mut state = self.source.held.lock();
+        let mut state = self.source.part_buffer.lock();
         let spare = state.fill.spare();
         if spare.is_empty() {
             return None;
@@ -258,11 +261,11 @@ impl Taking for Driver<Buffered> {
     }
 
     fn share(&mut self, lease: Lease, bytes: Bytes) {
-        self.source.held.lock().fill.add_shared(lease, bytes);
+        self.source.part_buffer.lock().fill.add_shared(lease, bytes);
     }
 
     fn took(&mut self, bytes: usize) -> Result<()> {
-        self.source.held.lock().goes_on();
+        self.source.part_buffer.lock().goes_on();
         self.push(bytes as u64)
     }
 
@@ -282,10 +285,10 @@ impl Taking for Driver<Buffered> {
                 ready!(self.poll_not_full(cx))?;
             }
             self.source.memory.forget();
-            self.source.narrowing = None;
-            self.source.held.finish().map_err(|error| self.fail(error))?;
+            self.source.adaptive_part_size = None;
+            self.source.part_buffer.finish().map_err(|error| self.fail(error))?;
             self.finish()?;
-            self.source.held.release();
+            self.source.part_buffer.release();
         }
         self.poll_published(cx)
     }

@@ -17,7 +17,7 @@ use crate::upload::session::{SessionTakes, Upload};
 
 /// How a copy is made.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum CopyMethod {
     /// In one request.
     Whole,
     /// In parts of a session.
@@ -28,7 +28,7 @@ pub(crate) enum Way {
 
 /// Why the store makes no copy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoWay {
+pub(crate) enum NoCopyMethod {
     #[error("the store copies no object of {0} bytes itself")]
     TooLarge(u64),
     #[error("the store makes no copy itself that depends on whether the key has an object")]
@@ -37,7 +37,7 @@ pub(crate) enum NoWay {
     Schedule(#[from] ScheduleError),
 }
 
-impl Way {
+impl CopyMethod {
     /// Size of a part where none is set: a store copies this much in about a second.
     const PART: u64 = 128 << 20;
 
@@ -48,7 +48,7 @@ impl Way {
         size: u64,
         create_only: bool,
         part_size: Option<u64>,
-    ) -> Result<Self, NoWay> {
+    ) -> Result<Self, NoCopyMethod> {
         let part = part_size.unwrap_or(Self::PART.clamp(store.min_part, store.max_part));
         let whole = size <= store.max_copy && (!create_only || store.create_only_copy);
         let in_parts = store.copy_parts && (!create_only || store.create_only_parts);
@@ -57,23 +57,28 @@ impl Way {
             (true, _) => return Ok(Self::Whole),
             (false, true) if size == 0 => return Ok(Self::Nothing),
             (false, true) => {}
-            (false, false) if create_only && size <= store.max_copy => return Err(NoWay::CreateOnly),
-            (false, false) => return Err(NoWay::TooLarge(size)),
+            (false, false) if create_only && size <= store.max_copy => return Err(NoCopyMethod::CreateOnly),
+            (false, false) => return Err(NoCopyMethod::TooLarge(size)),
         }
         Ok(Self::Parts(Schedule::new(store, Some(part), Some(size), None, false)?))
     }
 }
 
 /// How an object of `size` bytes is copied.
-fn plan(store: &Capabilities, way: &Way, size: u64) -> Plan {
+fn plan(store: &Capabilities, way: &CopyMethod, size: u64) -> Plan {
     match way {
-        Way::Whole | Way::Nothing => Plan::new(store, Cut::Whole { limit: size }),
-        Way::Parts(schedule) => Plan::new(store, Cut::Parts(*schedule)).in_session(),
+        CopyMethod::Whole | CopyMethod::Nothing => Plan::new(store, Cut::Whole { limit: size }),
+        CopyMethod::Parts(schedule) => Plan::new(store, Cut::Parts(*schedule)).in_session(),
     }
 }
 
 /// Has the store copy an object. Dropping the future aborts the upload.
-pub(crate) async fn copy(mut upload: Upload, from: CopySource, way: Way, in_flight: usize) -> Result<Object> {
+pub(crate) async fn copy(
+    mut upload: Upload,
+    from: CopySource,
+    way: CopyMethod,
+    in_flight: usize,
+) -> Result<Object> {
     let size = from.object.size;
     let plan = plan(upload.backend.capabilities(), &way, size);
     upload.takes = SessionTakes::Parts(PartOrigin::Copied);
@@ -85,7 +90,7 @@ pub(crate) async fn copy(mut upload: Upload, from: CopySource, way: Way, in_flig
 struct CopyRanges {
     upload: Arc<Upload>,
     from: Arc<CopySource>,
-    way: Way,
+    way: CopyMethod,
 }
 
 impl RequestBytes for RequestBody {
@@ -103,8 +108,8 @@ impl UploadSource for CopyRanges {
 
     fn take(&mut self, _: Range<u64>, _: &mut Plan) -> Result<RequestBody> {
         Ok(match self.way {
-            Way::Whole | Way::Parts(_) => RequestBody::CopyOf(self.from.clone()),
-            Way::Nothing => {
+            CopyMethod::Whole | CopyMethod::Parts(_) => RequestBody::CopyOf(self.from.clone()),
+            CopyMethod::Nothing => {
                 let nothing = self.upload.backend.capabilities().checksum.empty();
                 RequestBody::Bytes(Payload::from_memory(Vec::new(), nothing))
             }

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 
 use super::streamed::Streamed;
 use crate::backend::StoredPart;
-use crate::engine::journaling::{Disk, Feed, Leaving};
+use crate::engine::journaling::{CountedReader, Feed, JournalDisk};
 use crate::journal::{Journal, JournalError, Part};
 use crate::memory::budget::Budget;
 use crate::memory::payload::{Payload, ReadAt as _};
@@ -38,7 +38,7 @@ pub(in crate::upload) struct JournalRanges {
     pub(in crate::upload) upload: Arc<Upload>,
     /// The memory that bytes are sent through.
     pub(in crate::upload) memory: Budget,
-    pub(in crate::upload) disk: Arc<Disk>,
+    pub(in crate::upload) disk: Arc<JournalDisk>,
     /// How long to wait for a full disk that nothing leaves.
     pub(in crate::upload) patience: Duration,
     pub(in crate::upload) feed: watch::Receiver<Feed>,
@@ -161,7 +161,7 @@ impl JournalRanges {
         read: &Arc<AtomicU64>,
     ) -> Result<(Payload, Option<SemaphorePermit<'_>>)> {
         let (reader, disk, read) = (self.journal.reader(), self.disk.clone(), read.clone());
-        let file = Arc::new(Leaving { reader, disk, read });
+        let file = Arc::new(CountedReader { reader, disk, read });
         let streamed = Streamed { file, offset: range.start, len: range.end - range.start };
         let slabs = streamed.slabs(self.memory.slab_size() as u64);
         let waiting = self.upload.requests.progress.waiting(Waiting::Memory);

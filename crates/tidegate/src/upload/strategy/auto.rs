@@ -1,6 +1,6 @@
 //! `Auto`: picks from what is known of the object, the store and the memory.
 
-use super::{Cut, Policy, ScheduleError, Strategy, Target, parallel, put};
+use super::{Cut, Policy, ScheduleError, Strategy, StrategyFacts, parallel, put};
 use crate::engine::latency::Best;
 
 const MIB: u64 = 1 << 20;
@@ -25,7 +25,7 @@ const SHORT: f64 = 0.1;
 /// An object that should fit in one part uses `Put`: it goes as one request, unless its size hint is too
 /// small. Every other object uses `Parallel`, which is one request as well where the object turns out to be
 /// small.
-pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
+pub(super) fn policy(target: &StrategyFacts<'_>) -> Result<Policy, ScheduleError> {
     let least = target.capabilities.min_part;
     if target.part_size.is_none() && target.bound().is_some_and(|memory| memory < least) {
         return put::policy(target); // memory too small for a part still holds small objects
@@ -44,7 +44,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
         && smaller < part.min(size)
         && is_worth_it(size, fits, target.best);
     if is_cut {
-        return parallel::policy(&Target { part_size: Some(smaller), ..*target });
+        return parallel::policy(&StrategyFacts { part_size: Some(smaller), ..*target });
     }
     Ok(if fits { Policy { strategy: Strategy::Put, ..parallel } } else { parallel })
 }
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
     use crate::backend::Capabilities;
 
-    fn target(size: u64, best: Best, capabilities: &Capabilities) -> Target<'_> {
-        Target {
+    fn target(size: u64, best: Best, capabilities: &Capabilities) -> StrategyFacts<'_> {
+        StrategyFacts {
             capabilities,
             part_size: None,
             size_hint: Some(size * MIB),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     /// The strategy that it comes to, and the MiB of its parts.
-    fn picked(size: u64, best: Best, with: impl FnOnce(&mut Target<'_>)) -> (Strategy, u64) {
+    fn picked(size: u64, best: Best, with: impl FnOnce(&mut StrategyFacts<'_>)) -> (Strategy, u64) {
         let capabilities = Capabilities::default();
         let mut target = target(size, best, &capabilities);
         with(&mut target);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn parts_become_smaller_only_where_memory_bounds_them_and_nobody_has_said_their_size() {
-        let least = |with: fn(&mut Target<'_>)| {
+        let least = |with: fn(&mut StrategyFacts<'_>)| {
             let capabilities = Capabilities::default();
             let mut target = target(0, UNSEEN, &capabilities);
             target.size_hint = None;
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(least(|target| target.memory = None), None);
         assert_eq!(least(|target| target.memory = Some(32 * MIB)), None, "parts of 5 MiB are the least");
         let equal = Capabilities { equal_parts: true, ..Capabilities::default() };
-        let target = Target { size_hint: None, ..target(0, UNSEEN, &equal) };
+        let target = StrategyFacts { size_hint: None, ..target(0, UNSEEN, &equal) };
         assert_eq!(policy(&target).unwrap().least, None);
     }
 }

@@ -1,8 +1,8 @@
 //! `Put`: all bytes in one request.
 
-use super::{Cut, Policy, ScheduleError, Strategy, Target};
+use super::{Cut, Policy, ScheduleError, Strategy, StrategyFacts};
 
-pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
+pub(super) fn policy(target: &StrategyFacts<'_>) -> Result<Policy, ScheduleError> {
     let (store, memory) = (target.capabilities.max_put, target.bound().unwrap_or(u64::MAX));
     let most = store.min(memory);
     if let Some(size) = target.size_hint.filter(|size| *size > most) {
@@ -20,7 +20,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
         strategy: Strategy::Put,
         cut: Cut::Whole { limit },
         in_flight: 1,
-        deferred: false,
+        spool_first: false,
         least: None,
     })
 }

@@ -20,7 +20,7 @@ async fn a_writer_that_is_ended_as_it_goes_on_leaves_no_session() -> Result<()> 
     let direct = direct(&mut writer);
     direct.plan.more().unwrap();
     advance(LIMIT).await;
-    assert!(direct.source.held.end_idle(LIMIT));
+    assert!(direct.source.part_buffer.end_idle(LIMIT));
     assert_eq!(direct.act().unwrap_err().kind(), ErrorKind::Idle);
     drop(writer);
     sleep(LIMIT).await;
@@ -37,7 +37,7 @@ async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
         let mut writer = store.writer("k").start().await?;
         writer.write_bytes(data(4096)).await?;
         let rest = budget.try_lease(budget.total() - budget.usage().held).unwrap();
-        let held = direct(&mut writer).source.held.clone();
+        let part_buffer = direct(&mut writer).source.part_buffer.clone();
         let writing = tokio::spawn(async move { writer.write_bytes(data(100)).await.map(|()| writer) });
         while budget.usage().waiting == 0 {
             tokio::task::yield_now().await;
@@ -49,7 +49,7 @@ async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
             let over = over.clone();
             move || {
                 let _entered = runtime.enter();
-                while !over.load(Relaxed) && !held.end_idle(LIMIT) {}
+                while !over.load(Relaxed) && !part_buffer.end_idle(LIMIT) {}
             }
         });
         drop(rest);

@@ -303,7 +303,7 @@ async fn a_full_spool_is_as_none() -> Result<()> {
 async fn an_open_writer_is_small() {
     let tide = engine();
     let mut writer = store(&tide).writer("k").start().await.unwrap();
-    let (upload, held) = (writer.side.upload().clone(), direct(&mut writer).source.held.clone());
+    let (upload, held) = (writer.side.upload().clone(), direct(&mut writer).source.part_buffer.clone());
     let size = size_of_val(&writer) + size_of_val(&*upload) + size_of_val(&*held);
     assert!(size <= 1664, "{size} bytes");
     let finish = size_of_val(&writer.finish());

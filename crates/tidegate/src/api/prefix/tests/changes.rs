@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use super::late::copied;
 use super::*;
 use crate::api::prefix::places::Known;
-use crate::api::prefix::record::Record;
+use crate::api::prefix::record::LayoutRecord;
 use crate::settings::RetryPolicy;
 
 /// A store with the layout `to`, whose objects were written with the layout `from`.
@@ -249,7 +249,7 @@ async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
     let store = changed(&memory, base2(4), base2(64), &["a"]).await;
     let other = PrefixedStore::open(store.places.store()).await.unwrap();
     assert_eq!(copied(&store).await, 1);
-    let emptying = Record { emptying: Some(base2(4)), ..Record::new(base2(64)) };
+    let emptying = LayoutRecord { emptying: Some(base2(4)), ..LayoutRecord::new(base2(64)) };
     assert!(store.places.succeed(3, emptying).await.unwrap());
     store.delete("a").await.unwrap();
     // The other client still uses the previous record.

@@ -11,16 +11,16 @@ use super::changes::{Meanwhile, changed};
 use super::paged::Paged;
 use super::*;
 use crate::Progress;
-use crate::api::prefix::migrate::Step;
+use crate::api::prefix::migrate::MigrationStep;
 use crate::api::prefix::places::Known;
-use crate::api::prefix::record::Record;
+use crate::api::prefix::record::LayoutRecord;
 use crate::backend::Listing;
 use crate::settings::RetryPolicy;
 
 /// Copies all objects that a migration must move, but does not update the record.
 pub(super) async fn copied(store: &PrefixedStore) -> u64 {
     let Known { number, record, .. } = store.places.latest().await.unwrap();
-    let step = Step { places: store.places.clone(), number, record };
+    let step = MigrationStep { places: store.places.clone(), number, record };
     let mut done = Migrated::default();
     while done.moved_all(step.moves()).await.unwrap() > 0 {}
     done.moved
@@ -30,7 +30,7 @@ pub(super) async fn copied(store: &PrefixedStore) -> u64 {
 async fn emptying(memory: &Memory) -> PrefixedStore {
     let store = changed(memory, base2(4), base2(64), &["a"]).await;
     copied(&store).await;
-    let record = Record { emptying: Some(base2(4)), ..Record::new(base2(64)) };
+    let record = LayoutRecord { emptying: Some(base2(4)), ..LayoutRecord::new(base2(64)) };
     assert!(store.places.succeed(3, record).await.unwrap());
     store
 }
@@ -229,7 +229,7 @@ async fn a_prefix_that_refuses_removals_slows_down_no_other() {
 async fn a_layout_is_not_changed_while_removals_may_be_on_their_way() {
     let memory = memory();
     let store = emptying(&memory).await;
-    let emptied = Record { emptied: Some(base2(4)), ..Record::new(base2(64)) };
+    let emptied = LayoutRecord { emptied: Some(base2(4)), ..LayoutRecord::new(base2(64)) };
     assert!(store.places.succeed(4, emptied).await.unwrap());
     assert_eq!(store.older(), Some(base2(4)));
     let error = store.change(base2(4)).await.unwrap_err();

@@ -14,15 +14,15 @@ use tonic::codec::Streaming;
 use tonic::{Code, Status};
 use tonic_prost::ProstDecoder;
 
-use super::channels::{Channels, Line};
+use super::cancel_on_drop::{CancelOnDrop, Sent};
+use super::channels::{CallConnection, Channels};
 use super::fault::{refusal, unreadable};
 use super::frame;
-use super::tied::{Sent, Tie};
 use crate::backend::gcs::address::SEGMENT;
-use crate::backend::gcs::client::Shared;
+use crate::backend::gcs::client::GcsShared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{AGENT, Failure, Work, kind_of_status, source_fault, text, unanswered};
+use crate::backend::http::{AGENT, BodyFailure, Work, kind_of_status, source_fault, text, unanswered};
 use crate::backend::{Attempt, Fault, FaultKind};
 
 /// Size limit of one message, gRPC's default. Google sends 2 MiB of an object in one message.
@@ -31,7 +31,7 @@ const LONGEST_MESSAGE: usize = 4 << 20;
 /// Makes calls about one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<GcsShared>,
     pub(super) channels: Arc<Channels>,
     /// The URL up to the method's name.
     url: Arc<str>,
@@ -41,11 +41,11 @@ pub(super) struct Caller {
 
 /// The call that an answer belongs to.
 #[derive(Debug)]
-struct Asked {
+struct AnsweredCall {
     caller: Caller,
     about: About,
     identity: Identity,
-    failure: Failure,
+    failure: BodyFailure,
 }
 
 /// The messages that answer a call.
@@ -53,16 +53,16 @@ struct Asked {
 pub(super) struct Answers<A> {
     messages: Streaming<A>,
     heard: Heard,
-    asked: Asked,
+    asked: AnsweredCall,
     /// Stops sending the request when the answer is dropped.
-    _tie: Tie,
+    _tie: CancelOnDrop,
 }
 
 /// How an answer ended; set by the reader of its body.
-type Heard = Arc<Mutex<End>>;
+type Heard = Arc<Mutex<CallEnd>>;
 
 #[derive(Debug)]
-enum End {
+enum CallEnd {
     /// The answer has not ended.
     Open,
     /// The connection broke.
@@ -75,7 +75,7 @@ enum End {
 struct Incoming {
     body: hyper::body::Incoming,
     heard: Heard,
-    line: Line,
+    line: CallConnection,
 }
 
 impl http_body::Body for Incoming {
@@ -91,13 +91,13 @@ impl http_body::Body for Incoming {
         let hear = |end| *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = end;
         let frame = frame.map(|frame| {
             frame.map_err(|error| {
-                hear(End::Broken(unanswered::fault(error, None)));
+                hear(CallEnd::Broken(unanswered::fault(error, None)));
                 Status::unknown("the connection broke")
             })
         });
         let trailers = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.trailers_ref());
         if let Some(status) = trailers.and_then(Status::from_header_map) {
-            hear(End::Said(status.code()));
+            hear(CallEnd::Said(status.code()));
         }
         self.line.is_waiting = matches!(frame, Some(Err(_)));
         Poll::Ready(frame)
@@ -106,7 +106,7 @@ impl http_body::Body for Incoming {
 
 impl Caller {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<GcsShared>,
         channels: Arc<Channels>,
         endpoint: &str,
         bucket: &str,
@@ -129,7 +129,7 @@ impl Caller {
         A: Message + Default + 'static,
     {
         let mut answers =
-            self.call(method, about, frame::whole(message), Failure::default(), attempt).await?;
+            self.call(method, about, frame::whole(message), BodyFailure::default(), attempt).await?;
         answers.only().await
     }
 
@@ -139,7 +139,7 @@ impl Caller {
         method: &str,
         about: About,
         sent: impl Into<Sent>,
-        failure: Failure,
+        failure: BodyFailure,
         attempt: Attempt,
     ) -> Result<Answers<A>, Fault>
     where
@@ -155,7 +155,7 @@ impl Caller {
         headers.insert("x-goog-request-params", self.routing.clone());
         headers.insert("x-goog-api-client", HeaderValue::from_static(AGENT));
         headers.extend(identity.clone());
-        let asked = Asked { caller: self.clone(), about, identity, failure };
+        let asked = AnsweredCall { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
         // It is not known here whether a write is the last one of its object.
         let work = match method {
@@ -168,8 +168,8 @@ impl Caller {
         // An answer without messages may carry its status in the headers.
         let end = match Status::from_header_map(response.headers()) {
             Some(status) if status.code() != Code::Ok => return Err(asked.refused(status)),
-            Some(status) => End::Said(status.code()),
-            None => End::Open,
+            Some(status) => CallEnd::Said(status.code()),
+            None => CallEnd::Open,
         };
         let (parts, body) = response.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -191,13 +191,13 @@ impl<A: Message + Default + 'static> Answers<A> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         match message {
             Ok(Some(message)) => Ok(Some(message)),
-            Ok(None) if matches!(*heard, End::Said(_)) => Ok(None),
+            Ok(None) if matches!(*heard, CallEnd::Said(_)) => Ok(None),
             Ok(None) => Err(Fault::new(FaultKind::Transient, "the store's answer ends without a status")),
-            Err(status) => Err(match mem::replace(&mut *heard, End::Open) {
-                End::Broken(fault) => self.asked.broken(fault),
-                End::Said(code) if code != Code::Ok => self.asked.refused(status),
+            Err(status) => Err(match mem::replace(&mut *heard, CallEnd::Open) {
+                CallEnd::Broken(fault) => self.asked.broken(fault),
+                CallEnd::Said(code) if code != Code::Ok => self.asked.refused(status),
                 // The decoder failed: the answer cannot be read, or ends early.
-                End::Said(_) | End::Open => unreadable(status),
+                CallEnd::Said(_) | CallEnd::Open => unreadable(status),
             }),
         }
     }
@@ -214,7 +214,7 @@ impl<A: Message + Default + 'static> Answers<A> {
     }
 }
 
-impl Asked {
+impl AnsweredCall {
     fn refused(&self, status: Status) -> Fault {
         let is_refused = status.code() == Code::Unauthenticated;
         let fault = refusal(status, self.about);

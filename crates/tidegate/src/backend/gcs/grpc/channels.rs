@@ -32,7 +32,7 @@ struct Channel {
 /// If a line is dropped while its call waits for the store, something on the way may have forgotten the connection,
 /// which takes more than a minute to detect. So no other call begins on that connection.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct CallConnection {
     pub(super) client: Client,
     /// Set for a connection that is kept.
     user: Option<(Arc<Channels>, Arc<()>)>,
@@ -40,7 +40,7 @@ pub(super) struct Line {
     pub(super) is_waiting: bool,
 }
 
-impl Drop for Line {
+impl Drop for CallConnection {
     fn drop(&mut self) {
         if let Some((channels, user)) = self.user.take().filter(|_| self.is_waiting) {
             let mut kept = channels.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,9 +61,9 @@ impl Channels {
     }
 
     /// A line for an attempt of a call; with `alone`, on a connection of its own.
-    pub(super) fn line(self: &Arc<Self>, alone: bool, attempt: Attempt) -> Result<Line, Fault> {
+    pub(super) fn line(self: &Arc<Self>, alone: bool, attempt: Attempt) -> Result<CallConnection, Fault> {
         if alone || attempt.wants_new_connection() {
-            return Ok(Line { client: self.unpooled.clone(), user: None, is_waiting: true });
+            return Ok(CallConnection { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl Channels {
             }
         };
         let user = Some((self.clone(), channel.users.clone()));
-        Ok(Line { client: channel.client.clone(), user, is_waiting: true })
+        Ok(CallConnection { client: channel.client.clone(), user, is_waiting: true })
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
             line.is_waiting = false;
             line
         };
-        let mut lines: Vec<Line> = (0..=STREAMS).map(|_| line()).collect();
+        let mut lines: Vec<CallConnection> = (0..=STREAMS).map(|_| line()).collect();
         let used = || {
             let kept = channels.kept.lock().unwrap();
             kept.iter().map(|channel| Arc::strong_count(&channel.users) - 1).collect::<Vec<_>>()

@@ -16,7 +16,7 @@ const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", 
 /// A `ListObjectsResponse` with undecoded objects: decoded all at once, they take some hundred times their bytes on
 /// the wire.
 #[derive(Clone, PartialEq, Message)]
-struct Page {
+struct GrpcPage {
     #[prost(bytes = "bytes", repeated, tag = "1")]
     objects: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "2")]
@@ -27,7 +27,7 @@ struct Page {
 
 /// A `google.storage.v2.Object` with the requested fields.
 #[derive(Clone, PartialEq, Message)]
-struct Listed {
+struct GrpcObject {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(int64, tag = "3")]
@@ -59,12 +59,12 @@ fn bounded(text: &str) -> Result<(), Fault> {
     }
 }
 
-impl Page {
+impl GrpcPage {
     /// Decodes the entries of the page.
     fn read(&self) -> Result<(Vec<Object>, Vec<String>), Fault> {
         let (mut objects, mut prefixes) = (Entries::default(), Entries::default());
         for object in &self.objects {
-            let listed = Listed::decode(object.clone()).map_err(|error| wrong(&error.to_string()))?;
+            let listed = GrpcObject::decode(object.clone()).map_err(|error| wrong(&error.to_string()))?;
             bounded(&listed.name)?;
             objects.push(listed.into_object()?).map_err(|why| wrong(&why))?;
         }
@@ -77,7 +77,7 @@ impl Page {
     }
 }
 
-impl Listed {
+impl GrpcObject {
     fn into_object(self) -> Result<Object, Fault> {
         let Self { name, generation, storage_class, size, create_time, checksums, etag } = self;
         convert::listed(proto::Object {
@@ -109,7 +109,7 @@ impl Grpc {
                     }),
                     ..proto::ListObjectsRequest::default()
                 };
-                let page: Page = grpc.caller.ask("ListObjects", About::Bucket, &request, attempt).await?;
+                let page: GrpcPage = grpc.caller.ask("ListObjects", About::Bucket, &request, attempt).await?;
                 let (objects, prefixes) = page.read()?;
                 Ok((list::entries(objects, prefixes), list::next(page.next_page_token)))
             }
@@ -127,7 +127,7 @@ mod tests {
             prefixes: prefixes.iter().map(|&prefix| prefix.to_owned()).collect(),
             next_page_token: "t".to_owned(),
         };
-        let page = Page::decode(&*answer.encode_to_vec()).unwrap();
+        let page = GrpcPage::decode(&*answer.encode_to_vec()).unwrap();
         assert_eq!(page.next_page_token, "t");
         page.read()
     }

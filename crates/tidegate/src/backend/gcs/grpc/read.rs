@@ -9,8 +9,8 @@ use super::call::Answers;
 use super::convert::{object, signed, size};
 use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{Failure, download};
-use crate::backend::same::{replaced, same_or_replaced};
+use crate::backend::http::{BodyFailure, download};
+use crate::backend::if_unchanged::{replaced, same_or_replaced};
 use crate::backend::{Attempt, Body, Fault, FaultKind};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
@@ -66,7 +66,7 @@ impl Grpc {
         let request = super::frame::whole(&request);
         let mut answers: Answers<proto::ReadObjectResponse> = self
             .caller
-            .call("ReadObject", About::Object, request, Failure::default(), attempt)
+            .call("ReadObject", About::Object, request, BodyFailure::default(), attempt)
             .await
             .map_err(replaced(same))?;
         let first = answers

@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::call::Caller;
 use super::convert::{object, size, spec};
-use super::held::{Asked, Held, Question};
-use super::upload::{End, Upload};
+use super::open_stream::{OpenStream, PendingQuestions, Question};
+use super::upload::{UploadMessages, WriteEnd};
 use super::{Grpc, proto};
 use crate::backend::gcs::append::GRPC_SESSION;
 use crate::backend::gcs::fault::About;
-use crate::backend::http::Failure;
+use crate::backend::http::BodyFailure;
 use crate::backend::{Appended, Attempt, Fault, FaultKind, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
@@ -29,17 +29,17 @@ fn upload_id(session: &Session) -> String {
 pub(super) struct Open(Arc<Mutex<HashMap<String, mpsc::Sender<Question>>>>);
 
 /// A stream's entry in `Open`, removed when the stream ends.
-struct Place<'a> {
+struct StreamEntry<'a> {
     open: &'a Open,
     id: &'a str,
     questions: mpsc::Sender<Question>,
 }
 
 impl Open {
-    fn add<'a>(&'a self, id: &'a str, questions: mpsc::Sender<Question>) -> Place<'a> {
+    fn add<'a>(&'a self, id: &'a str, questions: mpsc::Sender<Question>) -> StreamEntry<'a> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(id.to_owned(), questions.clone());
-        Place { open: self, id, questions }
+        StreamEntry { open: self, id, questions }
     }
 
     /// Asks the open stream of a session for the persisted bytes; `None` if there is no stream, or if it ends.
@@ -53,7 +53,7 @@ impl Open {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for StreamEntry<'_> {
     fn drop(&mut self) {
         let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Another stream of this session may have replaced the entry.
@@ -95,8 +95,8 @@ impl Grpc {
             return self.stands(session, attempt).await;
         }
         let first = FirstMessage::UploadId(upload_id(session));
-        let end = whole.map_or(End::Open, |whole| End::Publish(Some(*whole)));
-        let upload = Upload::new(first, offset, payload, end);
+        let end = whole.map_or(WriteEnd::Open, |whole| WriteEnd::Publish(Some(*whole)));
+        let upload = UploadMessages::new(first, offset, payload, end);
         let answer = write(&self.caller, About::Session, upload, attempt).await?;
         use proto::write_object_response::WriteStatus;
         match answer {
@@ -116,15 +116,15 @@ impl Grpc {
         // Room for one: a question asked while another waits is answered soon after it.
         let (sender, questions) = mpsc::channel(1);
         let _place = self.open.add(&session.id, sender);
-        let asked = Asked::default();
-        let held = Held::new(upload_id(session), offset, bytes, questions, asked.clone());
+        let asked = PendingQuestions::default();
+        let held = OpenStream::new(upload_id(session), offset, bytes, questions, asked.clone());
         let mut answers = self
             .caller
             .call::<proto::BidiWriteObjectResponse>(
                 "BidiWriteObject",
                 About::Session,
                 held,
-                Failure::default(),
+                BodyFailure::default(),
                 attempt,
             )
             .await?;
@@ -193,7 +193,7 @@ impl Grpc {
 pub(super) async fn write(
     caller: &Caller,
     about: About,
-    (upload, failure): (Upload, Failure),
+    (upload, failure): (UploadMessages, BodyFailure),
     attempt: Attempt,
 ) -> Result<proto::write_object_response::WriteStatus, Fault> {
     let mut answers =

@@ -17,13 +17,13 @@ use proto::write_object_request::FirstMessage;
 use super::convert::{checksums, crc32c, signed};
 use super::frame::{LARGEST, lead, trail, whole};
 use super::proto;
-use crate::backend::http::{Failure, known};
+use crate::backend::http::{BodyFailure, known};
 use crate::memory::payload::{Payload, PayloadStream};
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
 
 /// The state of the object after the last byte.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(super) enum WriteEnd {
     /// More bytes follow in another call.
     Open,
     /// Published if it has this checksum; with `None`, the checksum of the payload.
@@ -32,34 +32,39 @@ pub(super) enum End {
 
 /// A payload being sent.
 #[derive(Debug)]
-pub(super) struct Upload {
+pub(super) struct UploadMessages {
     first: Option<FirstMessage>,
     offset: u64,
     payload: Payload,
     stream: PayloadStream,
-    end: End,
+    end: WriteEnd,
     /// Bytes of the payload that are not yet in a message.
     left: u64,
-    message: Option<Current>,
+    message: Option<CurrentMessage>,
     /// The rest of the current piece of the payload.
     piece: Bytes,
     ready: VecDeque<Bytes>,
-    failure: Failure,
+    failure: BodyFailure,
 }
 
 /// A message being sent.
 #[derive(Debug)]
-struct Current {
+struct CurrentMessage {
     hasher: Hasher,
     /// Bytes missing in this message.
     wanted: u64,
     is_last: bool,
 }
 
-impl Upload {
-    /// Uploads the payload at `offset` of an object. If the source fails, the returned `Failure` holds the reason.
-    pub(super) fn new(first: FirstMessage, offset: u64, payload: Payload, end: End) -> (Self, Failure) {
-        let failure = Failure::default();
+impl UploadMessages {
+    /// Uploads the payload at `offset` of an object. If the source fails, the returned `BodyFailure` holds the reason.
+    pub(super) fn new(
+        first: FirstMessage,
+        offset: u64,
+        payload: Payload,
+        end: WriteEnd,
+    ) -> (Self, BodyFailure) {
+        let failure = BodyFailure::default();
         let upload = Self {
             first: Some(first),
             offset,
@@ -97,17 +102,17 @@ impl Upload {
         let is_last = self.left == 0;
         // Has the length of the message with the checksum, which is not known yet.
         let sample = match self.end {
-            End::Publish(_) if is_last => finishing(&Algorithm::Crc32c.empty()),
+            WriteEnd::Publish(_) if is_last => finishing(&Algorithm::Crc32c.empty()),
             _ => proto::WriteObjectRequest::default(),
         };
         self.ready.push_back(lead(&head, wanted, sample.encoded_len()));
-        self.message = Some(Current { hasher: Hasher::new(Algorithm::Crc32c), wanted, is_last });
+        self.message = Some(CurrentMessage { hasher: Hasher::new(Algorithm::Crc32c), wanted, is_last });
         Ok(())
     }
 
     /// The fields of the last message after its bytes.
     fn last(&self) -> io::Result<proto::WriteObjectRequest> {
-        let End::Publish(whole) = self.end else { return Ok(proto::WriteObjectRequest::default()) };
+        let WriteEnd::Publish(whole) = self.end else { return Ok(proto::WriteObjectRequest::default()) };
         let whole = whole.or_else(|| known(&self.payload));
         let unknown = || io::Error::other("the checksum is not known at the end of the bytes");
         whole.as_ref().map(finishing).ok_or_else(unknown)
@@ -163,7 +168,7 @@ fn finishing(whole: &Checksum) -> proto::WriteObjectRequest {
     }
 }
 
-impl http_body::Body for Upload {
+impl http_body::Body for UploadMessages {
     type Data = Bytes;
     type Error = io::Error;
 

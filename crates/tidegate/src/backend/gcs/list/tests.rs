@@ -4,8 +4,8 @@ use crate::backend::FaultKind;
 fn listed(body: &str) -> Result<(Vec<Entry>, Option<String>), Fault> {
     let (entries, next) = read(&HeaderMap::new(), body.as_bytes())?;
     let next = match next {
-        Page::At(token) => Some(token),
-        Page::End => None,
+        PagePosition::At(token) => Some(token),
+        PagePosition::End => None,
     };
     Ok((entries.into(), next))
 }

@@ -10,7 +10,7 @@ async fn listed(
     let pages = paged(0, order, move |marker, _| {
         let (keys, next) = page(marker);
         let entries = keys.into_iter().map(|key| Entry::Object(Object { key, ..Object::default() }));
-        let page = (entries.collect(), next.map_or(Page::End, Page::At));
+        let page = (entries.collect(), next.map_or(PagePosition::End, PagePosition::At));
         async move { Ok(page) }
     });
     pages.map_ok(|entry| Keyed::key(&entry).to_owned()).try_collect().await

@@ -23,7 +23,7 @@ pub(super) struct NoteFile {
 
 /// The result of looking for a note.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum NoteSearch {
     Nothing,
     /// Another download holds the note.
     Busy,
@@ -33,24 +33,24 @@ pub(super) enum Found {
 }
 
 impl NoteFile {
-    pub(super) fn find(path: &Path, owners: &TrustedOwners) -> Found {
+    pub(super) fn find(path: &Path, owners: &TrustedOwners) -> NoteSearch {
         for _ in 0..TRIES {
             match trusted_file::open(path, Access::ReadWrite, owners) {
-                Ok(file) if is_locked(&file) => return Found::Busy,
+                Ok(file) if is_locked(&file) => return NoteSearch::Busy,
                 Ok(file) if is_named(&file, path) => {
-                    return Found::Note(Self { file, path: path.to_owned(), is_blank: false });
+                    return NoteSearch::Note(Self { file, path: path.to_owned(), is_blank: false });
                 }
                 // Removed between opening and checking it.
                 Ok(_) => {}
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
                 {
-                    return Found::Nothing;
+                    return NoteSearch::Nothing;
                 }
-                Err(error) => return Found::Refused(refused(path, &error)),
+                Err(error) => return NoteSearch::Refused(refused(path, &error)),
             }
         }
-        Found::Refused(format!("{} is never the file that was opened by this name", path.display()))
+        NoteSearch::Refused(format!("{} is never the file that was opened by this name", path.display()))
     }
 
     /// Makes a new note; `None` if another download came first.

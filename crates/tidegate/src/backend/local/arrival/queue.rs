@@ -22,8 +22,8 @@ const FEW: usize = 4;
 
 /// The queued writes, and whether a thread works on them.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct WriteQueue {
+    state: Mutex<WriteQueueState>,
     /// Notified when a write has ended.
     ended: Condvar,
     /// Set if the file system cannot be told not to wait.
@@ -39,7 +39,7 @@ enum Writes {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteQueueState {
     jobs: VecDeque<Job>,
     is_at_work: bool,
     /// Whether a write is in progress.
@@ -61,8 +61,8 @@ impl Job {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl WriteQueue {
+    fn lock(&self) -> MutexGuard<'_, WriteQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,7 @@ impl Arrival {
         state.jobs.push_back(Job { pieces, at, told });
         if !std::mem::replace(&mut state.is_at_work, true) {
             drop(state);
-            let mut work = Work { arrival: self.clone(), is_done: false };
+            let mut work = WriteWorker { arrival: self.clone(), is_done: false };
             if !work.run_a_few() {
                 spawn_blocking(move || work.run());
             }
@@ -144,12 +144,12 @@ impl Arrival {
 }
 
 /// Writes until the queue is empty.
-struct Work {
+struct WriteWorker {
     arrival: Arc<Arrival>,
     is_done: bool,
 }
 
-impl Work {
+impl WriteWorker {
     fn run(mut self) {
         while let Some(job) = self.next() {
             let written = self.arrival.write(&job.pieces, job.at);
@@ -188,11 +188,11 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for WriteWorker {
     /// If the work never ran, or panicked, nobody may wait for its writes: discard them.
     fn drop(&mut self) {
         if !self.is_done {
-            *self.arrival.queue.lock() = State::default();
+            *self.arrival.queue.lock() = WriteQueueState::default();
             self.arrival.queue.ended.notify_all();
         }
     }

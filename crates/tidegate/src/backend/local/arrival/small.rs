@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Arrival, Destination, Place};
+use super::{Arrival, Destination, NotedTarget};
 use crate::backend::Fault;
 use crate::backend::local::batch::Coming;
 #[cfg(not(target_os = "linux"))]
 use crate::backend::local::target::Target;
 use crate::backend::local::temp::Publish;
-use crate::backend::local::waiting::Waiting;
+use crate::backend::local::waiting::WaitedWork;
 use crate::memory::budget::Lease;
 use crate::types::object::Object;
 
@@ -23,11 +23,11 @@ impl Arrival {
         bytes: Bytes,
         memory: Lease,
         how: Publish,
-        waiting: Arc<Waiting>,
+        waiting: Arc<WaitedWork>,
     ) -> Result<Object, Fault> {
         let made = move || {
             waiting.check()?;
-            let (place, _) = Place::at(destination)?;
+            let (place, _) = NotedTarget::at(destination)?;
             // Compared to a sync, making a name costs nothing.
             if !place.is_there
                 && !how.sync
@@ -49,9 +49,9 @@ impl Arrival {
 
 #[cfg(not(target_os = "linux"))]
 mod nameless {
-    use super::{Bytes, Fault, Object, Target, Waiting};
+    use super::{Bytes, Fault, Object, Target, WaitedWork};
 
-    pub(super) fn make(_: &Target, _: &Bytes, _: &Waiting) -> Result<Option<Object>, Fault> {
+    pub(super) fn make(_: &Target, _: &Bytes, _: &WaitedWork) -> Result<Option<Object>, Fault> {
         Ok(None)
     }
 }

@@ -6,24 +6,24 @@ use std::path::Path;
 use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, lgetxattr, lgetxattr_query};
 use rustix::io::Errno;
 
-use super::Carried;
+use super::AccessListMatch;
 
 /// The extended attribute in which Linux keeps the list.
 const LIST: &str = "system.posix_acl_access";
 
 /// Gives `file` the list of the file at `replaced`, or no list if that file has none: `file` may have inherited one
 /// from its directory. A list refers to one group, so it is not carried over if the group changed.
-pub(super) fn take_over(file: &File, replaced: &Path, has_same_group: bool) -> Carried {
+pub(super) fn take_over(file: &File, replaced: &Path, has_same_group: bool) -> AccessListMatch {
     match list_of(replaced) {
         Ok(Some(list)) if has_same_group && fsetxattr(file, LIST, &list, XattrFlags::empty()).is_ok() => {
-            Carried::All
+            AccessListMatch::All
         }
-        Ok(None) if remove(file).is_ok() => Carried::All,
-        Ok(None) => Carried::Nothing,
+        Ok(None) if remove(file).is_ok() => AccessListMatch::All,
+        Ok(None) => AccessListMatch::Nothing,
         Ok(Some(_)) | Err(_) => {
             // If this fails: the group gets no rights, so an inherited list gives none to the users that it names.
             let _ = remove(file);
-            Carried::Nothing
+            AccessListMatch::Nothing
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     fn without_the_list_nobody_else_has_rights() {
         let directory = tempfile::tempdir().expect("a directory");
         let Some((old, new)) = files(directory.path()) else { return };
-        assert_eq!(take_over(&new, &old, false), Carried::Nothing);
+        assert_eq!(take_over(&new, &old, false), AccessListMatch::Nothing);
         assert_eq!(list_of(&directory.path().join("new")), Ok(None));
     }
 

@@ -32,11 +32,11 @@ pub(super) struct InFile {
     received: Arc<AtomicU64>,
     /// Held while a receiver waits for the disk, so that a hedge with the same bytes waits too.
     order: tokio::sync::Mutex<()>,
-    state: Mutex<Gathered>,
+    state: Mutex<ChunkBuffer>,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct ChunkBuffer {
     progress: Progress,
     pieces: Vec<Bytes>,
     bytes: u64,
@@ -46,7 +46,7 @@ struct Gathered {
     hasher: Hasher,
     /// The part of the chunk that is in the file, from its beginning.
     written: Checksum,
-    writing: Option<Writing>,
+    writing: Option<ChunkWrite>,
     /// Why bytes could not be written. Every copy of a hedged request gets this fault: another copy may continue
     /// after one has failed.
     failed: Option<(FaultKind, String)>,
@@ -56,7 +56,7 @@ struct Gathered {
 
 /// A write that continues if its download is dropped.
 #[derive(Debug)]
-struct Writing {
+struct ChunkWrite {
     bytes: u64,
     ended: oneshot::Receiver<Result<(), Fault>>,
     /// The part of the chunk that is in the file once the write has succeeded.
@@ -73,7 +73,7 @@ impl InFile {
             gather: of.gather,
             received: of.received.clone(),
             order: tokio::sync::Mutex::default(),
-            state: Mutex::new(Gathered {
+            state: Mutex::new(ChunkBuffer {
                 progress: of.source.requests.progress.clone(),
                 pieces: Vec::new(),
                 bytes: 0,
@@ -87,7 +87,7 @@ impl InFile {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Gathered> {
+    fn lock(&self) -> MutexGuard<'_, ChunkBuffer> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,10 +142,10 @@ impl InFile {
     }
 }
 
-impl Gathered {
+impl ChunkBuffer {
     /// Takes in the result of a write.
     fn ended(&mut self, ended: Result<Result<(), Fault>, ()>) {
-        let Some(Writing { bytes, reaches, .. }) = self.writing.take() else { return };
+        let Some(ChunkWrite { bytes, reaches, .. }) = self.writing.take() else { return };
         match ended {
             Ok(Ok(())) => {
                 self.progress.acknowledged(bytes);
@@ -189,7 +189,7 @@ impl Gathered {
         self.next += bytes;
         debug_assert!(self.writing.is_none(), "one is waited for before the next begins");
         let (ended, reaches) = (arrival.write_in_turn(pieces, at), self.hasher.finish());
-        self.writing = Some(Writing { bytes, ended, reaches });
+        self.writing = Some(ChunkWrite { bytes, ended, reaches });
     }
 }
 

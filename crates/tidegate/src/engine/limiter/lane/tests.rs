@@ -201,13 +201,13 @@ proptest! {
     #[test]
     fn nobody_waits_for_ever(steps in prop::collection::vec(step(), 0..300)) {
         let mut now = Instant::now();
-        let (mut state, mut flying) = (State::new(now), 0);
+        let (mut state, mut flying) = (LaneState::new(now), 0);
         for step in steps {
             match step {
                 Step::Pass(ms) => now += Duration::from_millis(ms),
                 Step::Take => match state.take(now) {
                     Ok(()) => flying += 1,
-                    Err(wait) => prop_assert!(wait <= State::LONG && !wait.is_zero()),
+                    Err(wait) => prop_assert!(wait <= LaneState::LONG && !wait.is_zero()),
                 },
                 Step::End(how) if flying > 0 => {
                     flying -= 1;
@@ -224,7 +224,7 @@ proptest! {
             }
             prop_assert_eq!(state.in_flight, flying);
             if let Some(rate) = state.rate {
-                prop_assert!(rate.per_second >= State::LEAST && rate.per_second.is_finite());
+                prop_assert!(rate.per_second >= LaneState::LEAST && rate.per_second.is_finite());
                 prop_assert!(rate.tokens <= (rate.per_second * Rate::BURST).max(1.0) + 1e-9);
             }
         }

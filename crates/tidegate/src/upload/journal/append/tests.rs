@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::super::room::LOOK_AGAIN;
 use super::*;
-use crate::engine::journaling::Leaving;
+use crate::engine::journaling::CountedReader;
 use crate::journal::{Durability, Header};
 use crate::memory::payload::ReadAt;
 use crate::types::checksum::Algorithm;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn appender(folder: &TempDir, upload: &str, disk: &Arc<Disk>) -> Appender {
+async fn appender(folder: &TempDir, upload: &str, disk: &Arc<JournalDisk>) -> Appender {
     let header = Header {
         upload: upload.to_owned(),
         url: "memory://test".to_owned(),
@@ -67,7 +67,8 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     let large = appender(&folder, "large", &disk).await;
     // A part on a slow link: its bytes are read a little at a time, and the store acknowledges it after ten minutes.
     large.journal.append(vec![vec![7; 4000].into()]).await.unwrap();
-    let leaving = || Leaving { reader: large.journal.reader(), disk: disk.clone(), read: Arc::default() };
+    let leaving =
+        || CountedReader { reader: large.journal.reader(), disk: disk.clone(), read: Arc::default() };
     let part = leaving();
     wait(&small, looks(10 * PATIENCE), |look| {
         assert!(
@@ -82,7 +83,7 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     // The same bytes sent again and again, to a store that keeps none, are no progress.
     let read = Arc::new(AtomicU64::new(0));
     let again = |_| {
-        let part = Leaving { read: read.clone(), ..leaving() };
+        let part = CountedReader { read: read.clone(), ..leaving() };
         part.read(&mut [0; 100], 0).unwrap();
     };
     let error = wait(&small, looks(10 * PATIENCE), again).await.unwrap_err();

@@ -19,7 +19,7 @@ fn full() -> JournalError {
 /// A full disk, and the waiters for room on it.
 #[derive(Default)]
 struct Full {
-    disk: Disk,
+    disk: JournalDisk,
     progress: Progress,
     /// Free bytes.
     free: Cell<u64>,

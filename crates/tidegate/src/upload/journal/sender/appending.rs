@@ -27,7 +27,7 @@ use crate::types::object::Object;
 use crate::upload::plan::Schedule;
 
 /// Sends to a session that is appended to.
-pub(in crate::upload::journal) struct Appending {
+pub(in crate::upload::journal) struct AppendSender {
     pub(super) link: Link,
     /// Most bytes in the request that publishes. The store is also asked what it has each time that it was
     /// sent this many more.
@@ -38,7 +38,7 @@ pub(in crate::upload::journal) struct Appending {
     pub(super) recorded: u64,
     /// Whether the session has exactly `stored` bytes: nothing was sent since the store said so.
     pub(super) is_sure: bool,
-    pub(super) row: Row,
+    pub(super) row: FailedAppends,
     /// Set where the last request has failed.
     pub(super) again: Option<Again>,
     /// Length of the object when a stream was ended because it had nothing to send: another stream waits for
@@ -65,7 +65,7 @@ pub(in crate::upload::journal) struct Appending {
 
 /// Requests that failed in a row, with nothing new acknowledged in between.
 #[derive(Debug, Default)]
-pub(super) struct Row {
+pub(super) struct FailedAppends {
     pub(super) failed: u32,
     began: Option<Instant>,
     /// Whether the producer had finished when the row began.
@@ -79,7 +79,7 @@ pub(super) struct Again {
     pub(super) is_broken: bool,
 }
 
-impl Appending {
+impl AppendSender {
     pub(super) fn new(link: Link, schedule: Schedule, committed: u64, found: u64) -> Self {
         Self {
             link,
@@ -87,7 +87,7 @@ impl Appending {
             stored: committed,
             recorded: committed,
             is_sure: false,
-            row: Row::default(),
+            row: FailedAppends::default(),
             again: None,
             idle: None,
             quiet: None,
@@ -195,7 +195,11 @@ impl Appending {
         let source = self.link.source.clone();
         let requests = &source.upload.requests;
         if self.row.failed == 0 {
-            self.row = Row { began: Some(Instant::now()), is_last: source.is_finished(), ..Row::default() };
+            self.row = FailedAppends {
+                began: Some(Instant::now()),
+                is_last: source.is_finished(),
+                ..FailedAppends::default()
+            };
         }
         self.row.failed += 1;
         let is_broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
@@ -231,7 +235,7 @@ impl Appending {
         let turn = requests.turn().await;
         let again = self.again.take();
         let _in_flight = requests.progress.request(Operation::Part.name(), bytes, again.is_some());
-        let expected = requests.endpoint.pace.expected(bytes);
+        let expected = requests.endpoint.latency.expected(bytes);
         let patience = requests.retry.deadline(Operation::Part, bytes, self.row.failed + 1, 0, expected);
         self.is_sure = false;
         let attempt = self.attempt(again.as_ref());

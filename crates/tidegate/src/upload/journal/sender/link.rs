@@ -8,7 +8,7 @@ use tracing::{debug, warn};
 
 use super::lost::Sessions;
 use crate::engine::journaling::Feed;
-use crate::journal::{Journal, JournalError, Session, SessionKind};
+use crate::journal::{Journal, JournalError, JournaledSession, SessionKind};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 use crate::upload::session::Upload;
@@ -21,7 +21,7 @@ pub(super) struct Link {
     /// How many acknowledged bytes the journal keeps.
     pub(super) keep: u64,
     /// Whether the journal's disk takes records, and gives space back.
-    disk: Disk,
+    disk: DiskFailures,
     /// The id of the open session.
     pub(super) session: Option<String>,
     /// Whether a record may name the session, so that another process may resume it.
@@ -37,7 +37,7 @@ pub(super) struct Link {
 
 /// The failures of the journal's disk.
 #[derive(Default)]
-struct Disk {
+struct DiskFailures {
     /// A record could not be written, or a sync has failed: no more records are written.
     failed: bool,
     /// The disk can't punch holes, so no space is given back.
@@ -52,7 +52,7 @@ impl Link {
             source,
             feed,
             keep,
-            disk: Disk::default(),
+            disk: DiskFailures::default(),
             session,
             on_record: true,
             sessions: Sessions::default(),
@@ -71,7 +71,7 @@ impl Link {
         self.check_rival(Operation::Open)?;
         let id = self.source.open().await?;
         let source = self.source.clone();
-        let opened = Session { kind, id: id.clone() };
+        let opened = JournaledSession { kind, id: id.clone() };
         // A record whose write fails may still be found in part; after a failed sync no record is begun.
         self.on_record = self.journal().failure().is_none();
         let write = || source.journal.session(opened.clone());

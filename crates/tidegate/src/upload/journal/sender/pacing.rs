@@ -36,12 +36,12 @@ pub(super) struct Pacing {
     best: f64,
     /// Since when parts are known to slow each other down.
     crowded: Option<Instant>,
-    round: Round,
+    round: PacingRound,
 }
 
 /// One round: as many parts as may be in flight.
 #[derive(Debug, Default)]
-struct Round {
+struct PacingRound {
     began: Option<Instant>,
     ended: usize,
     bytes: u64,
@@ -53,13 +53,13 @@ impl Pacing {
     /// For parts of `part` bytes, at first.
     pub(super) fn new(part: u64) -> Self {
         let free = usize::try_from(FREE / part.max(1)).unwrap_or(usize::MAX).max(1);
-        Self { free, limit: free, best: 0.0, crowded: None, round: Round::default() }
+        Self { free, limit: free, best: 0.0, crowded: None, round: PacingRound::default() }
     }
 
     /// Whether another part may be sent beside `outstanding` ones. Call only where there is a part to send.
     pub(super) fn lets(&mut self, outstanding: usize, now: Instant) -> bool {
         if outstanding == 0 {
-            self.round = Round { began: Some(now), ..Round::default() };
+            self.round = PacingRound { began: Some(now), ..PacingRound::default() };
         }
         let has_room = outstanding < self.limit;
         self.round.is_full |= !has_room;

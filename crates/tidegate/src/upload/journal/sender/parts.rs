@@ -19,7 +19,7 @@ use crate::types::object::Object;
 use crate::upload::plan::{Action, Cut, Plan};
 
 /// Sends to a session of parts.
-pub(in crate::upload::journal) struct Parts {
+pub(in crate::upload::journal) struct PartsSender {
     link: Link,
     cut: Cut,
     plan: Plan,
@@ -41,7 +41,7 @@ pub(in crate::upload::journal) struct Parts {
     last: u32,
 }
 
-impl Parts {
+impl PartsSender {
     pub(super) fn new(
         link: Link,
         cut: Cut,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::sleep;
 use tracing::debug;
 
-use super::appending::{Again, Appending, Row};
+use super::appending::{Again, AppendSender, FailedAppends};
 use crate::backend::{self, Fault, FaultKind};
 use crate::journal::JournalError;
 use crate::types::error::{ErrorKind, Operation, Result};
@@ -14,7 +14,7 @@ use crate::types::object::Object;
 use crate::types::progress::Waiting;
 use crate::upload::sink::append::FINISHED;
 
-impl Appending {
+impl AppendSender {
     /// Asks the store how many bytes the session has. Returns the object where it is published.
     pub(super) async fn ask(&mut self) -> Result<Option<Object>> {
         let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
@@ -75,7 +75,7 @@ impl Appending {
             let requests = &self.link.upload().requests;
             requests.progress.acknowledged(more);
             requests.endpoint.allowance.succeeded(self.row.failed > 0);
-            self.row = Row::default();
+            self.row = FailedAppends::default();
             self.link.sessions.stored(more);
             self.link.source.disk.moves();
         }

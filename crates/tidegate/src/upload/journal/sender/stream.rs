@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
-use super::appending::Appending;
+use super::appending::AppendSender;
 use crate::backend::{Appended, Fault, FaultKind, Session};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
@@ -41,7 +41,7 @@ const ASK_WHEN_FULL: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_secs(30);
 
 /// How a stream ended.
-enum Ended {
+enum StreamEnd {
     /// The store has ended the stream.
     Answered(Result<Appended, Fault>),
     /// The stream must be broken off: the rest is for the request that publishes.
@@ -69,7 +69,7 @@ struct Feeding<'a> {
     sent: &'a watch::Sender<u64>,
 }
 
-impl Appending {
+impl AppendSender {
     /// Streams from where the session stands, until the stream breaks or has done its part.
     pub(super) async fn stream(&mut self) -> Result<()> {
         let source = self.link.source.clone();
@@ -94,32 +94,32 @@ impl Appending {
         let request = async { upload.backend.need_append()?.stream(&session, began, bytes, attempt).await };
         let ended = tokio::select! {
             biased;
-            answered = request => Ended::Answered(answered),
+            answered = request => StreamEnd::Answered(answered),
             ended = feeding.run(began) => ended,
             ended = self.follow(&session, asked) => ended,
         };
         let sent = *sent.borrow();
         match ended {
-            Ended::Answered(answer) => {
+            StreamEnd::Answered(answer) => {
                 if sent == source.reach(self.link.on_record) {
                     self.quiet = Some(sent);
                 }
                 self.answered(began, answer).await
             }
-            Ended::Last => {
+            StreamEnd::Last => {
                 self.is_last = true;
                 Ok(())
             }
-            Ended::Enough => Ok(()),
-            Ended::Idle => {
+            StreamEnd::Enough => Ok(()),
+            StreamEnd::Idle => {
                 self.idle = Some(sent);
                 Ok(())
             }
             // The store has more than this stream has sent, and the journal has given the space of these
             // bytes back.
-            Ended::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
-            Ended::Failed(fault) => self.failed(fault).await,
-            Ended::Error(error) => {
+            StreamEnd::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
+            StreamEnd::Failed(fault) => self.failed(fault).await,
+            StreamEnd::Error(error) => {
                 if source.goes_on(&error, source.is_finished()).await {
                     Ok(())
                 } else {
@@ -131,7 +131,7 @@ impl Appending {
 
     /// Asks the store what it has each time that it was sent another chunk, and repeatedly while the disk is
     /// full.
-    async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> Ended {
+    async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> StreamEnd {
         let source = self.link.source.clone();
         let upload = &source.upload;
         let mut feed = self.link.feed.clone();
@@ -161,11 +161,11 @@ impl Appending {
                 () = is_behind => pause *= 2,
                 full = is_full => {
                     if !full {
-                        return Ended::Error(source.left_alone());
+                        return StreamEnd::Error(source.left_alone());
                     }
                     if nothing_since.get_or_insert_with(Instant::now).elapsed() >= ASK_AGAIN {
                         self.is_mute = true;
-                        return Ended::Enough;
+                        return StreamEnd::Enough;
                     }
                 }
             }
@@ -179,12 +179,12 @@ impl Appending {
                         (pause, nothing_since, self.is_mute) = (ASK_AGAIN, None, false);
                     }
                     if let Err(error) = self.stands_at(at).await {
-                        return Ended::Error(error);
+                        return StreamEnd::Error(error);
                     }
                     // Late bytes of an earlier stream have arrived: the store has what this stream sends
                     // next.
                     if at > *sent.borrow() + self.chunk {
-                        return Ended::Enough;
+                        return StreamEnd::Enough;
                     }
                 }
                 Err(failure) if failure.fault.kind.is_retriable() => {
@@ -193,7 +193,7 @@ impl Appending {
                 // The store is asked once more, without a stream.
                 _ => {
                     self.is_mute |= feed.borrow().full;
-                    return Ended::Enough;
+                    return StreamEnd::Enough;
                 }
             }
         }
@@ -201,13 +201,13 @@ impl Appending {
 }
 
 /// A piece that a connection holds.
-struct Lent {
+struct LentPiece {
     piece: Bytes,
     /// Closed when the last piece is dropped.
     _lent: mpsc::Sender<()>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for LentPiece {
     fn as_ref(&self) -> &[u8] {
         &self.piece
     }
@@ -218,7 +218,7 @@ fn source_fault(error: io::Error) -> Fault {
 }
 
 impl Feeding<'_> {
-    async fn run(mut self, mut at: u64) -> Ended {
+    async fn run(mut self, mut at: u64) -> StreamEnd {
         loop {
             let to = match self.next(at).await {
                 Ok(to) => to,
@@ -233,19 +233,19 @@ impl Feeding<'_> {
     }
 
     /// How far to send next; waits for bytes that are durable.
-    async fn next(&mut self, at: u64) -> Result<u64, Ended> {
+    async fn next(&mut self, at: u64) -> Result<u64, StreamEnd> {
         loop {
             let Feed { length, finish, .. } = *self.feed.borrow_and_update();
             let reach = self.source.reach(self.on_record);
             if finish.is_some() && reach < length {
-                return Err(Ended::Enough);
+                return Err(StreamEnd::Enough);
             }
             if finish.is_some() && length.saturating_sub(at) <= self.chunk {
-                return Err(Ended::Last);
+                return Err(StreamEnd::Last);
             }
             if reach > at {
                 let safe = self.source.durable(&mut self.feed, at + self.chunk, self.on_record).await;
-                let safe = safe.map_err(Ended::Error)?;
+                let safe = safe.map_err(StreamEnd::Error)?;
                 if safe > at {
                     return Ok(safe.min(at + self.chunk));
                 }
@@ -253,23 +253,23 @@ impl Feeding<'_> {
             }
             match timeout(IDLE, self.feed.changed()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(Ended::Error(self.source.left_alone())),
-                Err(_) => return Err(Ended::Idle),
+                Ok(Err(_)) => return Err(StreamEnd::Error(self.source.left_alone())),
+                Err(_) => return Err(StreamEnd::Idle),
             }
         }
     }
 
     /// Gives a range to the stream.
-    async fn give(&self, range: Range<u64>) -> Result<(), Ended> {
+    async fn give(&self, range: Range<u64>) -> Result<(), StreamEnd> {
         let requests = &self.source.upload.requests;
-        let (payload, _share) = self.source.payload(range, &self.read).await.map_err(Ended::Error)?;
+        let (payload, _share) = self.source.payload(range, &self.read).await.map_err(StreamEnd::Error)?;
         let turn = requests.turn().await;
         let _in_flight = requests.progress.carries(payload.len());
         let given = async {
             let (lent, mut home) = mpsc::channel(1);
             let mut pieces = payload.stream();
             while let Some(piece) = pieces.next().await {
-                let piece = Lent { piece: piece.map_err(source_fault)?, _lent: lent.clone() };
+                let piece = LentPiece { piece: piece.map_err(source_fault)?, _lent: lent.clone() };
                 if self.giver.give(Bytes::from_owner(piece)).await.is_err() {
                     // The answer of the request says why.
                     std::future::pending::<()>().await;
@@ -280,11 +280,11 @@ impl Feeding<'_> {
             home.recv().await;
             Ok(())
         };
-        let expected = requests.endpoint.pace.expected(payload.len());
+        let expected = requests.endpoint.latency.expected(payload.len());
         let patience = requests.retry.deadline(Operation::Part, payload.len(), self.attempt, 0, expected);
         if let Err(fault) = answer(patience, Some(&payload), given).await {
             turn.end(if fault.kind == FaultKind::Timeout { Outcome::Overload } else { Outcome::Other });
-            return Err(Ended::Failed(fault));
+            return Err(StreamEnd::Failed(fault));
         }
         // A shorter payload may still be in buffers, and says nothing about the store's speed.
         turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });

@@ -60,12 +60,12 @@ proptest! {
         equal_parts: bool,
     ) {
         let store = Capabilities { create_only_copy, equal_parts, max_part: 50 * KIB, ..small() };
-        match Way::choose(&store, size, create_only, part).unwrap() {
-            Way::Whole => prop_assert!(size <= store.max_copy && (!create_only || create_only_copy)),
-            Way::Nothing => prop_assert!(size == 0),
-            Way::Parts(schedule) => {
+        match CopyMethod::choose(&store, size, create_only, part).unwrap() {
+            CopyMethod::Whole => prop_assert!(size <= store.max_copy && (!create_only || create_only_copy)),
+            CopyMethod::Nothing => prop_assert!(size == 0),
+            CopyMethod::Parts(schedule) => {
                 let (mut end, mut count) = (0, 0);
-                let mut plan = plan(&store, &Way::Parts(schedule), size);
+                let mut plan = plan(&store, &CopyMethod::Parts(schedule), size);
                 while plan.size() < size {
                     plan.more().unwrap();
                     plan.push(plan.room().min(size - plan.size()));
@@ -88,13 +88,13 @@ proptest! {
 #[test]
 fn what_a_store_does_not_do_is_refused() {
     let none = Capabilities::default();
-    assert_eq!(Way::choose(&none, 1, false, None), Err(NoWay::TooLarge(1)));
+    assert_eq!(CopyMethod::choose(&none, 1, false, None), Err(NoCopyMethod::TooLarge(1)));
     let whole = Capabilities { copy_parts: false, ..small() };
-    assert_eq!(Way::choose(&whole, 1, false, None), Ok(Way::Whole));
-    assert_eq!(Way::choose(&whole, 65 * KIB, false, None), Err(NoWay::TooLarge(65 * KIB)));
-    assert_eq!(Way::choose(&whole, 1, true, None), Err(NoWay::CreateOnly));
-    assert!(matches!(Way::choose(&small(), 1, true, None), Ok(Way::Parts(_))));
-    assert!(matches!(Way::choose(&small(), 1, true, Some(1)), Err(NoWay::Schedule(_))));
+    assert_eq!(CopyMethod::choose(&whole, 1, false, None), Ok(CopyMethod::Whole));
+    assert_eq!(CopyMethod::choose(&whole, 65 * KIB, false, None), Err(NoCopyMethod::TooLarge(65 * KIB)));
+    assert_eq!(CopyMethod::choose(&whole, 1, true, None), Err(NoCopyMethod::CreateOnly));
+    assert!(matches!(CopyMethod::choose(&small(), 1, true, None), Ok(CopyMethod::Parts(_))));
+    assert!(matches!(CopyMethod::choose(&small(), 1, true, Some(1)), Err(NoCopyMethod::Schedule(_))));
 }
 
 #[tokio::test]

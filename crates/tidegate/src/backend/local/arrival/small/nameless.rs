@@ -12,13 +12,13 @@ use rustix::io::Errno;
 use crate::backend::Fault;
 use crate::backend::local::arrival::{PARENTS, at_file};
 use crate::backend::local::target::{self, Target};
-use crate::backend::local::waiting::Waiting;
+use crate::backend::local::waiting::WaitedWork;
 use crate::backend::local::write::write_all_at;
 use crate::types::object::Object;
 
 /// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
 /// exist yet, or if another file came first.
-pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &Waiting) -> Result<Option<Object>, Fault> {
+pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &WaitedWork) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
@@ -59,7 +59,7 @@ mod tests {
         open(directory, OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR).is_ok()
     }
 
-    fn made(path: &std::path::Path, text: &'static str, waiting: &Waiting) -> Result<bool, Fault> {
+    fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
         let (target, _) = target_at(path)?;
         Ok(make(&target, &Bytes::from_static(text.as_bytes()), waiting)?.is_some())
     }

@@ -15,14 +15,14 @@ use bytes::Bytes;
 use http_body::Frame;
 use http_body_util::BodyExt;
 
-use super::held::Held;
-use super::upload::Upload;
+use super::open_stream::OpenStream;
+use super::upload::UploadMessages;
 use crate::backend::http::{Sending, sending};
 
 /// The messages that a call sends.
 pub(super) struct Sent {
     pub(super) body: Sending,
-    pub(super) tie: Tie,
+    pub(super) tie: CancelOnDrop,
     /// The body stays open until it is cut. It has a connection of its own, so that no other call is blocked if the
     /// store stops reading.
     pub(super) is_held: bool,
@@ -30,34 +30,34 @@ pub(super) struct Sent {
 
 impl From<Bytes> for Sent {
     fn from(message: Bytes) -> Self {
-        Self { body: sending(message), tie: Tie(None), is_held: false }
+        Self { body: sending(message), tie: CancelOnDrop(None), is_held: false }
     }
 }
 
-impl From<Upload> for Sent {
-    fn from(upload: Upload) -> Self {
+impl From<UploadMessages> for Sent {
+    fn from(upload: UploadMessages) -> Self {
         let (body, tie) = tied(upload);
         Self { body, tie, is_held: false }
     }
 }
 
-impl From<Held> for Sent {
-    fn from(held: Held) -> Self {
+impl From<OpenStream> for Sent {
+    fn from(held: OpenStream) -> Self {
         let (body, tie) = tied(held);
         Self { body, tie, is_held: true }
     }
 }
 
 /// Takes the body away when it is dropped: the next poll of the body then fails, which resets the stream.
-pub(super) struct Tie(Option<Arc<dyn Cut>>);
+pub(super) struct CancelOnDrop(Option<Arc<dyn Cancel>>);
 
-impl fmt::Debug for Tie {
+impl fmt::Debug for CancelOnDrop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tie").finish_non_exhaustive()
+        f.debug_struct("CancelOnDrop").finish_non_exhaustive()
     }
 }
 
-impl Drop for Tie {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let Some(body) = &self.0 {
             body.cut();
@@ -65,17 +65,17 @@ impl Drop for Tie {
     }
 }
 
-trait Cut: Send + Sync {
+trait Cancel: Send + Sync {
     fn cut(&self);
 }
 
-struct State<B> {
+struct BodyState<B> {
     body: Option<B>,
     /// The task that waits for more of the body.
     waker: Option<Waker>,
 }
 
-impl<B: Send> Cut for Mutex<State<B>> {
+impl<B: Send> Cancel for Mutex<BodyState<B>> {
     fn cut(&self) {
         let (body, waker) = {
             let mut state = self.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,17 +88,17 @@ impl<B: Send> Cut for Mutex<State<B>> {
     }
 }
 
-struct Tied<B>(Arc<Mutex<State<B>>>);
+struct CancellableBody<B>(Arc<Mutex<BodyState<B>>>);
 
-fn tied<B>(body: B) -> (Sending, Tie)
+fn tied<B>(body: B) -> (Sending, CancelOnDrop)
 where
     B: http_body::Body<Data = Bytes, Error = io::Error> + Unpin + Send + 'static,
 {
-    let state = Arc::new(Mutex::new(State { body: Some(body), waker: None }));
-    (Tied(state.clone()).boxed_unsync(), Tie(Some(state)))
+    let state = Arc::new(Mutex::new(BodyState { body: Some(body), waker: None }));
+    (CancellableBody(state.clone()).boxed_unsync(), CancelOnDrop(Some(state)))
 }
 
-impl<B> http_body::Body for Tied<B>
+impl<B> http_body::Body for CancellableBody<B>
 where
     B: http_body::Body<Data = Bytes, Error = io::Error> + Unpin,
 {

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use super::note::{self, Chunks, Description, Note};
 use super::small;
-use crate::backend::local::{Arrival, Place, Waiting};
+use crate::backend::local::{Arrival, NotedTarget, WaitedWork};
 use crate::backend::{Body, Fault, FaultKind};
-use crate::download::source::{Pieces, Source};
+use crate::download::source::{ObjectSource, Pieces};
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::error::Result;
 use crate::types::object::Object;
 
 /// The beginning of a download: a file, perhaps with kept bytes.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct DownloadStart {
     pub(super) arrival: Arc<Arrival>,
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptBytes>,
     /// Why an earlier download is not resumed, although it may have left bytes.
     pub(super) warning: Option<String>,
 }
 
 /// Kept bytes of one object in the file: how many of each chunk, from its beginning on.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptBytes {
     note: Note,
     description: Description,
     there: Vec<Checksum>,
@@ -40,14 +40,14 @@ pub(super) struct Opened {
     pub(super) there: Vec<Checksum>,
 }
 
-impl Begun {
+impl DownloadStart {
     /// Reads all kept bytes, for as long as the caller waits.
     pub(super) fn at(
-        place: Place,
+        place: NotedTarget,
         warning: Option<String>,
         url: &str,
         algorithm: Algorithm,
-        waiting: &Waiting,
+        waiting: &WaitedWork,
     ) -> Result<Self, Fault> {
         let (note, description, told) = match noted(&place, url, algorithm)? {
             Ok(Some(noted)) => noted,
@@ -73,10 +73,10 @@ impl Begun {
             let arrival = Arc::new(arrival.begin_again()?);
             return Ok(Self { arrival, kept: None, warning });
         }
-        Ok(Self { arrival, kept: Some(Kept { note, description, there }), warning })
+        Ok(Self { arrival, kept: Some(KeptBytes { note, description, there }), warning })
     }
 
-    fn anew(place: Place, warning: Option<String>) -> Result<Self, Fault> {
+    fn anew(place: NotedTarget, warning: Option<String>) -> Result<Self, Fault> {
         Ok(Self { arrival: Arc::new(place.begin()?), kept: None, warning })
     }
 }
@@ -85,7 +85,7 @@ type Noted = (Note, Description, Vec<Checksum>);
 
 /// The contents of the note at a place, if it is about the object at `url`; or why it can't be used.
 fn noted(
-    place: &Place,
+    place: &NotedTarget,
     url: &str,
     algorithm: Algorithm,
 ) -> Result<std::result::Result<Option<Noted>, String>, Fault> {
@@ -103,14 +103,14 @@ fn noted(
     })
 }
 
-impl Kept {
+impl KeptBytes {
     /// How many bytes are kept, and of how many.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.there.iter().map(Checksum::covers).sum(), self.description.size)
     }
 
     /// Requests the first missing bytes of the same object; `None` if the key has another object by now.
-    pub(super) async fn opened(self, source: &Arc<Source>) -> Result<Option<(Opened, Option<Pieces>)>> {
+    pub(super) async fn opened(self, source: &Arc<ObjectSource>) -> Result<Option<(Opened, Option<Pieces>)>> {
         let Self { note, description, there } = self;
         let (same, chunks) = (description.object(), Chunks::of(description.size));
         let rest = |(number, there): (usize, &Checksum)| {
@@ -161,7 +161,7 @@ fn checksum(
     arrival: &Arrival,
     range: Range<u64>,
     algorithm: Algorithm,
-    waiting: &Waiting,
+    waiting: &WaitedWork,
 ) -> Result<Option<Checksum>, Fault> {
     const PIECE: u64 = 256 << 10;
     let mut buffer = vec![0; PIECE.min(range.end - range.start) as usize];

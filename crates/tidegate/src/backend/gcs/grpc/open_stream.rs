@@ -32,9 +32,9 @@ pub(super) type Question = oneshot::Sender<u64>;
 
 /// Questions sent to the store and not answered yet, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked(Arc<Mutex<VecDeque<Question>>>);
+pub(super) struct PendingQuestions(Arc<Mutex<VecDeque<Question>>>);
 
-impl Asked {
+impl PendingQuestions {
     fn push(&self, question: Question) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(question);
     }
@@ -50,7 +50,7 @@ impl Asked {
 
 /// The messages of such a call.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct OpenStream {
     first: Option<FirstMessage>,
     /// The offset of the next message.
     at: u64,
@@ -60,17 +60,17 @@ pub(super) struct Held {
     /// The rest of the current piece.
     piece: Bytes,
     questions: mpsc::Receiver<Question>,
-    asked: Asked,
+    asked: PendingQuestions,
     ready: VecDeque<Bytes>,
 }
 
-impl Held {
+impl OpenStream {
     pub(super) fn new(
         id: String,
         at: u64,
         pieces: Unending,
         questions: mpsc::Receiver<Question>,
-        asked: Asked,
+        asked: PendingQuestions,
     ) -> Self {
         Self {
             first: Some(FirstMessage::UploadId(id)),
@@ -144,7 +144,7 @@ impl Held {
     }
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for OpenStream {
     type Data = Bytes;
     type Error = io::Error;
 

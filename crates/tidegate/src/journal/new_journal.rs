@@ -6,13 +6,13 @@ use super::{Journal, directory};
 
 /// A new journal, removed when this is dropped without being [kept](Self::keep).
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct NewJournal {
     /// Dropped first: the journal stays locked until its file is removed.
-    pub(super) file: directory::Begun,
+    pub(super) file: directory::NewJournalFile,
     pub(super) journal: Journal,
 }
 
-impl Begun {
+impl NewJournal {
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         self.journal.path()
