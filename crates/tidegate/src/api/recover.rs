@@ -85,8 +85,8 @@ impl Tidegate {
 }
 
 impl Store {
-    /// The uploads of `key` in the journal directories, also those that are being written now ([`LeftUpload::problem`]).
-    /// Reads no other journals. See [`Tidegate::recover`].
+    /// The uploads of `key` in the journal directories, also those that are being written now
+    /// ([`LeftUpload::problem`]). Reads no other journals. See [`Tidegate::recover`].
     ///
     /// # Errors
     /// If a directory cannot be read, because it may hold uploads of `key`.

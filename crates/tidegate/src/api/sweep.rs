@@ -63,8 +63,8 @@ impl Sweep {
     }
 
     /// Sweeps while the stream is read. The stream gives each session that was found and its outcome. If a session
-    /// cannot be aborted, its [`SweepOutcome`] says so, and the sweep continues. Dropping the stream ends the sweep; requests
-    /// in flight may still be carried out.
+    /// cannot be aborted, its [`SweepOutcome`] says so, and the sweep continues. Dropping the stream ends the sweep;
+    /// requests in flight may still be carried out.
     ///
     /// # Errors
     /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be

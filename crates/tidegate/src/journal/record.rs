@@ -83,7 +83,8 @@ impl Part {
 pub enum End {
     /// The object was published.
     Completed,
-    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::recover::LeftUpload::forget).
+    /// The upload was aborted. Its session has ended, unless the upload was
+    /// [forgotten](crate::recover::LeftUpload::forget).
     Aborted,
 }
 

@@ -21,8 +21,8 @@ use crate::upload::session::{Persistence, Upload};
 use crate::upload::source::journal::failed;
 use crate::upload::writer::Writer;
 
-/// An upload that was left, and that this process has claimed, from [`LeftUpload::claim`](crate::recover::LeftUpload::claim):
-/// nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
+/// An upload that was left, and that this process has claimed, from
+/// [`LeftUpload::claim`](crate::recover::LeftUpload::claim): nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
 pub struct ClaimedUpload {
     context: Context,
     upload: Arc<Upload>,
@@ -141,7 +141,8 @@ impl ClaimedUpload {
     /// stays.
     ///
     /// # Errors
-    /// Those of the store; the journal stays then ([`LeftUpload::forget`](crate::recover::LeftUpload::forget) removes it even so).
+    /// Those of the store; the journal stays then
+    /// ([`LeftUpload::forget`](crate::recover::LeftUpload::forget) removes it even so).
     pub async fn abort(self) -> Result<Option<Object>> {
         let finish = self.recovered.state.finish;
         end_upload(&self.upload, self.journal, finish).await
