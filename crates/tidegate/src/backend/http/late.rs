@@ -45,7 +45,7 @@ pub(super) struct Heard {
 /// A body being sent, which records when it last moved.
 pub(super) struct WatchedBody {
     body: Sending,
-    way: Arc<BodyProgress>,
+    progress: Arc<BodyProgress>,
 }
 
 #[derive(Debug)]
@@ -70,8 +70,8 @@ impl BodyProgress {
 pub(super) fn watched(body: Sending) -> (WatchedBody, AnswerWait) {
     let (began, is_sent) = (Instant::now(), AtomicBool::new(body.is_end_stream()));
     let is_large = body.size_hint().lower() > IN_BUFFERS;
-    let way = Arc::new(BodyProgress { began, moved: AtomicU64::new(0), is_sent, is_large });
-    (WatchedBody { body, way: way.clone() }, AnswerWait(way))
+    let progress = Arc::new(BodyProgress { began, moved: AtomicU64::new(0), is_sent, is_large });
+    (WatchedBody { body, progress: progress.clone() }, AnswerWait(progress))
 }
 
 /// The wait for the answer to one request.
@@ -110,13 +110,13 @@ impl AnswerWait {
 
     /// Completes when the answer is late; returns the time limit that passed.
     async fn late(&self, heard: &Heard, work: Work) -> Duration {
-        let way = &self.0;
+        let progress = &self.0;
         loop {
             let has_answered = heard.has_answered.load(Relaxed);
-            let may_take_long = work == Work::Much || way.is_large;
+            let may_take_long = work == Work::Much || progress.is_large;
             let late = if has_answered && may_take_long { LATE_WORK } else { LATE };
-            let moved = way.began + Duration::from_millis(way.moved.load(Relaxed));
-            if moved.elapsed() >= late && (way.is_sent.load(Relaxed) || !has_answered) {
+            let moved = progress.began + Duration::from_millis(progress.moved.load(Relaxed));
+            if moved.elapsed() >= late && (progress.is_sent.load(Relaxed) || !has_answered) {
                 return late;
             }
             let (due, now) = (moved + late, Instant::now());
@@ -132,7 +132,7 @@ impl Body for WatchedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        self.way.moves(frame.is_none() || self.body.is_end_stream());
+        self.progress.moves(frame.is_none() || self.body.is_end_stream());
         Poll::Ready(frame)
     }
 

@@ -55,7 +55,7 @@ pub(super) struct Answers<A> {
     heard: Heard,
     asked: AnsweredCall,
     /// Stops sending the request when the answer is dropped.
-    _tie: CancelOnDrop,
+    _cancel_on_drop: CancelOnDrop,
 }
 
 /// How an answer ended; set by the reader of its body.
@@ -71,11 +71,11 @@ enum CallEnd {
     Said(Code),
 }
 
-/// An answer's bytes. Dropping it frees the line for other calls.
+/// An answer's bytes. Dropping it frees the connection for other calls.
 struct Incoming {
     body: hyper::body::Incoming,
     heard: Heard,
-    line: CallConnection,
+    connection: CallConnection,
 }
 
 impl http_body::Body for Incoming {
@@ -86,7 +86,7 @@ impl http_body::Body for Incoming {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        self.line.is_waiting = true;
+        self.connection.is_waiting = true;
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         let hear = |end| *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = end;
         let frame = frame.map(|frame| {
@@ -99,7 +99,7 @@ impl http_body::Body for Incoming {
         if let Some(status) = trailers.and_then(Status::from_header_map) {
             hear(CallEnd::Said(status.code()));
         }
-        self.line.is_waiting = matches!(frame, Some(Err(_)));
+        self.connection.is_waiting = matches!(frame, Some(Err(_)));
         Poll::Ready(frame)
     }
 }
@@ -145,9 +145,9 @@ impl Caller {
     where
         A: Message + Default + 'static,
     {
-        let Sent { body, tie, is_held } = sent.into();
+        let Sent { body, cancel_on_drop, is_held } = sent.into();
         let identity = self.shared.keyring.identity().await?;
-        let mut line = self.channels.line(is_held, attempt)?;
+        let mut connection = self.channels.connection(is_held, attempt)?;
         let mut headers = HeaderMap::from_iter([
             (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
             (header::TE, HeaderValue::from_static("trailers")),
@@ -162,9 +162,9 @@ impl Caller {
             "RewriteObject" | "WriteObject" | "BidiWriteObject" => Work::Much,
             _ => Work::Little,
         };
-        let sent = line.client.send(Method::POST, url, headers, body, work).await;
+        let sent = connection.client.send(Method::POST, url, headers, body, work).await;
         let response = sent.map_err(|fault| asked.broken(fault))?;
-        line.is_waiting = false;
+        connection.is_waiting = false;
         // An answer without messages may carry its status in the headers.
         let end = match Status::from_header_map(response.headers()) {
             Some(status) if status.code() != Code::Ok => return Err(asked.refused(status)),
@@ -177,10 +177,10 @@ impl Caller {
             return Err(elsewhere(parts.status));
         }
         let heard = Arc::new(Mutex::new(end));
-        let incoming = Incoming { body, heard: heard.clone(), line };
+        let incoming = Incoming { body, heard: heard.clone(), connection };
         let decoder = ProstDecoder::<A>::default();
         let messages = Streaming::new_response(decoder, incoming, parts.status, None, Some(LONGEST_MESSAGE));
-        Ok(Answers { messages, heard, asked, _tie: tie })
+        Ok(Answers { messages, heard, asked, _cancel_on_drop: cancel_on_drop })
     }
 }
 

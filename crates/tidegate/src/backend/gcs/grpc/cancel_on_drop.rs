@@ -22,7 +22,7 @@ use crate::backend::http::{Sending, sending};
 /// The messages that a call sends.
 pub(super) struct Sent {
     pub(super) body: Sending,
-    pub(super) tie: CancelOnDrop,
+    pub(super) cancel_on_drop: CancelOnDrop,
     /// The body stays open until it is cut. It has a connection of its own, so that no other call is blocked if the
     /// store stops reading.
     pub(super) is_held: bool,
@@ -30,21 +30,21 @@ pub(super) struct Sent {
 
 impl From<Bytes> for Sent {
     fn from(message: Bytes) -> Self {
-        Self { body: sending(message), tie: CancelOnDrop(None), is_held: false }
+        Self { body: sending(message), cancel_on_drop: CancelOnDrop(None), is_held: false }
     }
 }
 
 impl From<UploadMessages> for Sent {
     fn from(upload: UploadMessages) -> Self {
-        let (body, tie) = tied(upload);
-        Self { body, tie, is_held: false }
+        let (body, cancel_on_drop) = cancellable(upload);
+        Self { body, cancel_on_drop, is_held: false }
     }
 }
 
 impl From<OpenStream> for Sent {
-    fn from(held: OpenStream) -> Self {
-        let (body, tie) = tied(held);
-        Self { body, tie, is_held: true }
+    fn from(stream: OpenStream) -> Self {
+        let (body, cancel_on_drop) = cancellable(stream);
+        Self { body, cancel_on_drop, is_held: true }
     }
 }
 
@@ -90,7 +90,7 @@ impl<B: Send> Cancel for Mutex<BodyState<B>> {
 
 struct CancellableBody<B>(Arc<Mutex<BodyState<B>>>);
 
-fn tied<B>(body: B) -> (Sending, CancelOnDrop)
+fn cancellable<B>(body: B) -> (Sending, CancelOnDrop)
 where
     B: http_body::Body<Data = Bytes, Error = io::Error> + Unpin + Send + 'static,
 {

@@ -29,7 +29,7 @@ struct Channel {
 
 /// The connection of one call, until its answer is complete.
 ///
-/// If a line is dropped while its call waits for the store, something on the way may have forgotten the connection,
+/// If this is dropped while its call waits for the store, something on the way may have forgotten the connection,
 /// which takes more than a minute to detect. So no other call begins on that connection.
 #[derive(Debug)]
 pub(super) struct CallConnection {
@@ -60,8 +60,12 @@ impl Channels {
         Ok(Self { connector, kept: Mutex::default(), unpooled })
     }
 
-    /// A line for an attempt of a call; with `alone`, on a connection of its own.
-    pub(super) fn line(self: &Arc<Self>, alone: bool, attempt: Attempt) -> Result<CallConnection, Fault> {
+    /// A connection for an attempt of a call; with `alone`, one of its own.
+    pub(super) fn connection(
+        self: &Arc<Self>,
+        alone: bool,
+        attempt: Attempt,
+    ) -> Result<CallConnection, Fault> {
         if alone || attempt.wants_new_connection() {
             return Ok(CallConnection { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
@@ -91,25 +95,25 @@ mod tests {
     #[test]
     fn no_connection_carries_more_than_a_few_calls() {
         let channels = Arc::new(Channels::new("http://h:1", Duration::from_secs(1), None).unwrap());
-        let line = || {
-            let mut line = channels.line(false, Attempt::FIRST).unwrap();
-            line.is_waiting = false;
-            line
+        let connection = || {
+            let mut connection = channels.connection(false, Attempt::FIRST).unwrap();
+            connection.is_waiting = false;
+            connection
         };
-        let mut lines: Vec<CallConnection> = (0..=STREAMS).map(|_| line()).collect();
+        let mut connections: Vec<CallConnection> = (0..=STREAMS).map(|_| connection()).collect();
         let used = || {
             let kept = channels.kept.lock().unwrap();
             kept.iter().map(|channel| Arc::strong_count(&channel.users) - 1).collect::<Vec<_>>()
         };
         assert_eq!(used(), [STREAMS, 1]);
-        lines.truncate(3);
-        lines.push(line());
+        connections.truncate(3);
+        connections.push(connection());
         assert_eq!(used(), [4, 0]);
         // One that is given up while the store owes it something.
-        lines[0].is_waiting = true;
-        lines.remove(0);
+        connections[0].is_waiting = true;
+        connections.remove(0);
         assert_eq!(used(), [0]);
-        let _alone = channels.line(true, Attempt::FIRST).unwrap();
+        let _alone = channels.connection(true, Attempt::FIRST).unwrap();
         assert_eq!(used(), [0]);
     }
 }

@@ -115,15 +115,15 @@ impl Grpc {
     ) -> Result<Appended, Fault> {
         // Room for one: a question asked while another waits is answered soon after it.
         let (sender, questions) = mpsc::channel(1);
-        let _place = self.open.add(&session.id, sender);
+        let _entry = self.open.add(&session.id, sender);
         let asked = PendingQuestions::default();
-        let held = OpenStream::new(upload_id(session), offset, bytes, questions, asked.clone());
+        let stream = OpenStream::new(upload_id(session), offset, bytes, questions, asked.clone());
         let mut answers = self
             .caller
             .call::<proto::BidiWriteObjectResponse>(
                 "BidiWriteObject",
                 About::Session,
-                held,
+                stream,
                 BodyFailure::default(),
                 attempt,
             )
