@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use super::{Backend, Fault, KnownFacts};
 
-/// Opens the buckets of one URL scheme, for [`Builder::scheme`](crate::TidegateBuilder::scheme).
+/// Opens the buckets of one URL scheme, for [`TidegateBuilder::scheme`](crate::TidegateBuilder::scheme).
 ///
 /// ```
 /// use std::sync::Arc;
