@@ -346,16 +346,17 @@ impl Upload {
             }
             aborted.map(|_| ())
         };
-        let upload = self.clone();
-        let shut_down = move || {
+        let not_aborted = |object: String| {
             let message = "the runtime was shut down before the session was aborted";
-            upload.error(ErrorKind::Closed, Operation::Abort, message)
+            Error::new(ErrorKind::Closed, Operation::Abort, object, message)
         };
-        let lost = self.lock().is_some().then(&shut_down);
+        // Not the upload itself: it keeps the returned future, and would never be freed.
+        let object = self.requests.object.clone();
+        let lost = self.lock().is_some().then(|| not_aborted(object.clone()));
         let task = is_needed.then(|| self.aborts.spawn(task, lost, &self.runtime));
         async move {
             let Some(task) = task else { return Ok(()) };
-            task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
+            task.await.unwrap_or_else(|ended| Err(not_aborted(object).with_source(ended)))
         }
     }
 
