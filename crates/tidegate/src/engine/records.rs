@@ -105,7 +105,8 @@ impl Records {
                 number
             })
             .await;
-        Entry { records: self.clone(), number, settled: AtomicBool::new(false) }
+        let process = std::process::id();
+        Entry { records: self.clone(), number, process, settled: AtomicBool::new(false) }
     }
 
     /// The recorded sessions of every process of this machine.
@@ -232,6 +233,8 @@ impl Inner {
 pub(crate) struct Entry {
     records: Records,
     number: u64,
+    /// The process that opened the session. In a forked process, the record is the parent's.
+    process: u32,
     settled: AtomicBool,
 }
 
@@ -267,7 +270,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if !*self.settled.get_mut() {
+        if !*self.settled.get_mut() && self.process == std::process::id() {
             self.records.inner.leave(self.number);
         }
     }

@@ -1,4 +1,6 @@
-//! Uploads that end without an object are freed with their store and engine.
+//! Uploads that end without an object: nothing of them is kept, and nothing more is sent.
+
+use futures::FutureExt;
 
 use super::*;
 
@@ -30,5 +32,17 @@ async fn a_writer_that_is_dropped_or_fails_leaves_nothing_behind() -> Result<()>
         }
         assert!(backend.upgrade().is_none(), "fails: {fails}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_sent_before_the_drop_is_never_sent() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    writer.write_bytes(data(100)).await?;
+    // The task of the request has not run yet.
+    assert!(writer.finish().now_or_never().is_none());
+    assert_nothing(&tide, &store).await;
     Ok(())
 }
