@@ -67,7 +67,7 @@ fn multi_thread() -> Runtime {
 }
 
 /// A `main` that writes some parts and fails.
-async fn fails(site: &Site, until: impl Fn(&Site) -> bool) -> Result<(), &'static str> {
+async fn fails(site: &Site, until: Until) -> Result<(), &'static str> {
     let (_tide, store) = site.opened().await;
     let mut writer = store.writer("k").start().await.unwrap();
     for _ in 0..4 {
@@ -104,6 +104,19 @@ fn an_error_out_of_main_leaves_no_session() {
             assert!(began.elapsed() < Duration::from_secs(30), "case {number}: {:?}", began.elapsed());
         }
     }
+}
+
+#[test]
+fn an_error_in_the_task_of_the_only_worker_leaves_no_session() {
+    let site = Arc::new(Site::new(vec![Fault::new("CreateMultipartUpload", Action::DelayMs(100.0))]));
+    let runtime = multi_thread();
+    let sites = site.clone();
+    let task = async move { fails(&sites, |site| site.made("CreateMultipartUpload") > 0).await };
+    // The worker is the one that drops the engine, and can't open the session meanwhile.
+    assert!(runtime.block_on(runtime.spawn(task)).unwrap().is_err());
+    runtime.shutdown_background();
+    assert_eq!(site.sessions(), 0);
+    assert!(site.made("AbortMultipartUpload") > 0);
 }
 
 /// A writer with a session and no part in flight.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -21,8 +21,7 @@ mod thread;
 
 use thread::OwnThread;
 
-/// How long an abort waits for what a runtime that stands still never gives: the end of its upload's requests, and
-/// their turns.
+/// How long an abort waits for what a runtime that stands still never gives: the end of its upload's requests.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.
@@ -44,6 +43,8 @@ pub(crate) enum AbortsOn {
 pub(crate) struct Aborts {
     /// `None` where aborts run on the writer's runtime.
     thread: Option<Arc<OwnThread>>,
+    /// The process that the uploads are of. A forked one inherits them.
+    process: u32,
     tasks: TaskTracker,
     /// Counts the aborts that the engine's last drop waits for.
     awaited: TaskTracker,
@@ -96,37 +97,53 @@ impl Aborts {
         tasks.close();
         awaited.close();
         let thread = (on == AbortsOn::OwnThread).then(Arc::default);
-        Self { thread, tasks, awaited, failed: Arc::default(), given_up: Arc::default() }
+        let process = std::process::id();
+        Self { thread, process, tasks, awaited, failed: Arc::default(), given_up: Arc::default() }
     }
 
     /// Runs an abort, whether or not a caller waits for it, and keeps its error. `lost` is the error to keep where
-    /// there is something to abort and the runtime ends first. `runtime` is the writer's.
+    /// there is something to abort and the runtime ends first. `runtime` is the writer's. Returns `None`, and runs
+    /// nothing, in a forked process: the session is its parent's.
     pub(crate) fn spawn(
         &self,
         abort: impl Future<Output = Result<()>> + Send + 'static,
         lost: Option<Error>,
         runtime: &Handle,
+<<<<<<< HEAD
     ) -> JoinHandle<Result<()>> {
         let mut outcome = AbortResult { failed: self.failed.clone(), error: lost };
+=======
+    ) -> Option<JoinHandle<Result<()>>> {
+        if self.is_inherited() {
+            return None;
+        }
+        let mut outcome = Outcome { failed: self.failed.clone(), error: lost };
+>>>>>>> mend2
         let abort = self.tasks.track_future(async move {
             let aborted = abort.await;
             outcome.error = aborted.as_ref().err().map(Error::again);
             drop(outcome);
             aborted
         });
-        self.on_thread(abort, runtime)
+        Some(self.on_thread(abort, runtime))
+    }
+
+    /// Whether this is a forked process, which has none of its parent's threads.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
     }
 
     /// Runs the request that opens a session, so that its answer is not lost. A runtime of one thread stands still
-    /// while that thread drops the engine, and ends right after.
+    /// while that thread drops the engine, and may end right after.
     pub(crate) fn spawn_opening<T: Send + 'static>(
         &self,
         opening: impl Future<Output = T> + Send + 'static,
         runtime: &Handle,
     ) -> JoinHandle<T> {
-        match runtime.runtime_flavor() {
-            RuntimeFlavor::CurrentThread => self.on_thread(opening, runtime),
-            _ => runtime.spawn(opening),
+        if runtime.metrics().num_workers() == 1 {
+            self.on_thread(opening, runtime)
+        } else {
+            runtime.spawn(opening)
         }
     }
 
@@ -154,7 +171,7 @@ impl Aborts {
     /// Blocks until the aborts that are in flight have ended, or for `longest`. May be called anywhere. Does not wait
     /// where aborts run on their writers' runtimes: this may be such a runtime's only thread.
     pub(crate) fn block_on_awaited(&self, longest: Duration) {
-        if self.awaited.is_empty() {
+        if self.is_inherited() || self.awaited.is_empty() {
             return;
         }
         let Some(runtime) = self.thread.as_ref().and_then(|thread| thread.elsewhere()) else { return };

@@ -19,7 +19,8 @@ const ABORTS: usize = 4;
 pub(crate) struct Endpoint {
     /// How many requests may be in flight.
     pub(crate) limiter: Limiter,
-    /// How many aborts may be in flight where the limiter's turns are held by a runtime that stands still.
+    /// How many aborts of abandoned uploads may be in flight. A runtime that stands still may hold all of the limiter's
+    /// turns.
     pub(crate) aborts: Limiter,
     /// How many requests a second, for key prefixes that are limited separately.
     pub(crate) lanes: Lanes,

@@ -110,7 +110,12 @@ impl Records {
                 number
             })
             .await;
+<<<<<<< HEAD
         RecordedSession { records: self.clone(), number, settled: AtomicBool::new(false) }
+=======
+        let process = std::process::id();
+        Entry { records: self.clone(), number, process, settled: AtomicBool::new(false) }
+>>>>>>> mend2
     }
 
     /// The recorded sessions of every process of this machine.
@@ -237,6 +242,8 @@ impl RecordsShared {
 pub(crate) struct RecordedSession {
     records: Records,
     number: u64,
+    /// The process that opened the session. In a forked process, the record is the parent's.
+    process: u32,
     settled: AtomicBool,
 }
 
@@ -272,7 +279,7 @@ impl RecordedSession {
 
 impl Drop for RecordedSession {
     fn drop(&mut self) {
-        if !*self.settled.get_mut() {
+        if !*self.settled.get_mut() && self.process == std::process::id() {
             self.records.inner.leave(self.number);
         }
     }

@@ -61,6 +61,11 @@ pub(super) trait UploadSource {
         self.upload().requests.progress.accepted(bytes);
     }
 
+    /// What the one request is that writes an object without a session.
+    fn put(&self) -> Operation {
+        Operation::Put
+    }
+
     /// Fails if the bytes have changed since they were sent.
     fn check(&self) -> Result<()> {
         Ok(())
@@ -199,8 +204,9 @@ impl<S: UploadSource> Driver<S> {
             }
             Action::Put { size } => {
                 let bytes = self.source.take(0..size, &mut self.plan)?;
-                self.publish(Operation::Put, async move {
-                    match bytes.ready(&upload).await?.body {
+                self.publish(self.source.put(), async move {
+                    let ReadyBytes { body, line: _line, ring: _ring } = bytes.ready(&upload).await?;
+                    match body {
                         RequestBody::Bytes(payload) => upload.put(payload).await,
                         RequestBody::CopyOf(from) => upload.copy(&from).await,
                     }
@@ -221,7 +227,8 @@ impl<S: UploadSource> Driver<S> {
             self.source.check()?;
             let before = self.plan.checksum();
             self.publish(Operation::Complete, async move {
-                match bytes.ready(&upload).await?.body {
+                let ReadyBytes { body, line: _line, ring: _ring } = bytes.ready(&upload).await?;
+                match body {
                     RequestBody::Bytes(payload) => upload.append_last(number, range, payload, before).await,
                     RequestBody::CopyOf(_) => {
                         let message = "the store copies nothing into a session that is appended to";

@@ -15,8 +15,12 @@ use super::plan::Cut;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
+<<<<<<< HEAD
 use crate::engine::limiter::Permit;
 use crate::engine::records::{self, RecordedSession, Records};
+=======
+use crate::engine::records::{self, Entry, Records};
+>>>>>>> mend2
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -44,7 +48,16 @@ pub(crate) type Tasks = JoinSet<Result<Done>>;
 /// The end of an upload that publishes nothing: its requests are cancelled and its session is aborted.
 pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
 
-type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
+type Opening = Shared<BoxFuture<'static, Result<Session, Unopened>>>;
+
+/// Why the id of a session is not known.
+#[derive(Clone, Debug)]
+pub(crate) enum Unopened {
+    /// It could not be opened.
+    Failed(Arc<Error>),
+    /// The task that opened it ended early: the store may have opened it.
+    Lost(Arc<Error>),
+}
 
 /// One upload, shared by its writer and the tasks of its parts.
 #[derive(Debug)]
@@ -61,7 +74,7 @@ pub(crate) struct Upload {
     /// Cancelled with the upload. A session whose opening has not been sent is then not opened.
     ended: CancellationToken,
     pub(crate) given_up: GivenUp,
-    /// Whether a request that publishes the object was given up before the store answered.
+    /// Whether a request that publishes the object is in flight, or was given up before the store answered.
     pub(super) publishing: GivenUp,
     tasks: Mutex<Tasks>,
     ending: Mutex<Option<Ending>>,
@@ -177,12 +190,15 @@ impl Upload {
         let object = self.requests.object.clone();
         let opening = async move {
             match open.await {
-                Ok(opened) => opened.map_err(Arc::new),
+                Ok(opened) => opened.map_err(|error| Unopened::Failed(Arc::new(error))),
                 Err(ended) => {
-                    let message = "the runtime was shut down while the session was opened";
-                    Err(Arc::new(
-                        Error::new(ErrorKind::Closed, Operation::Open, object, message).with_source(ended),
-                    ))
+                    let message = if ended.is_panic() {
+                        "the task that opens the session panicked"
+                    } else {
+                        "the runtime was shut down while the session was opened"
+                    };
+                    let error = Error::new(ErrorKind::Closed, Operation::Open, object, message);
+                    Err(Unopened::Lost(Arc::new(error.with_source(ended))))
                 }
             }
         };
@@ -228,7 +244,9 @@ impl Upload {
     pub(crate) async fn session(&self) -> Result<Session> {
         let opening = self.lock().clone();
         match opening {
-            Some(opening) => opening.await.map_err(|error| error.again()),
+            Some(opening) => {
+                opening.await.map_err(|(Unopened::Failed(error) | Unopened::Lost(error))| error.again())
+            }
             None => Err(self.error(ErrorKind::Closed, Operation::Open, "no session was asked for")),
         }
     }
@@ -242,31 +260,35 @@ impl Upload {
     /// Aborts the session: `false` where the store had no such session any more. `true` also where no session
     /// was opened.
     pub(crate) async fn abort_session(&self) -> Result<bool> {
-        self.abort_session_by(&self.requests, None).await
+        self.abort_session_by(&self.requests).await
     }
 
-    /// As `abort_session`, with turns of its own where none comes in time: a runtime that stands still may hold all
-    /// turns.
-    async fn abort_session_in_turn(&self) -> Result<bool> {
-        let Some(patience) = self.aborts.patience() else { return self.abort_session().await };
-        if self.lock().is_none() || self.session().await.is_err() {
-            return Ok(true);
-        }
-        // The session is open: nobody waits for a session while holding a turn.
-        match timeout(patience, self.requests.turn()).await {
-            Ok(permit) => self.abort_session_by(&self.requests, Some(permit)).await,
-            Err(_) => self.abort_session_by(&self.requests.beside(), None).await,
+    /// As `abort_session`, for where nobody waits for the upload any more: with turns of its own, because a runtime that
+    /// stands still may hold all turns.
+    pub(super) async fn abort_session_beside(&self) -> Result<bool> {
+        match self.aborts.patience() {
+            Some(_) => self.abort_session_by(&self.requests.beside()).await,
+            None => self.abort_session().await,
         }
     }
 
-    async fn abort_session_by(&self, requests: &Requests, permit: Option<Permit>) -> Result<bool> {
-        if self.lock().is_none() {
-            return Ok(true);
-        }
-        // A session that could not be opened need not be aborted.
-        let Ok(session) = self.session().await else { return Ok(true) };
+    async fn abort_session_by(&self, requests: &Requests) -> Result<bool> {
+        let opening = self.lock().clone();
+        let Some(opening) = opening else { return Ok(true) };
+        let session = match opening.await {
+            Ok(session) => session,
+            // A session that could not be opened need not be aborted.
+            Err(Unopened::Failed(_)) => return Ok(true),
+            Err(Unopened::Lost(error)) => {
+                if let Some(entry) = self.entry() {
+                    entry.left().await;
+                }
+                let message = "the store may have opened a session, whose id is not known";
+                return Err(self.error(ErrorKind::Closed, Operation::Abort, message).with_source(error));
+            }
+        };
         let abort = |attempt| self.backend.abort(&session, attempt);
-        let sent = requests.send(Operation::Abort, None, permit, abort).await;
+        let sent = requests.send(Operation::Abort, None, None, abort).await;
         match sent {
             Ok(()) => {
                 self.session_ended().await;
@@ -276,7 +298,9 @@ impl Upload {
                 self.session_ended().await;
                 Ok(false)
             }
-            Err(failure) if failure.fault.kind == FaultKind::NotAStore && self.is_gone(&session).await => {
+            Err(failure)
+                if failure.fault.kind == FaultKind::NotAStore && self.is_gone(&session, requests).await =>
+            {
                 self.session_ended().await;
                 Ok(false)
             }
@@ -290,9 +314,9 @@ impl Upload {
     }
 
     /// Whether the store itself answers that the session does not exist.
-    async fn is_gone(&self, session: &Session) -> bool {
+    async fn is_gone(&self, session: &Session, requests: &Requests) -> bool {
         let held = |attempt| async move { self.backend.need_admin()?.held(session, attempt).await };
-        let held = self.requests.send(Operation::List, None, None, held).await;
+        let held = requests.send(Operation::List, None, None, held).await;
         held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
     }
 
@@ -320,25 +344,28 @@ impl Upload {
     /// task, so that it continues where the writer can't wait.
     pub(crate) fn abort(self: &Arc<Self>) -> impl Future<Output = Result<()>> + use<> {
         let mut tasks = std::mem::take(&mut *self.tasks());
+        // Now, so that no request is sent any more that was not sent yet.
+        tasks.abort_all();
         let upload = self.clone();
-        // A single PUT has no session, but its request must be cancelled.
-        let is_needed = !tasks.is_empty() || self.lock().is_some();
+        // A single PUT has no session, but the end of its request must be awaited. What a forked process inherits is
+        // its parent's.
+        let is_needed = (!tasks.is_empty() || self.lock().is_some()) && !self.aborts.is_inherited();
         let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
         let awaited = is_needed.then(|| self.aborts.awaited());
         let task = async move {
-            let is_stopped = stop(&mut tasks, upload.aborts.patience()).await;
+            let is_stopped = within(upload.aborts.patience(), ended(&mut tasks)).await.is_some();
             let had_session = upload.lock().is_some();
-            let mut aborted = upload.abort_session_in_turn().await;
+            let mut aborted = upload.abort_session_beside().await;
             // A session that still existed has published nothing.
             let is_unpublished = matches!(aborted, Ok(true)) && had_session;
             if !is_stopped {
                 // The runtime of the requests stands still, perhaps in the very drop that waits for this abort.
                 drop(awaited);
-                stop(&mut tasks, Some(STANDSTILL)).await;
+                within(Some(STANDSTILL), ended(&mut tasks)).await;
             }
             if is_unpublished && (upload.given_up.is_set() || !is_stopped) {
                 // A part request that was given up may have reached the store after the abort.
-                aborted = upload.abort_session_in_turn().await;
+                aborted = upload.abort_session_beside().await;
             }
             let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
             if let Some(under_way) = under_way.filter(|_| is_certain) {
@@ -346,16 +373,17 @@ impl Upload {
             }
             aborted.map(|_| ())
         };
-        let upload = self.clone();
-        let shut_down = move || {
+        let not_aborted = |object: String| {
             let message = "the runtime was shut down before the session was aborted";
-            upload.error(ErrorKind::Closed, Operation::Abort, message)
+            Error::new(ErrorKind::Closed, Operation::Abort, object, message)
         };
-        let lost = self.lock().is_some().then(&shut_down);
-        let task = is_needed.then(|| self.aborts.spawn(task, lost, &self.runtime));
+        // Not the upload itself: it keeps the returned future, and would never be freed.
+        let object = self.requests.object.clone();
+        let lost = self.lock().is_some().then(|| not_aborted(object.clone()));
+        let task = is_needed.then(|| self.aborts.spawn(task, lost, &self.runtime)).flatten();
         async move {
             let Some(task) = task else { return Ok(()) };
-            task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
+            task.await.unwrap_or_else(|ended| Err(not_aborted(object).with_source(ended)))
         }
     }
 
@@ -387,15 +415,15 @@ impl Upload {
 /// Longest wait for requests on a runtime that stands still, before their session is aborted once more.
 const STANDSTILL: Duration = Duration::from_secs(10);
 
-/// Cancels requests and waits until their tasks have ended, for `longest` at most; returns whether they have.
-async fn stop<T: 'static>(tasks: &mut JoinSet<T>, longest: Option<Duration>) -> bool {
-    tasks.abort_all();
-    let ended = async { while tasks.join_next().await.is_some() {} };
+/// Waits until all tasks have ended.
+async fn ended<T: 'static>(tasks: &mut JoinSet<T>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Waits for `awaited`, for `longest` at most, if there is a limit.
+pub(super) async fn within<T>(longest: Option<Duration>, awaited: impl Future<Output = T>) -> Option<T> {
     match longest {
-        Some(longest) => timeout(longest, ended).await.is_ok(),
-        None => {
-            ended.await;
-            true
-        }
+        Some(longest) => timeout(longest, awaited).await.ok(),
+        None => Some(awaited.await),
     }
 }

@@ -18,6 +18,7 @@ mod disks;
 mod ended;
 mod exact;
 mod fair;
+mod freed;
 mod in_turn;
 mod interrupted;
 mod limits;

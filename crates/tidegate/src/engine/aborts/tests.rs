@@ -13,7 +13,7 @@ use crate::{Tidegate, Writer};
 
 const PART: usize = 16 << 10;
 
-/// A store that never answers requests for parts from number `stuck` on, and counts parts and aborts.
+/// A store that never answers completions, nor parts from number `stuck` on, and counts parts and aborts.
 #[derive(Debug)]
 struct Stuck {
     stuck: u32,
@@ -34,6 +34,7 @@ impl Script for Stuck {
             Call::Abort { .. } => {
                 self.aborts.fetch_add(1, Ordering::Relaxed);
             }
+            Call::Complete { .. } => pending().await,
             _ => {}
         }
         below.send(call).await
@@ -78,4 +79,39 @@ async fn a_session_is_aborted_again_where_parts_were_on_their_way() {
         writer.abort().await.unwrap();
         assert_eq!(backend.aborts.load(Ordering::Relaxed), aborts, "stuck from part {stuck} on");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_may_be_there_is_named_at_once() {
+    let (tide, _, writer) = writer(5).await;
+    let finish = tokio::time::timeout(Duration::from_secs(1), writer.finish());
+    assert!(finish.await.is_err(), "the store never answers");
+    let left = tide.unsettled();
+    assert!(left.len() == 1 && left[0].may_be_there, "{left:?}");
+    assert!(tide.settled().await.is_empty());
+    assert_eq!(tide.unsettled(), []);
+}
+
+#[tokio::test]
+async fn a_forked_process_aborts_nothing_and_does_not_wait() {
+    let mut aborts = Aborts::new(AbortsOn::OwnThread);
+    let runtime = Handle::current();
+    let (done, is_done) = tokio::sync::oneshot::channel::<()>();
+    let awaited = aborts.awaited();
+    let parents = async move {
+        let _ = is_done.await;
+        drop(awaited);
+        Ok(())
+    };
+    let parents = aborts.spawn(parents, None, &runtime).unwrap();
+    let process = aborts.process;
+    aborts.process = process.wrapping_add(1);
+    assert!(aborts.spawn(async { panic!("the abort of another process") }, None, &runtime).is_none());
+    let began = std::time::Instant::now();
+    aborts.block_on_awaited(Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(2));
+    aborts.process = process;
+    drop(done);
+    parents.await.unwrap().unwrap();
+    assert!(aborts.settled().await.is_empty());
 }

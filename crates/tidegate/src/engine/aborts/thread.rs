@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -39,7 +39,7 @@ impl OwnThread {
     ) -> JoinHandle<T> {
         let mut running = self.lock();
         if running.is_none() {
-            match self.start() {
+            match self.start(std::thread::Builder::new().name("tidegate-aborts".to_owned())) {
                 Ok(runtime) => *running = Some(runtime),
                 Err(error) => warn!(%error, "no thread for aborts: they run on the writer's runtime"),
             }
@@ -54,11 +54,24 @@ impl OwnThread {
         self.lock().clone().filter(|runtime| Some(runtime.id()) != here)
     }
 
-    fn start(self: &Arc<Self>) -> io::Result<Handle> {
+    fn start(self: &Arc<Self>, thread: std::thread::Builder) -> io::Result<Handle> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (handle, own) = (runtime.handle().clone(), self.clone());
-        let run = move || runtime.block_on(own.until_idle());
-        std::thread::Builder::new().name("tidegate-aborts".to_owned()).spawn(run)?;
+        let runtime = Arc::new(Mutex::new(Some(runtime)));
+        let threads = runtime.clone();
+        let run = move || {
+            let runtime = take(&threads);
+            if let Some(runtime) = runtime {
+                runtime.block_on(own.until_idle());
+            }
+        };
+        if let Err(error) = thread.spawn(run) {
+            // A runtime must not be dropped in a task of another one, as this may be.
+            if let Some(runtime) = take(&runtime) {
+                runtime.shutdown_background();
+            }
+            return Err(error);
+        }
         Ok(handle)
     }
 
@@ -76,5 +89,23 @@ impl OwnThread {
 
     fn lock(&self) -> MutexGuard<'_, Option<Handle>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take(runtime: &Mutex<Option<Runtime>>) -> Option<Runtime> {
+    runtime.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_thread_from_the_system_is_an_error() {
+        let own = Arc::new(OwnThread::default());
+        // More stack than there are addresses.
+        let thread = std::thread::Builder::new().stack_size(1 << 60);
+        assert!(own.start(thread).is_err());
+        assert!(own.lock().is_none());
     }
 }

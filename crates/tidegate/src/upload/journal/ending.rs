@@ -15,7 +15,7 @@ use crate::types::date::since_1970;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::driver::WriterState;
-use crate::upload::session::{SessionTakes, Upload};
+use crate::upload::session::{SessionTakes, Upload, within};
 use crate::upload::settle::There;
 use crate::upload::source::journal::failed;
 
@@ -64,7 +64,7 @@ impl Journaled {
             let _ = sending.await;
         }
         self.tracker.wait().await;
-        end(self.appending.take()).await;
+        end(self.appending.take(), None).await;
     }
 }
 
@@ -92,12 +92,12 @@ pub(super) async fn end_upload(
     Ok(published)
 }
 
-/// Lets an append end, but does not wait for a full disk.
-async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
+/// Lets an append end, but does not wait for a full disk; waits `longest` for the end of an append that it cancels.
+async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>, longest: Option<Duration>) {
     let Some(mut appending) = appending else { return };
     if timeout(ENDING, &mut appending).await.is_err() {
         appending.abort();
-        let _ = appending.await;
+        let _ = within(longest, appending).await;
     }
 }
 
@@ -113,7 +113,8 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
         Err(_) => {
             // Somebody else may have the journal when the session is open.
             let late = upload.clone();
-            upload.runtime.spawn(async move { late.abort_session().await });
+            let abort = async move { late.abort_session_beside().await.map(|_| ()) };
+            drop(upload.aborts.spawn(abort, None, &upload.runtime));
             return;
         }
     };
@@ -144,7 +145,9 @@ impl Drop for Journaled {
         let awaited = self.upload.aborts.awaited();
         let task = async move {
             let _awaited = awaited;
-            end(appending).await;
+            // The runtime may stand still, perhaps in the very drop that waits for this task.
+            let patience = upload.aborts.patience();
+            end(appending, patience).await;
             // An appended session keeps what arrived, so only parts are worth a wait.
             let appends = upload.takes == SessionTakes::AppendedBytes;
             let draining = if appends { Duration::ZERO } else { DRAINING };
@@ -152,9 +155,9 @@ impl Drop for Journaled {
                 && timeout(draining, &mut sending).await.is_err()
             {
                 sending.abort();
-                let _ = sending.await;
+                let _ = within(patience, sending).await;
             }
-            tracker.wait().await;
+            within(patience, tracker.wait()).await;
             if !unused {
                 write_down_session(&upload, &journal).await;
                 // A caller that waits for this task can then resume the upload.
@@ -164,7 +167,7 @@ impl Drop for Journaled {
             if let Err(error) = journal.end(End::Aborted).await {
                 warn!(%error, "an empty journal can't be removed");
             }
-            upload.abort_session().await.map(|_| ())
+            upload.abort_session_beside().await.map(|_| ())
         };
         // If the runtime ends first, nothing is lost: the bytes are in the journal.
         drop(self.upload.aborts.spawn(task, None, &self.upload.runtime));

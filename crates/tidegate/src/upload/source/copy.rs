@@ -116,6 +116,13 @@ impl UploadSource for CopyRanges {
         })
     }
 
+    fn put(&self) -> Operation {
+        match self.way {
+            Way::Whole | Way::Parts(_) => Operation::Copy,
+            Way::Nothing => Operation::Put,
+        }
+    }
+
     /// No bytes come from here.
     fn accepted(&self, _: u64) {}
 

@@ -1,10 +1,15 @@
 //! One engine on several runtimes, one of which ends or stalls.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use async_trait::async_trait;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::*;
+use crate::backend::Fault;
 use crate::memory::spool::sick::{Sick, Write};
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(5);
@@ -107,4 +112,47 @@ fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
     let failed = here.block_on(tide.settled());
     assert_eq!(here.block_on(store.sessions("").count()), 1);
     assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
+}
+
+/// A store that opens a session and never answers.
+#[derive(Debug, Default)]
+struct OpensSilently {
+    opened: AtomicBool,
+}
+
+#[async_trait]
+impl Script for OpensSilently {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let opens = matches!(call, Call::Open { .. });
+        let answer = below.send(call).await;
+        if opens {
+            self.opened.store(true, Relaxed);
+            std::future::pending::<()>().await;
+        }
+        answer
+    }
+}
+
+#[test]
+fn a_session_whose_opening_ended_with_its_runtime_is_told_of() {
+    let builder = Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1);
+    let tide = builder.aborts_on_own_thread().build().unwrap();
+    let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+    let memory = Memory::new("test").with_capabilities(capabilities);
+    let backend = Scripted::new(memory, OpensSilently::default());
+    let store = tide.store(backend.clone());
+    let there = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let writer = there.block_on(async {
+        let mut writer = store.writer("k").start().await.unwrap();
+        writer.write_bytes(data(2 * PART + 1)).await.unwrap();
+        while !backend.opened.load(Relaxed) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        writer
+    });
+    drop(there);
+    drop(writer);
+    let failed = runtime().block_on(tide.settled());
+    assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
+    assert_eq!(tide.unsettled().len(), 1);
 }

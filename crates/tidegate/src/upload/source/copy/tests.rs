@@ -186,6 +186,8 @@ enum Trouble {
     Goes(u32),
     /// The store always reports that the copy is not complete yet, and makes no progress.
     Stands,
+    /// A request to copy the whole object panics.
+    Panics,
     /// A request to copy a part never gets a response.
     Hangs,
     /// The response to each part has a tag that differs from the stored one, as if the part were stored twice.
@@ -213,6 +215,7 @@ impl Script for Troubled {
     async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
         match call {
             Call::Copy { from, key, cursor, options } => match self.trouble {
+                Trouble::Panics => panic!("the backend panics"),
                 Trouble::Stands => Ok(Answer::Copied(Copied::Going { cursor: "here".into(), bytes: 0 })),
                 Trouble::Goes(times) => {
                     let met = self.met.fetch_add(1, Ordering::Relaxed);
@@ -330,4 +333,13 @@ async fn it_completes_with_the_copies_that_the_store_has() -> Result<()> {
     assert_eq!(stored(&store, "to").await, bytes);
     assert_no_session(&tide, &store).await;
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_whose_task_ends_early_is_called_a_copy() {
+    let tide = engine();
+    let store = Troubled::store(&tide, Trouble::Panics);
+    write(&store, "from", &data(10)).await;
+    let error = store.copy("from", &store, "to").run().await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Uncertain, crate::Operation::Copy), "{error}");
 }
