@@ -109,16 +109,11 @@ impl Aborts {
         abort: impl Future<Output = Result<()>> + Send + 'static,
         lost: Option<Error>,
         runtime: &Handle,
-<<<<<<< HEAD
-    ) -> JoinHandle<Result<()>> {
-        let mut outcome = AbortResult { failed: self.failed.clone(), error: lost };
-=======
     ) -> Option<JoinHandle<Result<()>>> {
         if self.is_inherited() {
             return None;
         }
-        let mut outcome = Outcome { failed: self.failed.clone(), error: lost };
->>>>>>> mend2
+        let mut outcome = AbortResult { failed: self.failed.clone(), error: lost };
         let abort = self.tasks.track_future(async move {
             let aborted = abort.await;
             outcome.error = aborted.as_ref().err().map(Error::again);

@@ -110,12 +110,8 @@ impl Records {
                 number
             })
             .await;
-<<<<<<< HEAD
-        RecordedSession { records: self.clone(), number, settled: AtomicBool::new(false) }
-=======
         let process = std::process::id();
-        Entry { records: self.clone(), number, process, settled: AtomicBool::new(false) }
->>>>>>> mend2
+        RecordedSession { records: self.clone(), number, process, settled: AtomicBool::new(false) }
     }
 
     /// The recorded sessions of every process of this machine.

@@ -19,12 +19,8 @@ pub(crate) struct GivenUp {
 impl GivenUp {
     /// Makes a request; notes that it is in flight, and if it is dropped or its answer is lost.
     pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-<<<<<<< HEAD
-        let mut watched = AnswerGuard { given_up: &self.0, answered: false };
-=======
         self.in_flight.fetch_add(1, Ordering::AcqRel);
-        let mut watched = Watched { given_up: self, answered: false };
->>>>>>> mend2
+        let mut watched = AnswerGuard { given_up: self, answered: false };
         let result = request.await;
         watched.answered = result.as_ref().err().is_none_or(|fault| fault.answered || !fault.is_ambiguous());
         result
@@ -35,13 +31,8 @@ impl GivenUp {
     }
 }
 
-<<<<<<< HEAD
 struct AnswerGuard<'a> {
-    given_up: &'a AtomicBool,
-=======
-struct Watched<'a> {
     given_up: &'a GivenUp,
->>>>>>> mend2
     answered: bool,
 }
 

@@ -15,12 +15,7 @@ use super::plan::Cut;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
-<<<<<<< HEAD
-use crate::engine::limiter::Permit;
 use crate::engine::records::{self, RecordedSession, Records};
-=======
-use crate::engine::records::{self, Entry, Records};
->>>>>>> mend2
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
