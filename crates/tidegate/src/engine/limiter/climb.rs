@@ -47,9 +47,16 @@ enum Phase {
     Start(Start),
     /// Trying more or less than `back`. `before` is the rate there; on the way down, the best since that began, so that
     /// small losses do not add up.
-    Try { back: usize, before: f64 },
+    Try { back: usize, before: f64, since: Instant },
     /// Resting for a while.
     Hold { until: Instant },
+}
+
+impl Phase {
+    /// Whether `rate` is so much less than before the step that no more requests are needed to see it.
+    fn is_clearly_less(self, rate: f64) -> bool {
+        matches!(self, Self::Try { before, .. } if rate < before * Climb::CLEARLY_LESS)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +254,10 @@ impl Climb {
     /// How many requests must end for a rate of which a few percent count, and for one that should rise by a quarter.
     const PRECISE: usize = 48;
     const ROUGH: usize = 8;
+    /// A step down that leaves less than this share of the rate ends after `ROUGH` requests; each costs rate, so after
+    /// one that was taken back the climb rests at least `REPAYS` times as long as it took.
+    const CLEARLY_LESS: f64 = 0.85;
+    const REPAYS: u32 = 8;
     const LEAST_ROUND: Duration = Duration::from_millis(40);
     /// The share of the gain of a rate that is in proportion to the limit, for which the quick start goes on.
     const LEAST_GAIN: f64 = 0.15;
@@ -384,7 +395,7 @@ impl Climb {
             gain = start.round(bytes, self.limit, waiting, now);
         }
         if let Gain::None { with } = gain {
-            return self.descend(with, in_flight, now);
+            return self.descend(with, Stride::Long, in_flight, now);
         }
         // A small request's time is mostly latency, whatever its size.
         let size = if is_small { Self::SMALL } else { bytes };
@@ -396,10 +407,12 @@ impl Climb {
         // Requests of another size than the first, fast ones do not count, so `WIDE` might never be reached: stop
         // here too.
         let is_judged = fast && !is_few && (start.ended == Self::WIDE || !counts);
-        // A store that only seemed far has been met with many before any round.
-        let is_unproven = is_large && self.limit >= few && start.before.is_none();
-        if crowded || is_judged || is_unproven {
-            return self.descend(self.limit, in_flight, now);
+        if crowded || is_judged {
+            return self.descend(self.limit, Stride::Long, in_flight, now);
+        }
+        // A store that only seemed far has been met with many before any round; it may be far, though.
+        if is_large && self.limit >= few && start.before.is_none() {
+            return self.descend(self.limit, Stride::Short, in_flight, now);
         }
         if is_enough || self.limit >= few {
             self.phase = Phase::Hold { until: now + self.rest };
@@ -422,10 +435,10 @@ impl Climb {
     }
 
     /// Ends the quick start with `limit`, and goes down from there.
-    fn descend(&mut self, limit: usize, in_flight: usize, now: Instant) {
+    fn descend(&mut self, limit: usize, stride: Stride, in_flight: usize, now: Instant) {
         let is_least = limit <= Self::AT_FIRST;
         self.direction = if is_least { Direction::Up } else { Direction::Down };
-        self.stride = Stride::Long;
+        self.stride = stride;
         self.phase = Phase::Hold { until: now };
         self.move_to(limit, in_flight);
     }
@@ -455,9 +468,19 @@ impl Climb {
     }
 
     fn count(&mut self, bytes: u64, waiting: bool, in_flight: usize, now: Instant) {
+        if let Phase::Try { back, .. } = self.phase
+            && self.direction == Direction::Down
+            && !waiting
+        {
+            // The demand ends, so the step cannot be judged: it would stay in force for all that come later.
+            self.phase = Phase::Hold { until: now + self.rest };
+            return self.move_to(back, in_flight);
+        }
+        let rough = self.limit.max(Self::ROUGH).next_multiple_of(self.limit);
+        // Requests that began together end together: only whole rounds of them show a rate.
         let enough = match self.direction {
-            Direction::Up => self.limit.max(Self::ROUGH),
-            Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE),
+            Direction::Up => rough,
+            Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE).next_multiple_of(self.limit),
         };
         let Some(window) = &mut self.window else {
             self.window = Some(Window::from(now));
@@ -467,10 +490,15 @@ impl Climb {
         window.work += bytes + Self::REQUEST_WORK;
         window.full &= waiting;
         let took = now - window.began;
-        if window.ended < enough || took < Self::LEAST_WINDOW {
+        if window.ended < rough || took < Self::LEAST_WINDOW {
             return;
         }
         let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
+        let is_round = window.ended.is_multiple_of(self.limit);
+        let is_clear = is_round && self.direction == Direction::Down && self.phase.is_clearly_less(rate);
+        if window.ended < enough && !is_clear {
+            return;
+        }
         *window = Window::from(now);
         if full {
             self.judge(rate, in_flight, now);
@@ -481,13 +509,14 @@ impl Climb {
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
             Phase::Start(_) => {}
-            Phase::Try { back, before } if rate < before * self.direction.least() => {
+            Phase::Try { back, before, since } if rate < before * self.direction.least() => {
                 if self.direction == Direction::Down && self.stride == Stride::Long {
                     self.stride = Stride::Short;
                     self.phase = Phase::Hold { until: now };
                 } else {
+                    let cost = if self.direction == Direction::Down { now - since } else { Duration::ZERO };
                     self.direction = self.direction.turned();
-                    self.phase = Phase::Hold { until: now + self.rest };
+                    self.phase = Phase::Hold { until: now + self.rest.max(cost * Self::REPAYS) };
                     self.rest = (self.rest * 2).min(Self::LONGEST_REST);
                 }
                 self.move_to(back, in_flight);
@@ -506,7 +535,7 @@ impl Climb {
                     self.phase = Phase::Hold { until: now + self.rest };
                     return;
                 }
-                self.phase = Phase::Try { back: self.limit, before };
+                self.phase = Phase::Try { back: self.limit, before, since: now };
                 self.move_to(next, in_flight);
             }
         }
