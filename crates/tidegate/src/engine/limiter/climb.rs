@@ -111,7 +111,6 @@ struct Start {
     /// The large requests that ended under the present limit, and what those under the limit before have shown.
     round: Option<Round>,
     before: Option<Shown>,
-    early: Option<Early>,
 }
 
 /// As many large requests as the limit is.
@@ -120,24 +119,6 @@ struct Round {
     began: Instant,
     ended: usize,
     work: u64,
-}
-
-/// The large requests that began among the first few and ended after the limit had risen to `WIDE`: how many, their
-/// bytes, and how long they took, all in all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Early {
-    ended: usize,
-    work: f64,
-    took: f64,
-}
-
-impl Early {
-    /// The rate of the first few before the limit rose, where each request has `share` of the rate since.
-    fn shown(self, share: f64) -> Shown {
-        let alone = seconds(Climb::WIDENS_AFTER) * self.ended as f64;
-        let rate = (self.work - (self.took - alone).max(0.0) * share) / alone;
-        Shown { limit: Climb::AT_FIRST, rate: rate * Climb::AT_FIRST as f64 }
-    }
 }
 
 /// The rate of as many requests as `limit`, in bytes a second.
@@ -198,8 +179,7 @@ impl Start {
             return Gain::Unknown;
         }
         let rate = round.work as f64 / seconds(took);
-        let early = self.early.take().map(|early| early.shown(rate / limit as f64));
-        let before = self.before.replace(Shown { limit, rate }).or(early);
+        let before = self.before.replace(Shown { limit, rate });
         self.round = Some(Round { began: now, ended: 0, work: 0 });
         match before {
             Some(before) if rate < before.rate * Climb::least_gain(before.limit, limit) => {
@@ -207,14 +187,6 @@ impl Start {
             }
             _ => Gain::Some,
         }
-    }
-
-    /// A large request that began among the first few ended; the limit has risen since.
-    fn early(&mut self, work: u64, took: Duration) {
-        let early = self.early.get_or_insert_default();
-        early.ended += 1;
-        early.work += work as f64;
-        early.took += seconds(took);
     }
 }
 
@@ -388,10 +360,6 @@ impl Climb {
         let is_large = bytes > Self::SMALL;
         let mut gain = Gain::Unknown;
         if is_large {
-            let is_early = self.busy_since.is_some_and(|since| began < since + Self::WIDENS_AFTER);
-            if is_early && self.limit == Self::WIDE {
-                start.early(bytes, took);
-            }
             gain = start.round(bytes, self.limit, waiting, now);
         }
         if let Gain::None { with } = gain {
