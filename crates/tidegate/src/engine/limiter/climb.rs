@@ -417,7 +417,10 @@ impl Climb {
             return;
         }
         self.calm_until = Some(now + Duration::from_secs(1));
-        self.overloaded = Some((self.limit.min(in_flight), now + Self::LONGEST_REST));
+        if in_flight >= self.limit {
+            // With fewer in flight the store shows nothing about this limit.
+            self.overloaded = Some((self.limit, now + Self::LONGEST_REST));
+        }
         self.rest = Self::FIRST_REST;
         self.direction = Direction::Up;
         self.phase = Phase::Hold { until: now + self.rest };

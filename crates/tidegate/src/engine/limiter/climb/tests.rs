@@ -183,3 +183,14 @@ fn a_step_down_that_cannot_be_judged_is_taken_back() {
     assert_eq!(climb.ended(Outcome::Moved(PART as u64), 12, false, now, now), 16);
     assert!(matches!(climb.phase, Phase::Hold { .. }));
 }
+
+#[test]
+fn an_overload_below_the_limit_says_nothing_about_it() {
+    let now = Instant::now();
+    for (in_flight, ceiling) in [(20, None), (64, Some(64))] {
+        let mut climb = Climb { limit: 64, phase: Phase::Hold { until: now }, ..Climb::new() };
+        climb.ended(Outcome::Overload, in_flight, false, now, now);
+        assert_eq!(climb.limit, in_flight * 2 / 3);
+        assert_eq!(climb.overloaded.map(|(limit, _)| limit), ceiling);
+    }
+}
