@@ -30,6 +30,8 @@ pub(super) struct Climb {
     stride: Stride,
     /// The limit that was too high last, and until when steps up stay below.
     overloaded: Option<(usize, Instant)>,
+    /// The mean work of the requests that the limit was found with.
+    found_with: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +232,8 @@ impl Climb {
     /// one that was taken back the climb rests at least `REPAYS` times as long as it took.
     const CLEARLY_LESS: f64 = 0.85;
     const REPAYS: u32 = 8;
+    /// A limit that was found with requests of this many times the work is too low for those that come now.
+    const MUCH_LARGER: u64 = 16;
     const LEAST_ROUND: Duration = Duration::from_millis(40);
     /// The share of the gain of a rate that is in proportion to the limit, for which the quick start goes on.
     const LEAST_GAIN: f64 = 0.15;
@@ -266,6 +270,7 @@ impl Climb {
             direction: Direction::Up,
             stride: Stride::Short,
             overloaded: None,
+            found_with: None,
         }
     }
 
@@ -470,9 +475,25 @@ impl Climb {
         if window.ended < enough && !is_clear {
             return;
         }
+        let mean = window.work / window.ended as u64;
         *window = Window::from(now);
         if full {
+            self.compare(mean, now);
             self.judge(rate, in_flight, now);
+        }
+    }
+
+    /// Goes up from here if requests became much smaller: their rates do not compare, and they need more in flight.
+    fn compare(&mut self, mean: u64, now: Instant) {
+        let rests = matches!(self.phase, Phase::Hold { until } if now < until);
+        let found_with = *self.found_with.get_or_insert(mean);
+        let is_smaller = mean < found_with / Self::MUCH_LARGER;
+        if is_smaller {
+            self.direction = Direction::Up;
+            self.phase = Phase::Hold { until: now };
+        }
+        if is_smaller || !rests {
+            self.found_with = Some(mean);
         }
     }
 

@@ -194,3 +194,36 @@ fn an_overload_below_the_limit_says_nothing_about_it() {
         assert_eq!(climb.overloaded.map(|(limit, _)| limit), ceiling);
     }
 }
+
+/// Small requests, in lockstep, each taking as long.
+fn small(climb: &mut Climb, mut now: Instant, time: Duration, each: Duration) {
+    let until = now + time;
+    while now < until {
+        let (began, in_flight) = (now, climb.limit);
+        now += each;
+        for _ in 0..in_flight {
+            climb.ended(Outcome::Brought(4 << 10), in_flight, true, began, now);
+        }
+    }
+}
+
+#[test]
+fn a_limit_found_with_large_parts_does_not_hold_small_requests_back() {
+    let now = Instant::now();
+    let rests = Phase::Hold { until: now + Climb::LONGEST_REST };
+    for phase in [rests, Phase::Try { back: 6, before: 300.0 * MB, since: now }] {
+        let mut climb =
+            Climb { limit: 4, phase, direction: Direction::Down, found_with: Some(8 << 20), ..Climb::new() };
+        small(&mut climb, now, Duration::from_secs(10), Duration::from_millis(20));
+        assert!(climb.limit >= 64, "{climb:?}");
+    }
+}
+
+#[test]
+fn requests_of_one_size_let_a_rest_last() {
+    let now = Instant::now();
+    let until = now + Climb::LONGEST_REST;
+    let mut climb = Climb { limit: 4, phase: Phase::Hold { until }, ..Climb::new() };
+    small(&mut climb, now, Duration::from_secs(10), Duration::from_millis(20));
+    assert_eq!(climb.limit, 4, "they are as large as those before");
+}
