@@ -30,6 +30,8 @@ pub(super) struct Climb {
     stride: Stride,
     /// The limit that was too high last, and until when steps up stay below.
     overloaded: Option<(usize, Instant)>,
+    /// The mean work of the requests that the limit was found with.
+    found_with: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +49,16 @@ enum Phase {
     Start(Start),
     /// Trying more or less than `back`. `before` is the rate there; on the way down, the best since that began, so that
     /// small losses do not add up.
-    Try { back: usize, before: f64 },
+    Try { back: usize, before: f64, since: Instant },
     /// Resting for a while.
     Hold { until: Instant },
+}
+
+impl Phase {
+    /// Whether `rate` is so much less than before the step that no more requests are needed to see it.
+    fn is_clearly_less(self, rate: f64) -> bool {
+        matches!(self, Self::Try { before, .. } if rate < before * Climb::CLEARLY_LESS)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +113,6 @@ struct Start {
     /// The large requests that ended under the present limit, and what those under the limit before have shown.
     round: Option<Round>,
     before: Option<MeasuredRate>,
-    early: Option<Early>,
 }
 
 /// As many large requests as the limit is.
@@ -113,24 +121,6 @@ struct Round {
     began: Instant,
     ended: usize,
     work: u64,
-}
-
-/// The large requests that began among the first few and ended after the limit had risen to `WIDE`: how many, their
-/// bytes, and how long they took, all in all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Early {
-    ended: usize,
-    work: f64,
-    took: f64,
-}
-
-impl Early {
-    /// The rate of the first few before the limit rose, where each request has `share` of the rate since.
-    fn shown(self, share: f64) -> MeasuredRate {
-        let alone = seconds(Climb::WIDENS_AFTER) * self.ended as f64;
-        let rate = (self.work - (self.took - alone).max(0.0) * share) / alone;
-        MeasuredRate { limit: Climb::AT_FIRST, rate: rate * Climb::AT_FIRST as f64 }
-    }
 }
 
 /// The rate of as many requests as `limit`, in bytes a second.
@@ -191,8 +181,7 @@ impl Start {
             return Gain::Unknown;
         }
         let rate = round.work as f64 / seconds(took);
-        let early = self.early.take().map(|early| early.shown(rate / limit as f64));
-        let before = self.before.replace(MeasuredRate { limit, rate }).or(early);
+        let before = self.before.replace(MeasuredRate { limit, rate });
         self.round = Some(Round { began: now, ended: 0, work: 0 });
         match before {
             Some(before) if rate < before.rate * Climb::least_gain(before.limit, limit) => {
@@ -200,14 +189,6 @@ impl Start {
             }
             _ => Gain::Some,
         }
-    }
-
-    /// A large request that began among the first few ended; the limit has risen since.
-    fn early(&mut self, work: u64, took: Duration) {
-        let early = self.early.get_or_insert_default();
-        early.ended += 1;
-        early.work += work as f64;
-        early.took += seconds(took);
     }
 }
 
@@ -247,6 +228,12 @@ impl Climb {
     /// How many requests must end for a rate of which a few percent count, and for one that should rise by a quarter.
     const PRECISE: usize = 48;
     const ROUGH: usize = 8;
+    /// A step down that leaves less than this share of the rate ends after `ROUGH` requests; each costs rate, so after
+    /// one that was taken back the climb rests at least `REPAYS` times as long as it took.
+    const CLEARLY_LESS: f64 = 0.85;
+    const REPAYS: u32 = 8;
+    /// A limit that was found with requests of this many times the work is too low for those that come now.
+    const MUCH_LARGER: u64 = 16;
     const LEAST_ROUND: Duration = Duration::from_millis(40);
     /// The share of the gain of a rate that is in proportion to the limit, for which the quick start goes on.
     const LEAST_GAIN: f64 = 0.15;
@@ -283,6 +270,7 @@ impl Climb {
             direction: Direction::Up,
             stride: Stride::Short,
             overloaded: None,
+            found_with: None,
         }
     }
 
@@ -377,14 +365,10 @@ impl Climb {
         let is_large = bytes > Self::SMALL;
         let mut gain = Gain::Unknown;
         if is_large {
-            let is_early = self.busy_since.is_some_and(|since| began < since + Self::WIDENS_AFTER);
-            if is_early && self.limit == Self::WIDE {
-                start.early(bytes, took);
-            }
             gain = start.round(bytes, self.limit, waiting, now);
         }
         if let Gain::None { with } = gain {
-            return self.descend(with, in_flight, now);
+            return self.descend(with, Stride::Long, in_flight, now);
         }
         // A small request's time is mostly latency, whatever its size.
         let size = if is_small { Self::SMALL } else { bytes };
@@ -396,10 +380,12 @@ impl Climb {
         // Requests of another size than the first, fast ones do not count, so `WIDE` might never be reached: stop
         // here too.
         let is_judged = fast && !is_few && (start.ended == Self::WIDE || !counts);
-        // A store that only seemed far has been met with many before any round.
-        let is_unproven = is_large && self.limit >= few && start.before.is_none();
-        if crowded || is_judged || is_unproven {
-            return self.descend(self.limit, in_flight, now);
+        if crowded || is_judged {
+            return self.descend(self.limit, Stride::Long, in_flight, now);
+        }
+        // A store that only seemed far has been met with many before any round; it may be far, though.
+        if is_large && self.limit >= few && start.before.is_none() {
+            return self.descend(self.limit, Stride::Short, in_flight, now);
         }
         if is_enough || self.limit >= few {
             self.phase = Phase::Hold { until: now + self.rest };
@@ -422,10 +408,10 @@ impl Climb {
     }
 
     /// Ends the quick start with `limit`, and goes down from there.
-    fn descend(&mut self, limit: usize, in_flight: usize, now: Instant) {
+    fn descend(&mut self, limit: usize, stride: Stride, in_flight: usize, now: Instant) {
         let is_least = limit <= Self::AT_FIRST;
         self.direction = if is_least { Direction::Up } else { Direction::Down };
-        self.stride = Stride::Long;
+        self.stride = stride;
         self.phase = Phase::Hold { until: now };
         self.move_to(limit, in_flight);
     }
@@ -436,7 +422,10 @@ impl Climb {
             return;
         }
         self.calm_until = Some(now + Duration::from_secs(1));
-        self.overloaded = Some((self.limit.min(in_flight), now + Self::LONGEST_REST));
+        if in_flight >= self.limit {
+            // With fewer in flight the store shows nothing about this limit.
+            self.overloaded = Some((self.limit, now + Self::LONGEST_REST));
+        }
         self.rest = Self::FIRST_REST;
         self.direction = Direction::Up;
         self.phase = Phase::Hold { until: now + self.rest };
@@ -455,9 +444,19 @@ impl Climb {
     }
 
     fn count(&mut self, bytes: u64, waiting: bool, in_flight: usize, now: Instant) {
+        if let Phase::Try { back, .. } = self.phase
+            && self.direction == Direction::Down
+            && !waiting
+        {
+            // The demand ends, so the step cannot be judged: it would stay in force for all that come later.
+            self.phase = Phase::Hold { until: now + self.rest };
+            return self.move_to(back, in_flight);
+        }
+        let rough = self.limit.max(Self::ROUGH).next_multiple_of(self.limit);
+        // Requests that began together end together: only whole rounds of them show a rate.
         let enough = match self.direction {
-            Direction::Up => self.limit.max(Self::ROUGH),
-            Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE),
+            Direction::Up => rough,
+            Direction::Down => (self.limit + self.limit / 2).max(Self::PRECISE).next_multiple_of(self.limit),
         };
         let Some(window) = &mut self.window else {
             self.window = Some(RateWindow::from(now));
@@ -467,13 +466,34 @@ impl Climb {
         window.work += bytes + Self::REQUEST_WORK;
         window.full &= waiting;
         let took = now - window.began;
-        if window.ended < enough || took < Self::LEAST_WINDOW {
+        if window.ended < rough || took < Self::LEAST_WINDOW {
             return;
         }
         let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
+        let is_round = window.ended.is_multiple_of(self.limit);
+        let is_clear = is_round && self.direction == Direction::Down && self.phase.is_clearly_less(rate);
+        if window.ended < enough && !is_clear {
+            return;
+        }
+        let mean = window.work / window.ended as u64;
         *window = RateWindow::from(now);
         if full {
+            self.compare(mean, now);
             self.judge(rate, in_flight, now);
+        }
+    }
+
+    /// Goes up from here if requests became much smaller: their rates do not compare, and they need more in flight.
+    fn compare(&mut self, mean: u64, now: Instant) {
+        let rests = matches!(self.phase, Phase::Hold { until } if now < until);
+        let found_with = *self.found_with.get_or_insert(mean);
+        let is_smaller = mean < found_with / Self::MUCH_LARGER;
+        if is_smaller {
+            self.direction = Direction::Up;
+            self.phase = Phase::Hold { until: now };
+        }
+        if is_smaller || !rests {
+            self.found_with = Some(mean);
         }
     }
 
@@ -481,13 +501,14 @@ impl Climb {
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
             Phase::Start(_) => {}
-            Phase::Try { back, before } if rate < before * self.direction.least() => {
+            Phase::Try { back, before, since } if rate < before * self.direction.least() => {
                 if self.direction == Direction::Down && self.stride == Stride::Long {
                     self.stride = Stride::Short;
                     self.phase = Phase::Hold { until: now };
                 } else {
+                    let cost = if self.direction == Direction::Down { now - since } else { Duration::ZERO };
                     self.direction = self.direction.turned();
-                    self.phase = Phase::Hold { until: now + self.rest };
+                    self.phase = Phase::Hold { until: now + self.rest.max(cost * Self::REPAYS) };
                     self.rest = (self.rest * 2).min(Self::LONGEST_REST);
                 }
                 self.move_to(back, in_flight);
@@ -506,7 +527,7 @@ impl Climb {
                     self.phase = Phase::Hold { until: now + self.rest };
                     return;
                 }
-                self.phase = Phase::Try { back: self.limit, before };
+                self.phase = Phase::Try { back: self.limit, before, since: now };
                 self.move_to(next, in_flight);
             }
         }
