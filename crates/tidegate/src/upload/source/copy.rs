@@ -118,8 +118,8 @@ impl UploadSource for CopyRanges {
 
     fn put(&self) -> Operation {
         match self.way {
-            Way::Whole | Way::Parts(_) => Operation::Copy,
-            Way::Nothing => Operation::Put,
+            CopyMethod::Whole | CopyMethod::Parts(_) => Operation::Copy,
+            CopyMethod::Nothing => Operation::Put,
         }
     }
 
