@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use http::{HeaderMap, Method};
 
 use super::Bucket;
-use super::request::Request;
 use crate::backend::http::{Entries, Page, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::xml::document::{Document, Step, filled, flag, key};
@@ -45,7 +44,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             }
             // A signature needs the query sorted by name.
             query.sort_unstable();
-            let request = Request::new(Method::GET, bucket.address.bucket(&query), attempt);
+            let request = bucket.request(Method::GET, bucket.address.bucket(&query), attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
             Ok((entries, next.map_or(Page::End, |next| Page::At(Some(next)))))
