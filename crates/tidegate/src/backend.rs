@@ -1,7 +1,7 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
-//! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`] or [`Admin`] returns them
-//! from its accessors: a trait says what the store's protocol has.
+//! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
+//! [`BucketCheck`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
 //! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
@@ -17,6 +17,7 @@ use crate::types::object::Object;
 mod admin;
 mod append;
 mod attempt;
+mod bucket_check;
 mod confirm;
 mod copy;
 mod environment;
@@ -31,6 +32,7 @@ mod listing;
 pub mod local;
 pub mod memory;
 mod parts;
+mod rename;
 pub mod s3;
 #[cfg(test)]
 pub(crate) mod samples;
@@ -46,12 +48,14 @@ pub use crate::types::fault::{Fault, FaultKind};
 pub use admin::Admin;
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
+pub use bucket_check::BucketCheck;
 pub use copy::{Copied, CopySource, ServerCopy};
-pub use facts::{Facts, KnownFacts};
-pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_replaced};
+pub use facts::{BucketFacts, Facts, KnownFacts};
 pub use info::Info;
 pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
+pub use rename::Rename;
+pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use scheme::Scheme;
 pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
@@ -98,13 +102,6 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Describes an object. `FaultKind::NotFound` if the key has no object.
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault>;
 
-    /// Whether the bucket is missing, asked after [`head`](Self::head) has found no object. Only for a store whose
-    /// answer to `head` does not tell the one from the other.
-    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
-        let _ = attempt;
-        Ok(false)
-    }
-
     /// Reads an object, or a range of it in bytes. A range that ends past the object's end (`u64::MAX` for an open
     /// one) is cut to the object; `Body` says which bytes follow. A range that begins past the end is refused.
     ///
@@ -121,7 +118,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
     ) -> Result<Body, Fault>;
 
     /// Removes an object. Succeeds if the key has no object.
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault>;
+    ///
+    /// With `same`, removes only that object, by the store's own condition if it has one: [`FaultKind::Replaced`] if
+    /// the key has another object. Not every server heeds conditions, so the caller must compare the key's
+    /// description ([`Object::is_same`]) before the removal as well.
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault>;
 
     /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
     /// after `prefix` are listed only as the prefix up to that `/`.
@@ -131,20 +132,6 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
         location == self.location() && from == key
-    }
-
-    /// Gives an object another key in one step, at every moment of which it has one of the two. With `create_only`,
-    /// fails with [`FaultKind::Exists`] if `to` has an object. [`FaultKind::Unsupported`], with nothing changed, if the
-    /// store has no such operation, or not for this object.
-    async fn rename(
-        &self,
-        from: &str,
-        to: &str,
-        create_only: bool,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        let _ = (from, to, create_only, attempt);
-        Err(lacks("renames of its own"))
     }
 
     /// The store's uploads in parts, if it has such.
@@ -159,6 +146,17 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// The store's own copies, if it makes such.
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        None
+    }
+
+    /// The store's own renames, if it has such.
+    fn renames(&self) -> Option<&dyn Rename> {
+        None
+    }
+
+    /// Asks whether the bucket is missing, after [`head`](Self::head) has found no object. `None` where the answer to
+    /// `head` tells the one from the other, and where asking would tell nothing new.
+    fn bucket_check(&self) -> Option<&dyn BucketCheck> {
         None
     }
 

@@ -69,8 +69,8 @@ impl Backend for Timed {
         self.store.get(key, range, same, attempt).await
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        self.store.delete(key, attempt).await
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        self.store.delete(key, same, attempt).await
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {

@@ -117,8 +117,8 @@ impl Backend for Counted {
         self.count(self.store.get(key, range, same, attempt).await)
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        self.store.delete(key, attempt).await
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        self.store.delete(key, same, attempt).await
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
@@ -180,7 +180,7 @@ mod tests {
             full()
         }
 
-        async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+        async fn delete(&self, _: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
             full()
         }
 

@@ -87,7 +87,8 @@ impl Backend for SimStore {
         Ok(Body { object, range, ignored_range: false, stream })
     }
 
-    async fn delete(&self, key: &str, _: Attempt) -> Result<(), Fault> {
+    /// Heeds no condition, as some servers do.
+    async fn delete(&self, key: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
         let writers = Vec::new();
         let label = format!("delete {key}");
         let asked =

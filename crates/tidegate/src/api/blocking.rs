@@ -207,10 +207,7 @@ impl Store {
     }
 
     /// Removes many objects; see [`crate::Store::delete_many`].
-    pub fn delete_many<K: Into<String> + 'static>(
-        &self,
-        keys: impl IntoIterator<Item = K, IntoIter: Send + 'static>,
-    ) -> DeleteReport {
+    pub fn delete_many(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> DeleteReport {
         self.engine.runtime.block_on(IntoFuture::into_future(self.store.delete_many(keys)))
     }
 

@@ -37,7 +37,7 @@ const IN_FLIGHT: usize = 64;
 #[must_use = "nothing is removed before it is awaited or polled"]
 pub struct DeleteStream {
     store: Store,
-    keys: futures::stream::Fuse<BoxStream<'static, String>>,
+    keys: futures::stream::Fuse<BoxStream<'static, Result<String>>>,
     /// Removals run in tasks: a future that is not polled would hold a limiter permit that others wait for.
     removals: JoinSet<Deletion>,
 }
@@ -46,8 +46,8 @@ pub struct DeleteStream {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Deletion {
-    /// The key.
-    pub key: String,
+    /// The key; `None` where the stream of keys failed ([`Store::delete_stream`]).
+    pub key: Option<String>,
     /// Why the object was not removed, or may not have been.
     pub result: Result<()>,
 }
@@ -59,8 +59,8 @@ pub struct Deletion {
 pub struct DeleteReport {
     /// How many keys have no object any more.
     pub deleted: u64,
-    /// The other keys, each with the reason.
-    pub failed: Vec<(String, Error)>,
+    /// The other keys, each with the reason; `None` for an error of the stream of keys.
+    pub failed: Vec<(Option<String>, Error)>,
 }
 
 impl DeleteReport {
@@ -76,7 +76,7 @@ impl DeleteReport {
 }
 
 impl DeleteStream {
-    pub(super) fn new(store: Store, keys: BoxStream<'static, String>) -> Self {
+    pub(super) fn new(store: Store, keys: BoxStream<'static, Result<String>>) -> Self {
         Self { store, keys: keys.fuse(), removals: JoinSet::new() }
     }
 
@@ -84,7 +84,7 @@ impl DeleteStream {
         let store = self.store.clone();
         self.removals.spawn(async move {
             let result = store.delete(&key).await;
-            Deletion { key, result }
+            Deletion { key: Some(key), result }
         });
     }
 }
@@ -102,7 +102,10 @@ impl Stream for DeleteStream {
         while self.removals.len() < IN_FLIGHT
             && let Poll::Ready(Some(key)) = self.keys.poll_next_unpin(cx)
         {
-            self.begin(key);
+            match key {
+                Ok(key) => self.begin(key),
+                Err(error) => return Poll::Ready(Some(Deletion { key: None, result: Err(error) })),
+            }
         }
         match self.removals.poll_join_next(cx) {
             Poll::Ready(None) if !self.keys.is_done() => Poll::Pending,

@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+use tokio::task::JoinSet;
 
 use crate::backend::Entry;
 use crate::types::date;
@@ -274,11 +275,25 @@ impl ObjectStore for TidegateStore {
         let store = self.store.clone();
         let removals = locations.map(move |location| {
             let store = store.clone();
-            async move {
+            // A task of its own: a future that is not polled would hold a limiter permit that others wait for. The
+            // set ends the task when it is dropped.
+            let mut removal = JoinSet::new();
+            removal.spawn(async move {
                 let location = location?;
                 match store.delete(location.as_ref()).await {
                     Ok(()) => Ok(location),
                     Err(error) => Err(convert(error, &location)),
+                }
+            });
+            async move {
+                let ended = match removal.join_next().await {
+                    Some(Ok(removed)) => return removed,
+                    ended => ended.and_then(Result::err),
+                };
+                match ended.and_then(|ended| ended.try_into_panic().ok()) {
+                    Some(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is shutting down: it polls no task to its end any more.
+                    None => std::future::pending().await,
                 }
             }
         });
@@ -302,17 +317,17 @@ impl ObjectStore for TidegateStore {
         Ok(result)
     }
 
-    /// Copies, then removes. If both paths are the same place, only checks that the object exists.
+    /// [`Store::rename`]. If both paths are the same place, only checks that the object exists.
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         if self.store.context().is_one_place(from.as_ref(), self.store.context(), to.as_ref()).await {
             return self.store.head(from.as_ref()).await.map(|_| ()).map_err(|error| convert(error, from));
         }
-        let mode = match options.target_mode {
-            RenameTargetMode::Overwrite => CopyMode::Overwrite,
-            RenameTargetMode::Create => CopyMode::Create,
+        let rename = self.store.rename(from.as_ref(), to.as_ref());
+        let (rename, failed_at) = match options.target_mode {
+            RenameTargetMode::Overwrite => (rename, from),
+            RenameTargetMode::Create => (rename.create_only(), to),
         };
-        self.copy_opts(from, to, CopyOptions { mode, extensions: options.extensions }).await?;
-        self.store.delete(from.as_ref()).await.map_err(|error| convert(error, from))
+        moved(rename.await, from, failed_at)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
@@ -321,12 +336,16 @@ impl ObjectStore for TidegateStore {
             CopyMode::Overwrite => (copy, from),
             CopyMode::Create => (copy.create_only(), to),
         };
-        let copied = copy.run().await;
-        copied.map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => convert(error, from),
-            _ => convert(error, failed_at),
-        })
+        moved(copy.run().await, from, failed_at)
     }
+}
+
+/// The result of a copy or a rename. What is missing is the source; other errors are about `failed_at`.
+fn moved(result: crate::Result<Object>, from: &Path, failed_at: &Path) -> Result<()> {
+    result.map(|_| ()).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => convert(error, from),
+        _ => convert(error, failed_at),
+    })
 }
 
 /// The ascending ranges that contain all bytes of `ranges`. Ranges that lie close together are joined; empty ranges

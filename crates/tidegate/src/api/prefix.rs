@@ -3,15 +3,12 @@
 //! `<root>/<key>` becomes `<root>/<hash>/<key>`. docs/PREFIXES.md specifies the hash, the names of the prefixes, and
 //! the record that the store keeps of them.
 
-use std::path::Path;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{ListStream, Store};
-use crate::download::ReaderBuilder;
+use crate::api::Store;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
-use crate::types::object::Object;
-use crate::upload::WriterBuilder;
 
 mod layer;
 mod layout;
@@ -36,6 +33,18 @@ use record::LayoutRecord;
 /// The layout is recorded in the store, so that all clients agree. Each client reads the record again once its copy
 /// is older than [`REFRESH`](Self::REFRESH); that costs one listing request. While an older layout is in use, an
 /// object is looked for at its current place, then at its older one.
+///
+/// It derefs to a [`Store`] of the keys, which differs from other stores in this:
+/// - [`Store::head`] takes up to three requests while an older layout is in use, and [`Store::delete`] removes the object
+///   at all its places.
+/// - If the layout changes during an upload in parts, publishing the object fails with [`ErrorKind::SessionLost`],
+///   because nobody would look for it at its old place. `create_only` holds across both layouts. A write that replaces
+///   an object which is not [moved](Self::migrate) yet fails with [`ErrorKind::Unsupported`].
+/// - [`Store::list`] lists all prefixes as one, in key order, and all at the same time. So the first entry takes at
+///   least one request for each prefix, 64 at a time, and the listing holds a page of entries for each prefix (1,000 on
+///   S3, about 800 bytes per entry). It misses no object that is [moved](Self::migrate) meanwhile: if the layout
+///   changes, it lists all prefixes again and continues after the last key that it returned.
+/// - Operations on places instead of keys (unfinished uploads, lifecycle rules) are refused: use the root's own store.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -129,55 +138,9 @@ impl PrefixedStore {
         format!("{}/{key}", self.layout().name(key))
     }
 
-    /// The same as a [`Store`], for code that takes one. It refuses operations on places instead of keys (unfinished
-    /// uploads, lifecycle rules): use the root's own store for these.
+    /// The same as a [`Store`], for code that takes one.
     pub fn store(&self) -> &Store {
         &self.store
-    }
-
-    /// The URL of the root, without the prefixes and without a trailing slash.
-    pub fn location(&self) -> String {
-        self.store.location()
-    }
-
-    /// Sets up an upload to `key`; as [`Store::writer`]. If the layout changes during an upload in parts, publishing
-    /// the object fails with [`ErrorKind::SessionLost`], because nobody would look for it at its old place.
-    ///
-    /// `create_only` holds across both layouts. A write that replaces an object which is not [moved](Self::migrate)
-    /// yet fails with [`ErrorKind::Unsupported`].
-    pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
-        self.store.writer(key)
-    }
-
-    /// Sets up a read of `key`; as [`Store::reader`].
-    pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
-        self.store.reader(key)
-    }
-
-    /// Uploads the file at `path` as `key`; as [`Store::upload`].
-    pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
-        self.store.upload(path, key).await
-    }
-
-    /// Describes an object; as [`Store::head`]. While an older layout is in use, this takes up to three requests.
-    pub async fn head(&self, key: &str) -> Result<Object> {
-        self.store.head(key).await
-    }
-
-    /// Removes an object at all its places; as [`Store::delete`].
-    pub async fn delete(&self, key: &str) -> Result<()> {
-        self.store.delete(key).await
-    }
-
-    /// Lists all prefixes as one, in key order; as [`Store::list`]. A failed request ends the listing with an error.
-    ///
-    /// All prefixes are listed at the same time. So the first entry takes at least one request for each prefix, 64 at
-    /// a time, and the listing holds a page of entries for each prefix (1,000 on S3, about 800 bytes per entry).
-    ///
-    /// The listing misses no object that is [moved](Self::migrate) meanwhile: if the layout changes, it lists all
-    /// prefixes again and continues after the last key that it returned.
-    pub fn list(&self, prefix: impl Into<String>) -> ListStream {
-        self.store.list(prefix)
     }
 
     /// Records another layout, which writes use from now on. Objects stay where they are until they are
@@ -214,6 +177,14 @@ impl PrefixedStore {
             }
         }
         Ok(())
+    }
+}
+
+impl Deref for PrefixedStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
     }
 }
 

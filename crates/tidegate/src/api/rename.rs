@@ -18,13 +18,17 @@ use crate::upload::CopyBuilder;
 /// Object stores have no rename. There the store copies the object (see [`Store::copy`]; the bytes do not pass through
 /// this machine), and then the source is removed, if it is still the object that was copied. This is not atomic: in
 /// between, readers see the object at both keys. Once the target is complete it stays, whatever happens to the source.
+/// The source is looked at before each attempt to remove it, and the removal has the store's own condition. A source
+/// written between that look and the removal is removed where the store has no conditional removal: in a local
+/// directory, and on S3-compatible servers that do not heed `If-Match` of a DELETE (S3 itself does).
+///
+/// If both keys are one place, also by a link, nothing changes: the result is the object's description.
 ///
 /// After the future is dropped, the object may have either key, or both.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] if both keys are one place, also by a link. [`ErrorKind::Replaced`] if the source key got
-/// another object meanwhile: that one stays, and the target has the object that was copied. [`ErrorKind::Unsupported`]
-/// if the store makes no copies.
+/// [`ErrorKind::Replaced`] if the source key got another object meanwhile: that one stays, and the target has the
+/// object that was copied. [`ErrorKind::Unsupported`] if the store makes no copies.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -50,7 +54,8 @@ impl RenameBuilder {
         Self { store, from, to, create_only: false }
     }
 
-    /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition.
+    /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition; also where
+    /// that is the source itself.
     pub fn create_only(mut self) -> Self {
         self.create_only = true;
         self
@@ -59,13 +64,18 @@ impl RenameBuilder {
     async fn run(self) -> Result<Object> {
         let context = self.store.context();
         let (from, to) = (context.full_key(&self.from), context.full_key(&self.to));
-        if context.is_one_place(&self.from, context, &self.to).await {
-            return Err(self.error(ErrorKind::InvalidInput, "the object would be renamed to its own place"));
-        }
         context.check(Operation::Rename, &self.from, None)?;
         context.check(Operation::Rename, &self.to, Some(&WriteOptions::default()))?;
+        if context.is_one_place(&self.from, context, &self.to).await {
+            let object = context.head(&self.to).await?;
+            return match self.create_only {
+                true => Err(self.error(ErrorKind::AlreadyExists, "the target is the source itself")),
+                false => Ok(object),
+            };
+        }
+        let Some(renames) = context.backend().renames() else { return Box::pin(self.by_copy()).await };
         let requests = context.requests(&self.from, context.engine().progress.clone());
-        let rename = |attempt| context.backend().rename(&from, &to, self.create_only, attempt);
+        let rename = |attempt| renames.rename(&from, &to, self.create_only, attempt);
         match requests.send(Operation::Rename, None, None, rename).await {
             Ok(object) => Ok(context.relative(object)),
             Err(failure) if failure.fault.kind == FaultKind::Unsupported => Box::pin(self.by_copy()).await,
@@ -80,22 +90,17 @@ impl RenameBuilder {
         let copy = CopyBuilder::new(context.clone(), self.from.clone(), context, self.to.clone());
         let copy = if self.create_only { copy.create_only() } else { copy };
         let object = copy.described(source.clone()).run().await?;
-        match store.head(&self.from).await {
-            Ok(now) if now.is_same(&source) => {}
-            Ok(_) => {
+        match store.remove(&self.from, Some(&source)).await {
+            Ok(()) => Ok(object),
+            Err(error) if error.kind() == ErrorKind::Replaced => {
                 let target = store.context().url(&self.to);
                 let message = format!(
                     "the object was copied to {target}, and meanwhile the source got another object, which stays"
                 );
-                return Err(self.error(ErrorKind::Replaced, message));
+                Err(self.error(ErrorKind::Replaced, message))
             }
-            // Somebody else has removed the source.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(object),
-            Err(error) => return Err(error.and("the object has both keys now")),
+            Err(error) => Err(error.and("the object may have both keys now")),
         }
-        let removed = store.delete(&self.from).await;
-        removed.map_err(|error| error.and("the object may have both keys now"))?;
-        Ok(object)
     }
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {

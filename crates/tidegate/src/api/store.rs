@@ -12,7 +12,7 @@ use super::Tidegate;
 use super::delete::DeleteStream;
 use super::list::ListStream;
 use super::rename::RenameBuilder;
-use crate::backend::{FaultKind, OpenSession};
+use crate::backend::{FaultKind, OpenSession, same_or_another};
 use crate::download::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
 use crate::engine::Context;
 use crate::engine::listing;
@@ -137,21 +137,36 @@ impl Store {
     /// The tags of an object; empty if the store has no tags.
     pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.context.check(Operation::Head, key, None)?;
-        self.context.tags(key, &self.context.engine().progress).await
+        self.context.tags(key, Operation::Head, &self.context.engine().progress).await
     }
 
     /// Removes an object. Succeeds if the key has no object. After the future is dropped, the object may or may not
     /// be there.
     pub async fn delete(&self, key: &str) -> Result<()> {
-        let (context, full) = (&self.context, self.context.full_key(key));
+        self.remove(key, None).await
+    }
+
+    /// Removes an object; with `same`, only that one. Looks at the key before each attempt then, because not every
+    /// store heeds the condition: [`ErrorKind::Replaced`] if the key has another object.
+    pub(super) async fn remove(&self, key: &str, same: Option<&Object>) -> Result<()> {
+        let (context, full) = (&self.context, &self.context.full_key(key));
         context.check(Operation::Delete, key, None)?;
         let requests = context.requests(key, context.engine().progress.clone());
-        let delete = |attempt| context.backend().delete(&full, attempt);
+        let delete = |attempt| async move {
+            if let Some(same) = same {
+                match context.backend().head(full, attempt).await {
+                    Err(fault) if fault.kind == FaultKind::NotFound => return Ok(()),
+                    found => same_or_another(&found?, same)?,
+                }
+            }
+            context.backend().delete(full, same, attempt).await
+        };
         let delete = requests.send(Operation::Delete, None, None, delete).await;
         let Err(failure) = delete else { return Ok(()) };
-        if failure.fault.kind == FaultKind::NotAStore {
-            // The answer proves nothing. Only the store's own word that the object is missing counts, so ask for it.
-            let head = |attempt| context.backend().head(&full, attempt);
+        if matches!(failure.fault.kind, FaultKind::NotAStore | FaultKind::Replaced) {
+            // The answer does not prove that the key has an object. Only the store's own word that the object is
+            // missing counts, so ask for it.
+            let head = |attempt| context.backend().head(full, attempt);
             let head = requests.send(Operation::Head, None, None, head).await;
             let is_gone = |asked: &Failure| asked.fault.kind == FaultKind::NotFound && asked.fault.answered;
             if head.as_ref().is_err_and(is_gone) {
@@ -162,15 +177,27 @@ impl Store {
     }
 
     /// Removes objects, many at a time; see [`DeleteStream`]. A key without an object counts as removed.
-    pub fn delete_many<K: Into<String> + 'static>(
-        &self,
-        keys: impl IntoIterator<Item = K, IntoIter: Send + 'static>,
-    ) -> DeleteStream {
-        self.delete_all(futures::stream::iter(keys.into_iter().map(Into::into)))
+    pub fn delete_many(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> DeleteStream {
+        let keys: Vec<Result<String>> = keys.into_iter().map(|key| Ok(key.into())).collect();
+        self.delete_stream(futures::stream::iter(keys))
     }
 
-    /// As [`delete_many`](Self::delete_many), of keys that arrive one by one, such as those of a listing.
-    pub fn delete_all(&self, keys: impl Stream<Item = String> + Send + 'static) -> DeleteStream {
+    /// As [`delete_many`](Self::delete_many), of keys that arrive one by one, such as those of a listing. An error of
+    /// `keys` is a failure without a key.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// use futures::TryStreamExt;
+    ///
+    /// store.put("old/a", "1").await?;
+    /// let old = store.list("old/").map_ok(|entry| entry.key().to_owned());
+    /// assert_eq!(store.delete_stream(old).await.into_result()?, 1);
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_stream(&self, keys: impl Stream<Item = Result<String>> + Send + 'static) -> DeleteStream {
         DeleteStream::new(self.clone(), keys.boxed())
     }
 

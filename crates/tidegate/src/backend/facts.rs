@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Facts {
     ignores_ranges: AtomicBool,
     is_minio: AtomicBool,
+    buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
 impl Facts {
@@ -25,6 +26,12 @@ impl Facts {
         }
     }
 
+    /// The facts of one bucket.
+    pub(super) fn bucket(&self, bucket: &str) -> Arc<BucketFacts> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets.entry(bucket.to_owned()).or_default().clone()
+    }
+
     /// Whether the server is MinIO, which lists and ends unfinished uploads in its own way.
     pub(super) fn is_minio(&self) -> bool {
         self.is_minio.load(Relaxed)
@@ -33,6 +40,30 @@ impl Facts {
     /// An answer shows that the server is MinIO.
     pub(super) fn answered_as_minio(&self) {
         self.is_minio.store(true, Relaxed);
+    }
+}
+
+/// The facts of one bucket, learned once for all who send requests there.
+#[derive(Debug, Default)]
+pub struct BucketFacts {
+    /// The bucket exists, or the caller may not ask whether it does.
+    is_settled: AtomicBool,
+}
+
+impl BucketFacts {
+    /// Whether a request about the bucket can tell something new.
+    pub(super) fn is_worth_asking(&self) -> bool {
+        !self.is_settled.load(Relaxed)
+    }
+
+    /// A request succeeded, so the bucket exists.
+    pub(super) fn answered(&self) {
+        self.is_settled.store(true, Relaxed);
+    }
+
+    /// The store does not let the caller ask about the bucket.
+    pub(super) fn may_not_be_asked(&self) {
+        self.is_settled.store(true, Relaxed);
     }
 }
 

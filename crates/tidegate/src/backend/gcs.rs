@@ -16,8 +16,8 @@ use http::{HeaderMap, Method};
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
 use super::http::{download, proof, set};
-use super::if_unchanged::{replaced, same_or_replaced};
-use super::xml::address::{Addressing, BucketUrl as XmlAddress};
+use super::if_unchanged::{not_removed, replaced, same_or_replaced};
+use super::xml::address::{BucketUrl as XmlAddress, Addressing};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
@@ -290,15 +290,16 @@ impl Backend for Gcs {
         list::objects(self.bucket.clone(), prefix, recursive)
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
         if let Some(grpc) = &self.grpc {
             address::check(key)?;
-            return grpc.delete(key, attempt).await;
+            return grpc.delete(key, same, attempt).await;
         }
-        let url = self.bucket.json.object(key, &[])?;
+        let condition = same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?)));
+        let url = self.bucket.json.object(key, condition.as_slice())?;
         match self.bucket.shared.remove(GcsRequest::new(Method::DELETE, url, About::Object, attempt)).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            removed => removed,
+            removed => removed.map_err(|fault| not_removed(fault, same)),
         }
     }
 

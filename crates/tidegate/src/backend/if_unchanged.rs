@@ -4,6 +4,7 @@ use super::{Fault, FaultKind};
 use crate::types::object::Object;
 
 const REPLACED: &str = "the object was replaced while it was read";
+const ANOTHER: &str = "the key has another object now, which stays";
 const NO_IDENTITY: &str = "the store gives neither an ETag nor a version, so nothing tells whether another answer is about the same object";
 
 /// The object that an answer describes, if it is the requested one. Needed because not every server heeds conditions.
@@ -13,6 +14,20 @@ pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<
         Some(same) if !same.is_same(&object) => Err(Fault::new(FaultKind::Replaced, REPLACED)),
         _ => Ok(object),
     }
+}
+
+/// Fails if `found` is not the object `same` that a removal is meant for.
+pub(crate) fn same_or_another(found: &Object, same: &Object) -> Result<(), Fault> {
+    if found.is_same(same) { Ok(()) } else { Err(Fault::new(FaultKind::Replaced, ANOTHER)) }
+}
+
+/// Turns an unmet condition of a removal into `Replaced`.
+pub(super) fn not_removed(mut fault: Fault, same: Option<&Object>) -> Fault {
+    if same.is_some() && fault.kind == FaultKind::Exists {
+        fault.kind = FaultKind::Replaced;
+        fault.message = format!("{ANOTHER}: {}", fault.message);
+    }
+    fault
 }
 
 /// The fault if an object has neither ETag nor version, so that no further answer can be matched to it.

@@ -39,9 +39,10 @@ use futures::stream;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
+use super::if_unchanged::same_or_another;
 use super::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
-    Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
+    Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, Rename, ServerCopy, Session, StoredPart,
     WriteOptions,
 };
 use crate::memory::payload::Payload;
@@ -263,14 +264,18 @@ impl Backend for Local {
         })
     }
 
-    async fn delete(&self, key: &str, _attempt: Attempt) -> Result<(), Fault> {
+    /// The system has no conditional removal: with `same`, the file is looked at right before it is removed.
+    async fn delete(&self, key: &str, same: Option<&Object>, _attempt: Attempt) -> Result<(), Fault> {
         let target = Target::of(&self.root, key)?;
-        let root = self.root.clone();
+        let (root, same) = (self.root.clone(), same.cloned());
         blocking(move || {
             let Some(directory) = Self::directory_of(&root, &target)? else {
                 let missing = Self::or_no_root(&root, fault(Errno::NOENT.into(), target.directory()));
                 return if missing.kind == FaultKind::NoBucket { Err(missing) } else { Ok(()) };
             };
+            if let (Some(same), Ok(found)) = (&same, fs::metadata(target.path())) {
+                same_or_another(&target::describe(target.key(), &found), same)?;
+            }
             match unlinkat(&directory, target.name(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
                 Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
@@ -278,16 +283,6 @@ impl Backend for Local {
             }
         })
         .await
-    }
-
-    async fn rename(
-        &self,
-        from: &str,
-        to: &str,
-        create_only: bool,
-        _attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        self.rename_file(from, to, create_only).await
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
@@ -305,6 +300,10 @@ impl Backend for Local {
     }
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn renames(&self) -> Option<&dyn Rename> {
         Some(self)
     }
 

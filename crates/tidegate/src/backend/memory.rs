@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 
-use super::if_unchanged::same_or_replaced;
+use super::if_unchanged::{same_or_another, same_or_replaced};
 use super::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
     Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
@@ -210,8 +210,12 @@ impl Backend for Memory {
         stream::iter(entries).map(Ok).boxed().into()
     }
 
-    async fn delete(&self, key: &str, _attempt: Attempt) -> Result<(), Fault> {
-        self.state().objects.remove(key);
+    async fn delete(&self, key: &str, same: Option<&Object>, _attempt: Attempt) -> Result<(), Fault> {
+        let mut state = self.state();
+        if let (Some(found), Some(same)) = (state.objects.get(key), same) {
+            same_or_another(&found.object, same)?;
+        }
+        state.objects.remove(key);
         Ok(())
     }
 

@@ -6,8 +6,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,14 +16,14 @@ use http::{HeaderMap, Method, header};
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
 use super::http::{Order, download, proof, set};
-use super::if_unchanged::{replaced, same_or_replaced};
+use super::if_unchanged::{not_removed, replaced, same_or_replaced};
 use super::xml::address::BucketUrl;
 use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
-    AbortRule, Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind,
-    Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session,
-    StoredPart, WriteOptions,
+    AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, Capabilities, Copied, CopySource,
+    Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
+    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -72,8 +70,8 @@ struct S3Bucket {
     address: Arc<BucketUrl>,
     /// The order in which the store lists keys.
     order: Order,
-    /// Whether the store has said that the bucket exists.
-    is_there: Arc<AtomicBool>,
+    /// What answers have told about the bucket.
+    facts: Arc<BucketFacts>,
 }
 
 impl sessions::ListsSessions for S3Bucket {
@@ -82,7 +80,7 @@ impl sessions::ListsSessions for S3Bucket {
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(S3Request::new(Method::GET, url, attempt)).await
+        self.shared.ask(self.request(Method::GET, url, attempt)).await
     }
 
     fn region(&self) -> &str {
@@ -91,6 +89,13 @@ impl sessions::ListsSessions for S3Bucket {
 
     fn is_minio(&self) -> bool {
         self.shared.facts.is_minio()
+    }
+}
+
+impl Bucket {
+    /// A request to the bucket or to one of its objects.
+    fn request(&self, method: Method, url: String, attempt: Attempt) -> S3Request {
+        S3Request::new(method, url, self.facts.clone(), attempt)
     }
 }
 
@@ -122,10 +127,8 @@ impl S3 {
         };
         let location = format!("{}://{bucket}", settings.scheme);
         let info = Arc::new(Info::new(location, shared.endpoint.url(), capabilities));
-        Ok(Self {
-            info,
-            bucket: S3Bucket { shared, address: Arc::new(address), order, is_there: Arc::default() },
-        })
+        let facts = shared.facts.bucket(bucket);
+        Ok(Self { info, bucket: S3Bucket { shared, address: Arc::new(address), order, facts } })
     }
 
     fn request(
@@ -135,7 +138,7 @@ impl S3 {
         query: &[(&str, &str)],
         attempt: Attempt,
     ) -> Result<S3Request, Fault> {
-        Ok(S3Request::new(method, self.bucket.address.object(key, query)?, attempt))
+        Ok(self.bucket.request(method, self.bucket.address.object(key, query)?, attempt))
     }
 
     /// Builds the request that begins an object: a PUT, or the opening of a session.
@@ -225,22 +228,6 @@ impl Backend for S3 {
         Ok(object)
     }
 
-    /// The answer to a HEAD has no body, so it does not say what is missing.
-    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
-        if self.bucket.is_there.load(Relaxed) {
-            return Ok(false);
-        }
-        let request = S3Request::new(Method::HEAD, self.bucket.address.bucket(&[]), attempt);
-        match self.bucket.shared.send(request).await {
-            Err(fault) if fault.kind == FaultKind::NotFound => Ok(true),
-            Err(fault) => Err(fault),
-            Ok(_) => {
-                self.bucket.is_there.store(true, Relaxed);
-                Ok(false)
-            }
-        }
-    }
-
     async fn get(
         &self,
         key: &str,
@@ -267,11 +254,17 @@ impl Backend for S3 {
         list::objects(self.bucket.clone(), prefix, recursive)
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        let request = self.request(Method::DELETE, key, &[], attempt)?;
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        let tag = same.and_then(Object::strong_tag);
+        let mut request = self.request(Method::DELETE, key, &[], attempt)?;
+        set(&mut request.headers, "if-match", tag)?;
         match self.bucket.shared.remove(request).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            removed => removed,
+            // The server has no conditional removals.
+            Err(fault) if fault.kind == FaultKind::Unsupported && tag.is_some() => {
+                self.delete(key, None, attempt).await
+            }
+            removed => removed.map_err(|fault| not_removed(fault, same)),
         }
     }
 
@@ -283,8 +276,30 @@ impl Backend for S3 {
         Some(self)
     }
 
+    fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        self.bucket.facts.is_worth_asking().then_some(self)
+    }
+
     fn admin(&self) -> Option<&dyn Admin> {
         Some(self)
+    }
+}
+
+#[async_trait]
+impl BucketCheck for S3 {
+    /// The answer to a HEAD has no body, so it does not say what is missing.
+    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
+        let request = self.bucket.request(Method::HEAD, self.bucket.address.bucket(&[]), attempt);
+        match self.bucket.shared.send(request).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(true),
+            Err(fault) => {
+                if fault.kind == FaultKind::Denied {
+                    self.bucket.facts.may_not_be_asked();
+                }
+                Err(fault)
+            }
+            Ok(_) => Ok(false),
+        }
     }
 }
 

@@ -193,8 +193,9 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
     }
 }
 
-/// Checks that a read of one object never continues with the bytes of another.
-pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algorithm) {
+/// Checks that a read of one object never continues with the bytes of another, and that a removal of one object never
+/// removes another.
+pub(super) async fn only_the_same_is_read_or_removed(store: &impl Backend, algorithm: Algorithm) {
     let options = super::WriteOptions::default();
     let put = async |data: &[u8]| {
         store.put("k", memory_of(data, algorithm), &options, Attempt::FIRST).await.unwrap()
@@ -208,9 +209,11 @@ pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algor
         assert!(pieces.concat() == bytes_of(300_000)[200_000..]);
     }
     put(&vec![7; 300_000]).await;
+    assert_eq!(kind(store.delete("k", Some(&read), Attempt::FIRST)).await.0, FaultKind::Replaced);
+    let now = store.head("k", Attempt::FIRST).await.unwrap();
     assert_eq!(told(None, &read).await, FaultKind::Replaced);
     assert_eq!(told(Some(5..10), &read).await, FaultKind::Replaced);
     assert_eq!(told(Some(5..5), &read).await, FaultKind::Replaced);
-    store.delete("k", Attempt::FIRST).await.unwrap();
+    store.delete("k", Some(&now), Attempt::FIRST).await.unwrap();
     assert_eq!(told(Some(5..10), &read).await, FaultKind::NotFound);
 }

@@ -174,6 +174,7 @@ impl Context {
             retry: self.engine.retry.clone(),
             progress,
             brings: 0,
+            is_once: false,
         }
     }
 
@@ -217,10 +218,12 @@ impl Context {
             Ok(object) => return Ok(object),
             Err(failure) => failure,
         };
-        if failure.fault.kind == FaultKind::NotFound {
-            let ask = |attempt| self.backend.is_bucket_missing(attempt);
+        if failure.fault.kind == FaultKind::NotFound
+            && let Some(check) = self.backend.bucket_check()
+        {
+            let ask = |attempt| check.is_bucket_missing(attempt);
             // Without an answer (the caller may not be allowed to ask), the object is what is missing.
-            if let Ok(true) = requests.send(Operation::Head, None, None, ask).await {
+            if let Ok(true) = requests.once().send(Operation::Head, None, None, ask).await {
                 failure.fault.kind = FaultKind::NoBucket;
                 failure.fault.message = "there is no such bucket".to_owned();
             }
@@ -228,13 +231,18 @@ impl Context {
         Err(failure.into_error(Operation::Head, &requests.object))
     }
 
-    /// The tags of an object; empty where the store has no tags.
-    pub(crate) async fn tags(&self, key: &str, progress: &Progress) -> Result<BTreeMap<String, String>> {
+    /// The tags of an object, for `operation`; empty where the store has no tags.
+    pub(crate) async fn tags(
+        &self,
+        key: &str,
+        operation: Operation,
+        progress: &Progress,
+    ) -> Result<BTreeMap<String, String>> {
         let full = self.full_key(key);
         let requests = self.requests(key, progress.clone());
         let Some(admin) = self.backend.admin() else { return Ok(BTreeMap::new()) };
         let tags = requests.send(Operation::Head, None, None, |attempt| admin.tags(&full, attempt)).await;
-        tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
+        tags.map_err(|failure| failure.into_error(operation, &requests.object))
     }
 
     /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other.

@@ -41,6 +41,8 @@ pub(crate) struct Requests {
     /// Bytes that a request is known to bring, though the answer is counted before they arrive; 0 where the answer
     /// may be the beginning of something large.
     pub(crate) brings: u64,
+    /// Whether a failed request is not retried.
+    pub(crate) is_once: bool,
 }
 
 impl Requests {
@@ -75,6 +77,21 @@ impl Requests {
             retry: self.retry.clone(),
             progress: self.progress.clone(),
             brings: 0,
+            is_once: self.is_once,
+        }
+    }
+
+    /// The same object's requests, each made in one attempt.
+    pub(crate) fn once(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            flow: self.flow.clone(),
+            lane: self.lane.clone(),
+            endpoint: self.endpoint.clone(),
+            retry: self.retry.clone(),
+            progress: self.progress.clone(),
+            brings: self.brings,
+            is_once: true,
         }
     }
 
@@ -291,7 +308,8 @@ impl Requests {
             });
             row.reaches(carried.got());
             row.fails(fault.kind);
-            let pause = self.retry.pause(&fault, row.failed).filter(|_| seen.may_help(&fault));
+            let pause =
+                self.retry.pause(&fault, row.failed).filter(|_| !self.is_once && seen.may_help(&fault));
             seen.take_in(&fault);
             let Some(pause) = pause else {
                 return Err(seen.failure(fault, attempt, began.elapsed()));

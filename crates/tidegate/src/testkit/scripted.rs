@@ -9,9 +9,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::backend::{
-    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Copied, CopySource, Entry, Fault, Held, Info,
-    Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
-    WriteOptions,
+    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, Copied, CopySource, Entry,
+    Fault, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, Rename,
+    ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
@@ -35,6 +35,7 @@ pub(crate) enum Call<'a> {
     },
     Delete {
         key: &'a str,
+        same: Option<&'a Object>,
     },
     Open {
         key: &'a str,
@@ -132,8 +133,8 @@ impl Below<'_> {
             }
             Call::Head { key } => Answer::Object(store.head(key, attempt).await?),
             Call::Get { key, range, same } => Answer::Body(store.get(key, range, same, attempt).await?),
-            Call::Delete { key } => {
-                store.delete(key, attempt).await?;
+            Call::Delete { key, same } => {
+                store.delete(key, same, attempt).await?;
                 Answer::Done
             }
             Call::Open { key, options, origin } => {
@@ -253,20 +254,6 @@ impl<S: Script> Backend for Scripted<S> {
         answered!(self.ask(Call::Head { key }, attempt).await, Object)
     }
 
-    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
-        self.below.is_bucket_missing(attempt).await
-    }
-
-    async fn rename(
-        &self,
-        from: &str,
-        to: &str,
-        create_only: bool,
-        attempt: Attempt,
-    ) -> Result<Object, Fault> {
-        self.below.rename(from, to, create_only, attempt).await
-    }
-
     async fn get(
         &self,
         key: &str,
@@ -277,8 +264,8 @@ impl<S: Script> Backend for Scripted<S> {
         answered!(self.ask(Call::Get { key, range, same }, attempt).await, Body)
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
-        self.ask(Call::Delete { key }, attempt).await.map(drop)
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        self.ask(Call::Delete { key, same }, attempt).await.map(drop)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
@@ -299,6 +286,14 @@ impl<S: Script> Backend for Scripted<S> {
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
         self.below.server_copy().map(|_| self as &dyn ServerCopy)
+    }
+
+    fn renames(&self) -> Option<&dyn Rename> {
+        self.below.renames()
+    }
+
+    fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        self.below.bucket_check()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -110,7 +110,7 @@ impl CopyBuilder {
             Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
         })?;
         if way != CopyMethod::Whole && options.attributes.tags.is_empty() {
-            options.attributes.tags = self.from.tags(&self.key, &self.progress).await?;
+            options.attributes.tags = self.from.tags(&self.key, Operation::Copy, &self.progress).await?;
         }
         options.token = Some(self.to.engine().retry.token());
         let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);

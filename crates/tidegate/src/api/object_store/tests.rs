@@ -9,10 +9,12 @@ use tokio::io::AsyncWriteExt;
 use super::*;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::{Admin, Fault, FaultKind};
+use crate::backend::{Admin, Fault, FaultKind, WriteOptions};
+use crate::memory::payload::Payload;
 use crate::prefix::{Layout, Naming, PrefixedStore};
-use crate::settings::RetryPolicy;
+use crate::settings::{Concurrency, RetryPolicy};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
+use crate::types::checksum::Checksum;
 
 /// Records the requests; after the next `head`, writes to the same key through the store in `next`.
 #[derive(Debug)]
@@ -306,4 +308,47 @@ async fn ranges_are_read_in_any_order_and_none_past_the_end() {
         let source = std::error::Error::source(&error).unwrap().downcast_ref::<crate::Error>().unwrap();
         assert_eq!(source.kind(), ErrorKind::InvalidInput, "{ranges:?}: {error:?}");
     }
+}
+
+/// Somebody writes the source of each copy anew once the copy is made.
+#[derive(Debug)]
+struct Rewritten;
+
+#[async_trait]
+impl Script for Rewritten {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let Call::Copy { from, .. } = call else { return below.send(call).await };
+        let copied = below.send(call).await?;
+        let bytes = Bytes::from("newer");
+        let checksum = Checksum::of(below.store.capabilities().checksum, &bytes);
+        let payload = Payload::from_memory(vec![bytes], checksum);
+        below.store.put(&from.key, payload, &WriteOptions::default(), below.attempt).await?;
+        Ok(copied)
+    }
+}
+
+#[tokio::test]
+async fn a_rename_removes_only_the_object_that_it_copied() {
+    let tide = Tidegate::builder().build().unwrap();
+    let store = TidegateStore::new(tide.store(Scripted::new(Memory::new("m"), Rewritten)));
+    let (from, to) = (Path::from("a"), Path::from("b"));
+    store.put(&from, "older".into()).await.unwrap();
+    let error = store.rename(&from, &to).await.unwrap_err();
+    assert!(matches!(error, Error::Precondition { .. }), "{error:?}");
+    assert_eq!(store.get(&from).await.unwrap().bytes().await.unwrap(), "newer");
+    assert_eq!(store.get(&to).await.unwrap().bytes().await.unwrap(), "older");
+}
+
+#[tokio::test]
+async fn removals_that_nobody_polls_hold_no_turn() {
+    let tide = Tidegate::builder().concurrency(Concurrency::Fixed(1)).build().unwrap();
+    let store = TidegateStore::new(tide.open("memory://m").await.unwrap());
+    let paths = stream::iter(0..1000).map(|number| Ok(Path::from(number.to_string())));
+    let mut removals = store.delete_stream(paths.boxed());
+    assert!(removals.next().await.is_some());
+    // Others get their turns while the stream is kept and not polled.
+    let (path, bytes) = (Path::from("k"), PutPayload::from("1"));
+    let put = tokio::time::timeout(std::time::Duration::from_secs(20), store.put(&path, bytes));
+    put.await.expect("no turn is held").unwrap();
+    drop(removals);
 }

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::places::{ObjectPlaces, Places};
 use crate::backend::{
-    Admin, Append, Appended, Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, PartOrigin,
-    PartSource, Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, Entry, Fault, FaultKind, Info, Listing,
+    PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions, same_or_another,
 };
 use crate::engine::KeyMap as _;
 use crate::memory::payload::{Payload, Unending};
@@ -148,10 +148,6 @@ impl Backend for Spread {
         Ok(object)
     }
 
-    async fn is_bucket_missing(&self, attempt: Attempt) -> Result<bool, Fault> {
-        self.below().is_bucket_missing(attempt).await
-    }
-
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         let below = self.below();
         let head = |place: String| async move { below.head(&place, attempt).await };
@@ -177,13 +173,19 @@ impl Backend for Spread {
         self.below().list(prefix, recursive)
     }
 
-    async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        if let Some(same) = same {
+            match self.head(key, attempt).await {
+                Err(fault) if fault.kind == FaultKind::NotFound => return Ok(()),
+                found => same_or_another(&found?, same)?,
+            }
+        }
         let ObjectPlaces { current, older, emptying } = self.place(key, attempt).await?;
         // Delete the current place last: otherwise the older object would reappear.
         for place in older.into_iter().chain(emptying) {
-            self.below().delete(&place, attempt).await?;
+            self.below().delete(&place, None, attempt).await?;
         }
-        self.below().delete(&current, attempt).await
+        self.below().delete(&current, same, attempt).await
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
@@ -200,6 +202,10 @@ impl Backend for Spread {
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
         self.below().server_copy()
+    }
+
+    fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        self.below().bucket_check()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -178,7 +178,7 @@ impl MigrationStep {
         let remove = |attempt| async move {
             let is_due = self.places.known_within(LOOK, attempt).await?.number == self.number;
             if is_due {
-                store.context().backend().delete(full, attempt).await?;
+                store.context().backend().delete(full, None, attempt).await?;
             }
             Ok(is_due)
         };
@@ -228,7 +228,7 @@ async fn move_object(
     };
     let object = reader.object().clone();
     let mut attributes = object.attributes.clone();
-    attributes.tags = store.context().tags(from, &store.context().engine().progress).await?;
+    attributes.tags = store.context().tags(from, Operation::Copy, &store.context().engine().progress).await?;
     let writer = store.writer(to).create_only().attributes(attributes).size_hint(object.size);
     let mut writer = writer.start().await?;
     writer.read_from(&mut reader).await?;

@@ -6,11 +6,11 @@ use futures::TryStreamExt;
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::Tidegate;
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::{Backend, Capabilities, Entry, Fault, FaultKind};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
+use crate::{Object, Tidegate};
 
 mod changes;
 mod conditions;

@@ -4,7 +4,10 @@ use futures::{SinkExt, StreamExt, TryStreamExt};
 use tokio::io::AsyncWriteExt;
 
 use super::*;
+use crate::backend::memory::Memory;
+use crate::backend::{Fault, FaultKind};
 use crate::settings::Concurrency;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::{Entry, Tidegate};
 
 mod no_bucket;
@@ -90,7 +93,7 @@ async fn of_many_removals_each_key_says_whether_it_failed() {
     let all = keys.iter().cloned().chain(["directory".into(), "a//b".into(), "missing".into()]);
     let report = store.delete_many(all.collect::<Vec<_>>()).await;
     assert_eq!(report.deleted, 201, "the missing one counts as removed");
-    let mut failed: Vec<&str> = report.failed.iter().map(|(key, _)| key.as_str()).collect();
+    let mut failed: Vec<&str> = report.failed.iter().filter_map(|(key, _)| key.as_deref()).collect();
     failed.sort_unstable();
     assert_eq!(failed, ["a//b", "directory"]);
     let error = report.into_result().unwrap_err();
@@ -99,18 +102,66 @@ async fn of_many_removals_each_key_says_whether_it_failed() {
     assert_eq!(left.iter().map(Entry::key).collect::<Vec<_>>(), ["directory/inside"]);
 
     // As a stream, of keys that a listing gives.
-    let listed = store.list("").filter_map(async |entry| Some(entry.ok()?.key().to_owned()));
-    let removed: Vec<_> = store.delete_all(listed).collect().await;
-    assert_eq!((removed.len(), removed[0].key.as_str()), (1, "directory/inside"));
+    let listed = store.list("").map_ok(|entry| entry.key().to_owned());
+    let removed: Vec<_> = store.delete_stream(listed).collect().await;
+    assert_eq!((removed.len(), removed[0].key.as_deref()), (1, Some("directory/inside")));
     assert!(removed[0].result.is_ok());
+}
+
+#[tokio::test]
+async fn a_listing_that_fails_is_a_failure_of_the_removal() {
+    let directory = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().build().unwrap();
+    let missing = tide.open(directory.path().join("missing").to_str().unwrap()).await.unwrap();
+    let store = store().await;
+    store.put("a", "1").await.unwrap();
+    let listed = store.list("").chain(missing.list("")).map_ok(|entry| entry.key().to_owned());
+    let report = store.delete_stream(listed).await;
+    assert_eq!((report.deleted, report.failed.len()), (1, 1));
+    assert_eq!(report.failed[0].0, None);
+    assert_eq!(kind(report.into_result()), ErrorKind::NoBucket);
+}
+
+#[tokio::test]
+async fn keys_to_remove_may_be_borrowed() {
+    let store = store().await;
+    let keys = vec!["a".to_owned(), "b".to_owned()];
+    for key in &keys {
+        store.put(key, "1").await.unwrap();
+    }
+    assert_eq!(store.delete_many(&keys).await.into_result().unwrap(), 2);
+    assert_eq!(store.delete_many(keys.iter().map(String::as_str)).await.into_result().unwrap(), 2);
+    assert!(!store.exists("a").await.unwrap());
+}
+
+/// A store whose tags may not be read.
+#[derive(Debug)]
+struct Untold;
+
+#[async_trait::async_trait]
+impl Script for Untold {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        match call {
+            Call::Tags { .. } => Err(Fault::new(FaultKind::Denied, "no tags").with_answered(true)),
+            call => below.send(call).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn tags_that_are_refused_were_read_by_no_copy() {
+    let tide = Tidegate::builder().build().unwrap();
+    let store = tide.store(Scripted::new(Memory::new("m"), Untold));
+    let error = store.tags("k").await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::PermissionDenied, Operation::Head));
 }
 
 #[tokio::test]
 async fn removals_that_nobody_polls_hold_no_turn() {
     let tide = Tidegate::builder().concurrency(Concurrency::Fixed(1)).build().unwrap();
     let store = tide.open("memory://m").await.unwrap();
-    let keys = futures::stream::iter(0..1000).map(|number| number.to_string());
-    let mut removals = store.delete_all(keys);
+    let keys = futures::stream::iter(0..1000).map(|number| Ok(number.to_string()));
+    let mut removals = store.delete_stream(keys);
     assert!(removals.next().await.is_some());
     // Others get their turns while the stream is kept and not polled.
     let put = tokio::time::timeout(std::time::Duration::from_secs(20), async { store.put("k", "1").await });

@@ -94,7 +94,7 @@ impl Grpc {
         match *self {}
     }
 
-    pub(super) async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+    pub(super) async fn delete(&self, _: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
         match *self {}
     }
 

@@ -7,7 +7,9 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::both::{over_both, settings as settings_for};
 use super::*;
-use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
+use crate::backend::samples::{
+    MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read_or_removed, read_back,
+};
 
 mod copying;
 mod proof;

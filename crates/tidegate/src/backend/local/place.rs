@@ -19,11 +19,26 @@ pub(super) fn is_one(from: &Path, to: &Path) -> bool {
         return false;
     }
     // A file with one name is one entry. One with several (hard links) may be two.
-    one.nlink() == 1 || (from.file_name() == to.file_name() && directory(from) == directory(to))
+    one.nlink() == 1
+        || (is_one_directory(from, to) && (from.file_name() == to.file_name() || !has_both(from, to)))
 }
 
-fn directory(path: &Path) -> Option<std::path::PathBuf> {
-    fs::canonicalize(path.parent()?).ok()
+/// Whether both paths lead to one directory, also by a bind mount.
+fn is_one_directory(from: &Path, to: &Path) -> bool {
+    let directory = |path: &Path| {
+        let found = fs::metadata(path.parent()?).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    directory(from).is_some() && directory(from) == directory(to)
+}
+
+/// Whether the directory lists both names. Where it does not tell capital letters from small ones, two names may be
+/// one entry.
+fn has_both(from: &Path, to: &Path) -> bool {
+    let Some(Ok(entries)) = from.parent().map(fs::read_dir) else { return false };
+    let names = [from.file_name(), to.file_name()];
+    entries.flatten().filter(|entry| names.contains(&Some(entry.file_name().as_os_str()))).take(2).count()
+        == 2
 }
 
 #[cfg(test)]

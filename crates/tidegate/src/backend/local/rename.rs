@@ -5,19 +5,27 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
+use async_trait::async_trait;
 use rustix::fs::{AtFlags, CWD, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::fault::{blocking, fault};
 use super::target::{self, Target};
 use super::{Local, parents, temp};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Attempt, Fault, FaultKind, Rename};
 use crate::types::object::Object;
 
-impl Local {
-    /// Renames a file. [`FaultKind::Unsupported`] for links, between file systems, and with `create_only` where the
-    /// file system has no such rename: such a file is copied instead.
-    pub(super) async fn rename_file(&self, from: &str, to: &str, create_only: bool) -> Result<Object, Fault> {
+#[async_trait]
+impl Rename for Local {
+    /// [`FaultKind::Unsupported`] for links, between file systems, and with `create_only` where the file system has
+    /// no such rename: such a file is copied instead.
+    async fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        create_only: bool,
+        _attempt: Attempt,
+    ) -> Result<Object, Fault> {
         let (from, to) = (Target::to_write(&self.root, from)?, self.to_write(to)?);
         let (root, parents) = (self.root.clone(), self.parents.clone());
         blocking(move || {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use md5::{Digest as _, Md5};
 
-use super::request::{S3Content, S3Request};
+use super::request::S3Content;
 use super::{S3Bucket, rules};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
@@ -18,7 +18,7 @@ const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
 
 /// Reads the bucket's rules.
 pub(super) async fn get(bucket: &S3Bucket, attempt: Attempt) -> Result<Lifecycle, Fault> {
-    let request = S3Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]), attempt);
+    let request = bucket.request(Method::GET, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     let (headers, body) = match bucket.shared.ask(request).await {
         Ok(answer) => answer,
         // `NoSuchLifecycleConfiguration`.
@@ -55,7 +55,7 @@ pub(super) async fn put(
     attempt: Attempt,
 ) -> Result<(), Fault> {
     let document = rules::with_rule(&to.document, rule)?;
-    let mut request = S3Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]), attempt);
+    let mut request = bucket.request(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]), attempt);
     // S3 requires a checksum of this request's body, and every compatible store accepts this one.
     let digest = STANDARD.encode(Md5::digest(document.as_bytes()));
     set(&mut request.headers, "content-md5", Some(digest))?;

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use http::{HeaderMap, Method};
 
 use super::S3Bucket;
-use super::request::S3Request;
 use crate::backend::http::{Entries, PagePosition, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag, key};
@@ -45,7 +44,7 @@ pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listin
             }
             // A signature needs the query sorted by name.
             query.sort_unstable();
-            let request = S3Request::new(Method::GET, bucket.address.bucket(&query), attempt);
+            let request = bucket.request(Method::GET, bucket.address.bucket(&query), attempt);
             let (headers, body) = bucket.shared.ask(request).await?;
             let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
             Ok((entries, next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))

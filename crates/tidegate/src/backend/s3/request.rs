@@ -16,7 +16,7 @@ use crate::backend::http::{
     source_fault, text,
 };
 use crate::backend::xml::fault;
-use crate::backend::{Attempt, Fault, FaultKind};
+use crate::backend::{Attempt, BucketFacts, Fault, FaultKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -29,6 +29,8 @@ pub(super) struct S3Request {
     pub(super) content: S3Content,
     pub(super) work: Work,
     pub(super) attempt: Attempt,
+    /// Learns from a success that the bucket exists.
+    facts: Arc<BucketFacts>,
 }
 
 /// The content of a request.
@@ -40,9 +42,9 @@ pub(super) enum S3Content {
 }
 
 impl S3Request {
-    pub(super) fn new(method: Method, url: String, attempt: Attempt) -> Self {
+    pub(super) fn new(method: Method, url: String, facts: Arc<BucketFacts>, attempt: Attempt) -> Self {
         let (headers, content, work) = (HeaderMap::new(), S3Content::Nothing, Work::Little);
-        Self { method, url, headers, content, work, attempt }
+        Self { method, url, headers, content, work, attempt, facts }
     }
 
     /// Marks a request on which the store works before it answers.
@@ -75,7 +77,7 @@ struct Prepared {
 impl S3Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: S3Request) -> Result<S3Answer, Fault> {
-        let S3Request { method, url, mut headers, content, work, attempt } = request;
+        let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
         if let Some(identity) = &identity {
@@ -91,6 +93,9 @@ impl S3Shared {
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
+        if response.status().is_success() {
+            facts.answered();
+        }
         Ok(S3Answer { response, identity })
     }
 

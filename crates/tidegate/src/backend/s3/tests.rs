@@ -9,7 +9,9 @@ use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
-use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
+use crate::backend::samples::{
+    MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read_or_removed, read_back,
+};
 
 mod copying;
 mod proof;
@@ -37,7 +39,7 @@ async fn place_with(change: impl FnOnce(S3Settings) -> S3Settings) -> Place {
         let bucket = format!("s3-backend-{}-{count}", std::process::id());
         let settings = change(S3Settings::default().with_endpoint_url(endpoint));
         let store = S3::connect(&bucket, &settings).await.unwrap();
-        let create = S3Request::new(Method::PUT, store.bucket.address.bucket(&[]), Attempt::FIRST);
+        let create = store.bucket.request(Method::PUT, store.bucket.address.bucket(&[]), Attempt::FIRST);
         store.bucket.shared.ask(create).await.unwrap();
         return Place { store, server: None };
     }

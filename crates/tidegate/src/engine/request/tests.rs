@@ -66,6 +66,7 @@ fn requests(policy: RetryPolicy) -> Requests {
         retry: Arc::new(Retry::new(policy, Some(3))),
         progress: Progress::default(),
         brings: 0,
+        is_once: false,
     }
 }
 

@@ -61,7 +61,7 @@ impl Backend for Far {
         no()
     }
 
-    async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+    async fn delete(&self, _: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
         no()
     }
 

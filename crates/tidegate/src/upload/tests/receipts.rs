@@ -79,7 +79,7 @@ impl Script for Stopped {
                 let options = &WriteOptions::default();
                 below.send(Call::Put { key: "k", payload, options }).await?;
             }
-            None => drop(below.send(Call::Delete { key: "k" }).await?),
+            None => drop(below.send(Call::Delete { key: "k", same: None }).await?),
         }
         Ok(completed)
     }

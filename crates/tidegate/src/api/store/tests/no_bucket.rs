@@ -4,6 +4,7 @@ use tidegate_dev::Server;
 
 use super::*;
 use crate::backend::gcs::both;
+use crate::backend::samples::{Asked, raw_server};
 use crate::settings::{Credentials, GcsTransport, S3Settings};
 
 /// A bucket that exists, and one that does not, of one server.
@@ -108,4 +109,53 @@ async fn writes_fail(there: &Store, missing: &Store) {
 
 async fn sessions_fail(missing: &Store) {
     assert_eq!(kind(missing.sessions("").try_collect::<Vec<_>>().await), ErrorKind::NoBucket, "sessions");
+}
+
+/// A server whose bucket has no object, and which answers a question for the bucket with `status`.
+async fn without_objects(status: &'static str) -> (Asked, Tidegate) {
+    let (url, asked) = raw_server(move |head| {
+        let is_object = head.starts_with("head /bucket/k");
+        let status = match is_object {
+            true => "404 Not Found",
+            false if head.starts_with("head ") => status,
+            false => "204 No Content",
+        };
+        format!("HTTP/1.1 {status}\r\nx-amz-request-id: 1\r\ncontent-length: 0\r\n\r\n")
+    })
+    .await;
+    let settings = S3Settings::default()
+        .with_endpoint_url(url)
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed("a", "b", None));
+    (asked, Tidegate::builder().s3(settings).build().unwrap())
+}
+
+async fn look(tide: &Tidegate) -> ErrorKind {
+    kind(tide.open("s3://bucket").await.unwrap().head("k").await)
+}
+
+#[tokio::test]
+async fn a_bucket_that_answered_is_not_asked_for() {
+    let (asked, tide) = without_objects("200 OK").await;
+    tide.open("s3://bucket").await.unwrap().delete("k").await.unwrap();
+    assert_eq!(look(&tide).await, ErrorKind::NotFound);
+    assert_eq!(*asked.lock().unwrap(), ["DELETE", "HEAD"]);
+}
+
+#[tokio::test]
+async fn a_bucket_is_asked_for_once_however_often_it_is_opened() {
+    for status in ["200 OK", "403 Forbidden"] {
+        let (asked, tide) = without_objects(status).await;
+        for _ in 0..3 {
+            assert_eq!(look(&tide).await, ErrorKind::NotFound);
+        }
+        assert_eq!(*asked.lock().unwrap(), ["HEAD"; 4], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_does_not_answer_is_asked_for_in_one_attempt() {
+    let (asked, tide) = without_objects("503 Slow Down").await;
+    assert_eq!(look(&tide).await, ErrorKind::NotFound);
+    assert_eq!(*asked.lock().unwrap(), ["HEAD"; 2]);
 }

@@ -116,7 +116,7 @@ impl Backend for Odd {
         no()
     }
 
-    async fn delete(&self, _: &str, _: Attempt) -> Result<(), Fault> {
+    async fn delete(&self, _: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
         no()
     }
 

@@ -10,7 +10,7 @@ use super::convert::{object, signed, size};
 use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::http::{BodyFailure, download};
-use crate::backend::if_unchanged::{replaced, same_or_replaced};
+use crate::backend::if_unchanged::{not_removed, replaced, same_or_replaced};
 use crate::backend::{Attempt, Body, Fault, FaultKind};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
@@ -29,15 +29,21 @@ impl Grpc {
         object(self.caller.ask("GetObject", About::Object, &request, attempt).await?)
     }
 
-    pub(in crate::backend::gcs) async fn delete(&self, key: &str, attempt: Attempt) -> Result<(), Fault> {
+    pub(in crate::backend::gcs) async fn delete(
+        &self,
+        key: &str,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<(), Fault> {
         let request = proto::DeleteObjectRequest {
             bucket: self.bucket.to_string(),
             object: key.to_owned(),
+            if_generation_match: same.and_then(|same| same.version.as_ref()?.parse().ok()),
             ..proto::DeleteObjectRequest::default()
         };
         match self.caller.ask::<()>("DeleteObject", About::Object, &request, attempt).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            answer => answer,
+            answer => answer.map_err(|fault| not_removed(fault, same)),
         }
     }
 

@@ -79,7 +79,7 @@ async fn what_is_copied_is_the_object_that_was_described(over: GcsTransport) {
     let from = CopySource { location: store.location().to_owned(), key: "from".into(), object };
     store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
     assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
-    store.delete("from", Attempt::FIRST).await.unwrap();
+    store.delete("from", None, Attempt::FIRST).await.unwrap();
     assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
     assert_eq!(kind(store.head("to", Attempt::FIRST)).await.0, FaultKind::NotFound);
 }

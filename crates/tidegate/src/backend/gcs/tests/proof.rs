@@ -104,7 +104,7 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
         assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(gcs.head("k", Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(gcs.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
-        assert_eq!(kind(gcs.delete("k", Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.delete("k", None, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(Append::open(&gcs, "k", &options, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(
             kind(gcs.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,

@@ -25,7 +25,7 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
         place.server.set_knobs(Knobs { faults: vec![Rule::error("*", status, code)], ..Knobs::default() });
         assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.get("k", None, None, Attempt::FIRST)).await.0, expected, "{status}");
-        assert_eq!(kind(place.store.delete("k", Attempt::FIRST)).await.0, expected, "{status}");
+        assert_eq!(kind(place.store.delete("k", None, Attempt::FIRST)).await.0, expected, "{status}");
         assert_eq!(
             kind(place.store.put("k", in_memory(b"1"), &options, Attempt::FIRST)).await.0,
             expected,

@@ -44,7 +44,7 @@ async fn a_file_that_is_another_by_now_is_not_copied() {
         assert_eq!(copied.unwrap_err().kind, FaultKind::Replaced);
         let copied = disk.store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..5), Attempt::FIRST).await;
         assert_eq!(copied.unwrap_err().kind, FaultKind::Replaced);
-        disk.store.delete("from", Attempt::FIRST).await.unwrap();
+        disk.store.delete("from", None, Attempt::FIRST).await.unwrap();
     }
     disk.store.abort(&session, Attempt::FIRST).await.unwrap();
     assert!(disk.everything().is_empty(), "{:?}", disk.everything());

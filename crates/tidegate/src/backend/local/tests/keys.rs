@@ -22,7 +22,7 @@ async fn keys_that_are_no_paths_below_are_refused() {
         assert_eq!(fault.kind, FaultKind::Invalid);
         assert_eq!(fault.message, format!("no file below a directory has such a key: {reason}"));
         assert_eq!(kind(disk.store.head(key, Attempt::FIRST).await), FaultKind::Invalid);
-        assert_eq!(kind(disk.store.delete(key, Attempt::FIRST).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.delete(key, None, Attempt::FIRST).await), FaultKind::Invalid);
         assert_eq!(
             kind(disk.store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await),
             FaultKind::Invalid
@@ -65,7 +65,7 @@ async fn a_directory_is_no_object() {
         kind(disk.store.get("a/b", None, None, Attempt::FIRST).await.map(|_| ())),
         FaultKind::NotFound
     );
-    assert_eq!(kind(disk.store.delete("a/b", Attempt::FIRST).await), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.delete("a/b", None, Attempt::FIRST).await), FaultKind::Invalid);
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
 }
 
@@ -187,6 +187,6 @@ async fn a_store_of_the_root_directory_copies_what_is_below_it() {
     store.copy(&from, &key("to"), None, &options(), Attempt::FIRST).await.expect("copied");
     assert_eq!(read(&disk.store, "to", None).await.expect("get"), b"bytes");
     assert!(disk.store.is_one_place(store.location(), &key("to"), "to").await);
-    store.delete(&key("to"), Attempt::FIRST).await.expect("removed");
+    store.delete(&key("to"), None, Attempt::FIRST).await.expect("removed");
     assert_eq!(disk.everything(), ["from"]);
 }

@@ -71,11 +71,11 @@ async fn links_are_listed_and_never_entered() {
     assert!(through.expect_err("a fault").message.contains("root/out is a symbolic link"));
 
     // Everything that is listed can be removed, and nothing else.
-    let fault = disk.store.delete("out/precious", Attempt::FIRST).await.expect_err("a fault");
+    let fault = disk.store.delete("out/precious", None, Attempt::FIRST).await.expect_err("a fault");
     assert!(fault.message.contains("is a symbolic link"), "{fault}");
     let entries: Vec<Entry> = disk.store.list("", true).try_collect().await.expect("a listing");
     for entry in entries {
-        disk.store.delete(entry.key(), Attempt::FIRST).await.expect("removed");
+        disk.store.delete(entry.key(), None, Attempt::FIRST).await.expect("removed");
     }
     assert_eq!(disk.everything(), ["d/"]);
     assert_eq!(fs::read(out.join("precious")).expect("a file"), b"keep");

@@ -170,20 +170,20 @@ async fn nothing_is_written_or_removed_through_a_planted_link_to_a_directory() {
         assert_eq!(kind(copied(&store, &format!("{below}source"), &key).await), FaultKind::Denied);
         let arrival = Arrival::begin(&store.root.join(&new), &"0".repeat(16));
         assert_eq!(kind(arrival.map(|_| ())), FaultKind::Denied);
-        store.delete(&key, Attempt::FIRST).await.expect_err("a fault");
+        store.delete(&key, None, Attempt::FIRST).await.expect_err("a fault");
         assert_eq!(read(&store, &key, None).await.expect("reading goes through links"), b"old");
     }
-    assert_eq!(kind(Local::new(&link).delete("key", Attempt::FIRST).await), FaultKind::Denied);
+    assert_eq!(kind(Local::new(&link).delete("key", None, Attempt::FIRST).await), FaultKind::Denied);
     assert_eq!(
         disk.everything(),
         ["home/", "home/key", "home/source", "sticky/", "sticky/file", "sticky/out"]
     );
     // The link itself can be removed, and a link that the caller owns is followed.
-    Local::new(&sticky).delete("out", Attempt::FIRST).await.expect("removed");
+    Local::new(&sticky).delete("out", None, Attempt::FIRST).await.expect("removed");
     symlink("../home", &link).expect("a link");
     let store = Local::new(&link);
     store.put("key", payload(b"new"), &options(), Attempt::FIRST).await.expect("put");
     assert_eq!(disk.everything().len(), 6);
-    store.delete("key", Attempt::FIRST).await.expect("removed");
+    store.delete("key", None, Attempt::FIRST).await.expect("removed");
     assert!(!disk.root().join("home/key").exists());
 }

@@ -138,7 +138,7 @@ async fn an_abort_takes_the_directories_made_for_it_and_no_other() {
     // A directory with an object in it stays, and so does one that had an object.
     let session = disk.store.open("new/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
     disk.store.put("new/x", payload(b""), &options(), Attempt::FIRST).await.expect("put");
-    disk.store.delete("new/x", Attempt::FIRST).await.expect("delete");
+    disk.store.delete("new/x", None, Attempt::FIRST).await.expect("delete");
     disk.store.abort(&session, Attempt::FIRST).await.expect("abort");
     assert_eq!(disk.everything(), ["new/", "old/"]);
 }

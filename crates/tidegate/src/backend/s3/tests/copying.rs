@@ -81,7 +81,7 @@ async fn what_is_copied_is_the_object_that_was_described() {
         kind(store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..1000), Attempt::FIRST)).await.0,
         FaultKind::Replaced
     );
-    store.delete("from", Attempt::FIRST).await.unwrap();
+    store.delete("from", None, Attempt::FIRST).await.unwrap();
     assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
     assert_eq!(
         kind(store.part(&session, 1, 0, PartSource::CopyOf(&from, 0..1000), Attempt::FIRST)).await.0,

@@ -133,7 +133,7 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
             "{body}"
         );
         assert_eq!(kind(s3.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
-        assert_eq!(kind(s3.delete("k", Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.delete("k", None, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(s3.abort(&session, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(s3.tags("k", Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(s3.lifecycle(Attempt::FIRST)).await.0, expected, "{body}");

@@ -10,7 +10,7 @@ use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Reader, Store, Tidegate};
 
 /// A server that responds with `answer`, which gets the head of each request.
-async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
+pub(super) async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
     let (url, asked) = raw_server(answer).await;
     (connect(url).await, asked)
 }

@@ -26,7 +26,7 @@ async fn what_is_not_there_is_told_apart() {
     let store = &place.store;
     assert_eq!(kind(store.get("none", None, None, Attempt::FIRST)).await.0, FaultKind::NotFound);
     assert_eq!(kind(store.head("none", Attempt::FIRST)).await.0, FaultKind::NotFound);
-    store.delete("none", Attempt::FIRST).await.unwrap();
+    store.delete("none", None, Attempt::FIRST).await.unwrap();
     let client = S3Client { shared: store.bucket.shared.clone() };
     let missing = client.bucket("there-is-no-such-bucket").unwrap();
     let (refused, said) =
@@ -145,4 +145,16 @@ async fn expired_credentials_that_are_all_there_are_end_it() {
         kind(store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;
     assert_eq!(refused, FaultKind::Credentials, "{said}");
     assert!(said.contains("have expired"), "{said}");
+}
+
+#[tokio::test]
+async fn where_a_server_has_no_conditional_removal_the_object_is_removed_without() {
+    let (s3, asked) = raw::raw(|head| match head.contains("if-match: \"e\"") {
+        true => "HTTP/1.1 501 Not Implemented\r\nx-amz-request-id: 1\r\ncontent-length: 67\r\n\r\n<Error><Code>NotImplemented</Code><Message>Header</Message></Error>".to_owned(),
+        false => "HTTP/1.1 204 No Content\r\nx-amz-request-id: 1\r\n\r\n".to_owned(),
+    })
+    .await;
+    let same = Object { etag: Some("\"e\"".to_owned()), ..Object::default() };
+    s3.delete("k", Some(&same), Attempt::FIRST).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["DELETE"; 2]);
 }

@@ -72,6 +72,7 @@ fn requests(endpoint: &Arc<Endpoint>, prefix: &str, policy: &RetryPolicy) -> Req
         retry: Arc::new(Retry::new(policy.clone(), Some(3))),
         progress: Progress::default(),
         brings: 0,
+        is_once: false,
     }
 }
 

@@ -186,7 +186,7 @@ impl Faulty {
             }
             Some(Fate::Taken) => {
                 below.send(call).await?;
-                below.send(Call::Delete { key: &session.key }).await?;
+                below.send(Call::Delete { key: &session.key, same: None }).await?;
             }
             Some(Fate::UnderWay) => {
                 let object = Object { key: session.key.clone(), ..Object::default() };
