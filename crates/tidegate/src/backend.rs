@@ -51,11 +51,11 @@ pub use attempt::{Attempt, Connection};
 pub use bucket_check::BucketCheck;
 pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{BucketFacts, Facts, KnownFacts};
+pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
 pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
 pub use rename::Rename;
-pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use scheme::Scheme;
 pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 

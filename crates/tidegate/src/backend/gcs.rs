@@ -17,7 +17,7 @@ use super::confirm::confirmed;
 use super::http::download::ToldSize;
 use super::http::{download, proof, set};
 use super::if_unchanged::{not_removed, replaced, same_or_replaced};
-use super::xml::address::{BucketUrl as XmlAddress, Addressing};
+use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,

@@ -92,7 +92,7 @@ impl sessions::ListsSessions for S3Bucket {
     }
 }
 
-impl Bucket {
+impl S3Bucket {
     /// A request to the bucket or to one of its objects.
     fn request(&self, method: Method, url: String, attempt: Attempt) -> S3Request {
         S3Request::new(method, url, self.facts.clone(), attempt)
