@@ -231,7 +231,8 @@ impl Taking for Driver<Buffered> {
 
     fn next_slab(&self, at_hand: usize) -> u64 {
         let (room, full) = (self.plan.room(), self.full_slab() as u64);
-        self.source.held.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
+        let filled = self.plan.part() - room;
+        self.source.held.lock().fill.next_slab(filled, at_hand as u64, room, full)
     }
 
     fn add_slab(&mut self, lease: Lease) {
