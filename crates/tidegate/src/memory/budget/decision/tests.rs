@@ -412,3 +412,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn no_more_free_ends_are_taken_back_than_the_first_waiter_lacks() {
+    let now = Instant::now();
+    let share = |bytes| Share {
+        bytes,
+        activity: Activity::UpToProducer,
+        is_slack: true,
+        last_write: now,
+        idle_limit: None,
+    };
+    let stall = Stall {
+        now,
+        patience: PATIENCE,
+        waited_since: now,
+        moved_at: now,
+        granted_at: None,
+        refusals: 0,
+        shares: [500, 300, 200].map(share).into(),
+        spool: SpoolState::Absent,
+        tried: Tried::Nothing,
+    };
+    for (bytes, trimmed) in [(400, vec![0]), (600, vec![0, 1]), (900, vec![0, 1, 2])] {
+        let first = Some(Claim { place: 1, bytes, claimant: Claimant::Request });
+        let snapshot = MemorySnapshot {
+            total: TOTAL,
+            held: TOTAL,
+            half_filled: TOTAL,
+            first,
+            request: first,
+            most_wanted: bytes,
+            stall: Some(stall.clone()),
+            ..MemorySnapshot::default()
+        };
+        assert_eq!(decide(&snapshot), Decision::Trim(trimmed));
+    }
+}
