@@ -123,6 +123,14 @@ impl Aborts {
         Some(self.on_thread(abort, runtime))
     }
 
+    /// Runs an abort that may wait for as long as its store is down, so that [`settled`](Self::settled) does not wait
+    /// for it.
+    pub(crate) fn spawn_late(&self, abort: impl Future<Output = ()> + Send + 'static, runtime: &Handle) {
+        if !self.is_inherited() {
+            drop(self.on_thread(abort, runtime));
+        }
+    }
+
     /// Whether this is a forked process, which has none of its parent's threads.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process != std::process::id()

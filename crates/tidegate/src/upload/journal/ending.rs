@@ -113,8 +113,12 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
         Err(_) => {
             // Somebody else may have the journal when the session is open.
             let late = upload.clone();
-            let abort = async move { late.abort_session_beside().await.map(|_| ()) };
-            drop(upload.aborts.spawn(abort, None, &upload.runtime));
+            let abort = async move {
+                if let Err(error) = late.abort_session_beside().await {
+                    warn!(%error, "a session that opened late could not be aborted; a sweep will find it");
+                }
+            };
+            upload.aborts.spawn_late(abort, &upload.runtime);
             return;
         }
     };
