@@ -159,7 +159,7 @@ struct Holding {
     waiting: Option<u64>,
     /// A grant that the writer has not taken yet.
     granted: Option<u64>,
-    /// Whether it got a slab since the free end of one was last taken back.
+    /// Whether it got memory since the free end of its slab was last taken back.
     is_slack: bool,
     holder: Weak<dyn Holder>,
 }

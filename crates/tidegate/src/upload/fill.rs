@@ -71,20 +71,14 @@ impl Fill {
         }
     }
 
-    /// Size of the next slab of a part with `filled` bytes and `room` for more, for a write that has `at_hand` bytes.
-    /// So a part has at most half as much free memory as it has bytes in memory (or 4 KiB), and a large write is not
-    /// cut into small slabs. A slab is at most `full`; a smaller one is a whole piece of the budget's pool, except
-    /// for a rest below the smallest.
-    pub(super) fn next_slab(&self, filled: u64, at_hand: u64, room: u64, full: u64) -> u64 {
+    /// Size of the next slab of a part with `filled` bytes, for a write that has `at_hand` bytes more. So a part has
+    /// at most half as much free memory as it has bytes (or 4 KiB), and a large write is not cut into small slabs.
+    pub(super) fn next_slab(&self, filled: u64, at_hand: u64) -> u64 {
         let grown = match self.growth {
-            Growth::WithPart => filled.saturating_sub(self.stored.len()) / 2,
+            Growth::WithPart => filled / 2,
             Growth::WithWrite => 0,
         };
-        match grown.max(at_hand).max(LEAST_SLAB).min(room) {
-            wanted if wanted >= full => full,
-            wanted if wanted < LEAST_SLAB => wanted,
-            wanted => 1 << wanted.ilog2(),
-        }
+        1 << grown.max(at_hand).max(LEAST_SLAB).ilog2()
     }
 
     /// Adds a slab to be filled; returns how many bytes of the lease it did not need.
@@ -218,19 +212,6 @@ impl Taken {
 mod tests {
     use super::*;
     use crate::memory::budget::Budget;
-
-    #[test]
-    fn slabs_grow_with_what_is_in_memory_and_are_pieces_of_the_pool() {
-        let (full, room) = (256 << 10, 8 << 20);
-        let fill = Fill::new(Algorithm::Crc64Nvme);
-        assert_eq!(fill.next_slab(64 << 10, 1, room, full), 32 << 10);
-        assert_eq!(fill.next_slab(4 << 20, 1, room, full), full);
-        assert_eq!(fill.next_slab(4 << 20, 1, 5000, full), 4096);
-        assert_eq!(fill.next_slab(4 << 20, 1, 100, full), 100);
-        let stored = Stored::of_len(4 << 20);
-        let fill = Fill { stored, ..Fill::new(Algorithm::Crc64Nvme) };
-        assert_eq!(fill.next_slab((4 << 20) + 1024, 1024, room, full), LEAST_SLAB);
-    }
 
     #[test]
     fn what_left_keeps_no_room() {

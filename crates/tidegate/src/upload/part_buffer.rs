@@ -86,12 +86,16 @@ impl PartBuffer {
         self.account.grow(bytes)
     }
 
+    /// Size of the next slab of a part with `filled` bytes, for a write that has `at_hand` bytes more.
+    pub(super) fn next_slab(&self, filled: u64, at_hand: u64) -> u64 {
+        self.lock().fill.next_slab(filled, at_hand)
+    }
+
     /// Adds memory to fill the part further.
     pub(super) fn add_slab(&self, lease: Lease) {
         let mut state = self.lock();
         let unused = state.fill.add_slab(lease);
-        // Before the lock is released: a trim that comes next finds the slab's free end.
-        self.account.added_slab(unused);
+        self.account.returned(unused);
     }
 
     /// Takes the part out, to be sent; the next part takes `next` bytes of memory. Fails where the upload was

@@ -174,10 +174,7 @@ pub(crate) fn decide(snapshot: &MemorySnapshot) -> Decision {
     }
     match &snapshot.stall {
         None => Decision::Relieve,
-        Some(stall) => {
-            let lacks = snapshot.lacks(&first);
-            stall.step(is_stopped_by(snapshot.half_filled), lacks, snapshot.total)
-        }
+        Some(stall) => stall.step(is_stopped_by(snapshot.half_filled), snapshot.total),
     }
 }
 
@@ -201,28 +198,19 @@ impl MemorySnapshot {
     /// Whether the rule at the head of `budget.rs` allows this grant. Memory in flight comes back, so only
     /// half-filled memory must leave room for a request.
     fn is_safe(&self, claim: &Claim) -> bool {
-        let holds_most = match claim.claimant {
-            Claimant::Request => false,
-            Claimant::Writer { half_filled, largest_other } => half_filled >= largest_other,
-        };
-        holds_most || self.lacks(claim) == 0
-    }
-
-    /// How many bytes of half-filled memory are in the way of this grant.
-    fn lacks(&self, claim: &Claim) -> u64 {
-        let half_filled = self.half_filled + claim.bytes;
-        let needs = match claim.claimant {
-            Claimant::Writer { half_filled: own, largest_other } if own < largest_other => {
-                half_filled - largest_other.max(own + claim.bytes) + self.largest_part
+        match claim.claimant {
+            Claimant::Request => self.half_filled + claim.bytes <= self.total,
+            Claimant::Writer { half_filled, largest_other } => {
+                let largest = largest_other.max(half_filled + claim.bytes);
+                half_filled >= largest_other
+                    || self.half_filled + claim.bytes - largest + self.largest_part <= self.total
             }
-            _ => half_filled,
-        };
-        needs.saturating_sub(self.total)
+        }
     }
 }
 
 impl Stall {
-    fn step(&self, by_half_filled: bool, lacks: u64, total: u64) -> Decision {
+    fn step(&self, by_half_filled: bool, total: u64) -> Decision {
         let reclaim_at = self.granted_at.map(|at| at + UNTAKEN);
         if reclaim_at.is_some_and(|at| at <= self.now) {
             return Decision::Reclaim;
@@ -236,7 +224,7 @@ impl Stall {
                 return Decision::Spill(spills);
             }
         }
-        let slack = self.slack(lacks);
+        let slack = self.picked(|share| share.is_slack && share.activity == Activity::UpToProducer);
         if !slack.is_empty() {
             return Decision::Trim(slack);
         }
@@ -273,20 +261,6 @@ impl Stall {
             spills.push(number);
         }
         spills
-    }
-
-    /// The largest holders with slack that come to `least` bytes together: where their free ends are not enough, the
-    /// next are asked for theirs.
-    fn slack(&self, least: u64) -> Vec<usize> {
-        let (mut asked, mut slack) = (0, Vec::new());
-        for number in self.picked(|share| share.is_slack && share.activity == Activity::UpToProducer) {
-            slack.push(number);
-            asked += self.shares[number].bytes;
-            if asked >= least {
-                break;
-            }
-        }
-        slack
     }
 
     /// When the longest wait becomes an error; `None` where the patience is endless.

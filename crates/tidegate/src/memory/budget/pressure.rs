@@ -154,15 +154,6 @@ impl Account {
         self.budget.shared.settle(state);
     }
 
-    /// The part got another slab, which left `unused` bytes of its lease. The slab must be in place: a trim before
-    /// that would find no free end, and none would come later.
-    pub(crate) fn added_slab(&self, unused: u64) {
-        if let Some(holding) = self.budget.shared.lock().accounts.get_mut(&self.id) {
-            holding.is_slack = true;
-        }
-        self.returned(unused);
-    }
-
     /// The writer gave back the free end of its slab, of so many bytes.
     pub(crate) fn trimmed(&self, bytes: u64) {
         if let Some(holding) = self.budget.shared.lock().accounts.get_mut(&self.id) {

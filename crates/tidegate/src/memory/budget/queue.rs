@@ -138,8 +138,9 @@ impl BudgetState {
         self.peak = self.peak.max(self.held);
         self.trim(shared.total, shared.slab);
         if let Some(account) = account
-            && let Some(holding) = self.accounts.get(&account)
+            && let Some(holding) = self.accounts.get_mut(&account)
         {
+            holding.is_slack = true;
             let half_filled = holding.half_filled;
             self.hold(account, half_filled + bytes);
         }

@@ -270,13 +270,3 @@ async fn writers_that_keep_writing_never_block_each_other() {
         assert!(usage.peak <= 1000);
     }
 }
-
-#[test]
-fn a_slab_that_comes_after_a_trim_can_be_trimmed() {
-    let budget = Budget::new(100, 10);
-    let account = budget.account(50, nobody());
-    let _lease = now(account.grow(10)).unwrap();
-    account.trimmed(0);
-    account.added_slab(0);
-    assert!(budget.shared.lock().accounts[&account.id].is_slack);
-}

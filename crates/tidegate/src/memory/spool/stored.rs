@@ -36,12 +36,6 @@ impl AsRef<[u8]> for SpooledPiece {
 }
 
 impl Stored {
-    /// So many bytes that are in no directory.
-    #[cfg(test)]
-    pub(crate) fn of_len(len: u64) -> Self {
-        Self { sections: Vec::new(), len }
-    }
-
     /// How many bytes there are.
     pub(crate) fn len(&self) -> u64 {
         self.len

@@ -234,8 +234,7 @@ impl Intake for Driver<Buffered> {
 
     fn next_slab(&self, at_hand: usize) -> u64 {
         let (room, full) = (self.plan.room(), self.full_slab() as u64);
-        let filled = self.plan.part() - room;
-        self.source.part_buffer.lock().fill.next_slab(filled, at_hand as u64, room, full)
+        self.source.part_buffer.next_slab(self.plan.part() - room, at_hand as u64).min(full).min(room)
     }
 
     fn add_slab(&mut self, lease: Lease) {
