@@ -83,17 +83,18 @@ impl Fill {
 
     /// Adds a slab to be filled; returns how many bytes of the lease it did not need.
     pub(super) fn add_slab(&mut self, lease: Lease) -> u64 {
-        self.seal();
+        let emptied = self.seal();
         let (slab, unused) = Slab::at_most(lease);
         self.slab = Some(slab);
-        unused
+        emptied + unused
     }
 
-    /// Adds bytes that are shared, not copied.
-    pub(super) fn add_shared(&mut self, lease: Lease, bytes: Bytes) {
-        self.seal();
+    /// Adds bytes that are shared, not copied; returns how many bytes of the budget an empty slab gave back.
+    pub(super) fn add_shared(&mut self, lease: Lease, bytes: Bytes) -> u64 {
+        let emptied = self.seal();
         self.hasher.update(&bytes);
         self.pieces.push(Piece { leased: lease.bytes(), bytes: lease.charge(bytes) });
+        emptied
     }
 
     /// Gives back the free end of the slab, and keeps the next slabs of the part small; returns how many bytes that
@@ -112,8 +113,7 @@ impl Fill {
     /// slab went back to the budget. Later bytes go into a new slab, even where the spool fails, and the part
     /// must not take more than its size.
     pub(super) fn pieces(&mut self) -> (Vec<Bytes>, u64) {
-        let trimmed = self.slab.as_mut().map_or(0, Slab::trim);
-        self.seal();
+        let trimmed = self.slab.as_mut().map_or(0, Slab::trim) + self.seal();
         (self.pieces.iter().map(|piece| piece.bytes.clone()).collect(), trimmed)
     }
 
@@ -160,12 +160,17 @@ impl Fill {
         }
     }
 
-    fn seal(&mut self) {
+    /// Ends the slab. An empty one is dropped; returns how many bytes of the budget that gave back.
+    fn seal(&mut self) -> u64 {
         self.hash(0);
         self.hashed = 0;
-        if let Some(slab) = self.slab.take().filter(|slab| !slab.filled().is_empty()) {
-            self.pieces.push(Piece { leased: slab.leased(), bytes: slab.freeze() });
+        let Some(slab) = self.slab.take() else { return 0 };
+        let leased = slab.leased();
+        if slab.filled().is_empty() {
+            return leased;
         }
+        self.pieces.push(Piece { leased, bytes: slab.freeze() });
+        0
     }
 }
 
@@ -231,5 +236,24 @@ mod tests {
         assert!(fill.pieces.capacity() <= 4, "{}", fill.pieces.capacity());
         assert_eq!(fill.take().pieces.len(), 3);
         assert_eq!(fill.pieces.capacity(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::budget::Budget;
+
+    /// 2,816 bytes are no piece of the pool, and too few to be trimmed.
+    #[test]
+    fn an_empty_slab_is_given_back_whole() {
+        let budget = Budget::new(1 << 20, 64 << 10);
+        for bytes in [2816, 4096, 64 << 10] {
+            let mut fill = Fill::new(Algorithm::default());
+            assert_eq!(fill.add_slab(budget.try_lease(bytes).unwrap()), 0);
+            let (pieces, given_back) = fill.pieces();
+            assert!(pieces.is_empty());
+            assert_eq!((given_back, budget.usage().held), (bytes, 0));
+        }
     }
 }

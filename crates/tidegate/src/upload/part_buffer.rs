@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::Instant;
@@ -96,6 +97,13 @@ impl PartBuffer {
         let mut state = self.lock();
         let unused = state.fill.add_slab(lease);
         self.account.returned(unused);
+    }
+
+    /// Adds bytes that are shared, not copied.
+    pub(super) fn share(&self, lease: Lease, bytes: Bytes) {
+        let mut state = self.lock();
+        let emptied = state.fill.add_shared(lease, bytes);
+        self.account.returned(emptied);
     }
 
     /// Takes the part out, to be sent; the next part takes `next` bytes of memory. Fails where the upload was

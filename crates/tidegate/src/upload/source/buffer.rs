@@ -261,7 +261,7 @@ impl Intake for Driver<Buffered> {
     }
 
     fn share(&mut self, lease: Lease, bytes: Bytes) {
-        self.source.part_buffer.lock().fill.add_shared(lease, bytes);
+        self.source.part_buffer.share(lease, bytes);
     }
 
     fn took(&mut self, bytes: usize) -> Result<()> {
