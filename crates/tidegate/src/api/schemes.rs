@@ -29,7 +29,7 @@ impl Schemes {
         Self { named, s3: SchemeCache::new(s3), gcs: SchemeCache::new(gcs) }
     }
 
-    /// The scheme of a name; a fault names the known schemes if there is none.
+    /// Finds a scheme by its name. The fault for an unknown name lists the known ones.
     pub(super) fn named(&self, name: &str) -> Result<Arc<dyn Scheme>, Fault> {
         self.named.0.get(&name.to_ascii_lowercase()).cloned().ok_or_else(|| {
             let mut names: Vec<&str> = self.named.0.keys().map(String::as_str).chain(["file"]).collect();

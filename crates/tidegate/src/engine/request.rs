@@ -244,8 +244,9 @@ impl Requests {
         })
     }
 
-    /// Makes attempts one after another until one succeeds or a retry can't help. `make` is told how long the attempt
-    /// may go without moving a byte, and also returns whether the hedge was the one that succeeded.
+    /// Makes attempts one after another until one succeeds or a retry can't help. `make` gets the
+    /// longest time that the attempt may go without moving a byte; it also returns whether the hedge was the one that
+    /// succeeded.
     async fn attempts<T, F>(
         &self,
         operation: Operation,

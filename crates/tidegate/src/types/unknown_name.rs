@@ -1,6 +1,6 @@
-//! The error of a name that stands for no value of a setting.
+//! The error for a text that names no value of a setting.
 
-/// A text that is none of the names that a setting, or another set of names, has.
+/// A text that names no value of a setting, or of another enum with names. The message lists the names.
 ///
 /// ```
 /// let error = "serial".parse::<tidegate::Strategy>().unwrap_err();
@@ -19,17 +19,17 @@ pub struct UnknownName {
 }
 
 impl UnknownName {
-    /// The text.
+    /// The text that was refused.
     pub fn given(&self) -> &str {
         &self.given
     }
 
-    /// The names that there are.
+    /// The names that would have been accepted.
     pub fn allowed(&self) -> &[&'static str] {
         &self.allowed
     }
 
-    /// The one of `all` with the name `given`; `what` says what has these names.
+    /// Finds the value of `all` whose name is `given`. `what` is the setting, for the message.
     pub(crate) fn find<T: Copy>(
         what: &'static str,
         given: &str,

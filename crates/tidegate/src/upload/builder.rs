@@ -165,8 +165,9 @@ impl<Input> WriterBuilder<Input> {
 
     /// The exact size of the object in bytes: nothing of another size is published. The write that goes past
     /// it fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
-    /// [`WrongSize`](crate::upload::WrongSize) as the error's source. It is also the size hint, where none is set. A
-    /// journal does not keep the exact size: after a resume, set it with [`Writer::set_exact_size`].
+    /// [`WrongSize`](crate::upload::WrongSize) as the error's source. Without a
+    /// [`size_hint`](Self::size_hint), the exact size is the hint too. A journal does not keep the exact size: after a
+    /// resume, set it with [`Writer::set_exact_size`].
     pub fn exact_size(mut self, bytes: u64) -> Self {
         self.settings.exact_size = Some(bytes);
         self

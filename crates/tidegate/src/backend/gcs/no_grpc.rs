@@ -24,7 +24,7 @@ impl Channels {
     }
 }
 
-/// The bucket over gRPC that there is none of.
+/// Stands in for the bucket over gRPC in a build without gRPC. It has no values.
 #[derive(Clone, Debug)]
 pub(super) enum Grpc {}
 

@@ -225,14 +225,16 @@ impl Climb {
     /// The work of a request itself, in bytes; added to the bytes that it moves.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
-    /// How many requests must end for a rate of which a few percent count, and for one that should rise by a quarter.
+    /// How many requests must end before two rates that differ by a few percent can be told apart.
     const PRECISE: usize = 48;
+    /// The same for rates that differ by a quarter.
     const ROUGH: usize = 8;
-    /// A step down that leaves less than this share of the rate ends after `ROUGH` requests; each costs rate, so after
-    /// one that was taken back the climb rests at least `REPAYS` times as long as it took.
+    /// A step down is taken back after `ROUGH` requests if it leaves less than this share of the rate.
     const CLEARLY_LESS: f64 = 0.85;
+    /// A step down that is taken back costs throughput. The climb then rests at least this many times as long as the
+    /// step took.
     const REPAYS: u32 = 8;
-    /// A limit that was found with requests of this many times the work is too low for those that come now.
+    /// Where requests became smaller by this factor, the limit that was found with the larger ones is too low.
     const MUCH_LARGER: u64 = 16;
     const LEAST_ROUND: Duration = Duration::from_millis(40);
     /// The share of the gain of a rate that is in proportion to the limit, for which the quick start goes on.

@@ -93,7 +93,7 @@ pub(crate) enum Activity {
 /// Whether a spool can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpoolState {
-    /// There is none.
+    /// No spool directory is set.
     Absent,
     /// No directory takes another block, and nothing leaves the spool.
     Full,

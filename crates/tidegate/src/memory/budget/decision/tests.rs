@@ -36,8 +36,8 @@ enum RequestFrom {
     Task,
     /// A task that is not polled any more.
     AbandonedTask,
-    /// Many tasks, of which one always asks, so that some request waits at any time. Its grants count as decisions, so
-    /// they are not tiny.
+    /// Many tasks that ask for memory one after another, so that at any time one request waits. Each grant counts as a
+    /// decision, so the grants are not tiny.
     Stream,
 }
 
