@@ -8,10 +8,10 @@ use std::task::{self, Poll};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::Store;
-use crate::types::error::{Error, Result};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 /// Most removals of one [`DeleteStream`] that are in flight or wait for the endpoint's limiter.
 const IN_FLIGHT: usize = 64;
@@ -46,7 +46,8 @@ pub struct DeleteStream {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Deletion {
-    /// The key; `None` where the stream of keys failed ([`Store::delete_stream`]).
+    /// The key; `None` where the stream of keys failed ([`Store::delete_stream`]), or the runtime of a removal was shut
+    /// down.
     pub key: Option<String>,
     /// Why the object was not removed, or may not have been.
     pub result: Result<()>,
@@ -59,7 +60,7 @@ pub struct Deletion {
 pub struct DeleteReport {
     /// How many keys have no object any more.
     pub deleted: u64,
-    /// The other keys, each with the reason; `None` for an error of the stream of keys.
+    /// The other keys, each with the reason; the key is `None` as in [`Deletion::key`].
     pub failed: Vec<(Option<String>, Error)>,
 }
 
@@ -78,6 +79,11 @@ impl DeleteReport {
 impl DeleteStream {
     pub(super) fn new(store: Store, keys: BoxStream<'static, Result<String>>) -> Self {
         Self { store, keys: keys.fuse(), removals: JoinSet::new() }
+    }
+
+    fn cut_off(&self, ended: JoinError) -> Error {
+        let message = "the runtime was shut down during a removal: its object may or may not be there";
+        Error::new(ErrorKind::Closed, Operation::Delete, self.store.location(), message).with_source(ended)
     }
 
     fn begin(&mut self, key: String) {
@@ -113,8 +119,7 @@ impl Stream for DeleteStream {
             Poll::Ready(Some(Ok(deletion))) => Poll::Ready(Some(deletion)),
             Poll::Ready(Some(Err(ended))) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down: it polls no task to its end any more.
-                Err(_) => Poll::Pending,
+                Err(ended) => Poll::Ready(Some(Deletion { key: None, result: Err(self.cut_off(ended)) })),
             },
             Poll::Pending => Poll::Pending,
         }

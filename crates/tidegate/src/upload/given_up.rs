@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::backend::Fault;
 use crate::types::error::Result;
 
-/// Whether a request is in flight, or was given up before the store answered. The store may have received all of a part, and
-/// store it after the abort of the session; S3's documentation of AbortMultipartUpload says so, and to abort
-/// again.
+/// Whether a request is in flight, or was given up before the store answered. The store may have received all of a
+/// part, and store it after the abort of the session. S3's documentation of AbortMultipartUpload says so, and says to
+/// abort again.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
     /// Requests in flight.

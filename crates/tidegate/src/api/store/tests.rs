@@ -168,3 +168,36 @@ async fn removals_that_nobody_polls_hold_no_turn() {
     put.await.expect("no turn is held").unwrap();
     drop(removals);
 }
+
+/// Holds each removal for ever.
+#[derive(Debug)]
+struct Parked;
+
+#[async_trait::async_trait]
+impl Script for Parked {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        match call {
+            Call::Delete { .. } => std::future::pending().await,
+            call => below.send(call).await,
+        }
+    }
+}
+
+#[test]
+fn removals_whose_runtime_was_shut_down_are_failures() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let mut removals = first.block_on(async {
+        let tide = Tidegate::builder().build().unwrap();
+        let store = tide.store(Scripted::new(Memory::new("m"), Parked));
+        let mut removals = store.delete_many(["a", "b"]);
+        assert!(futures::poll!(removals.next()).is_pending());
+        removals
+    });
+    drop(first);
+    let failed: Vec<_> = second.block_on(async {
+        let failed = (&mut removals).map(|removal| removal.result.unwrap_err().kind()).collect();
+        tokio::time::timeout(std::time::Duration::from_secs(20), failed).await.expect("it ends")
+    });
+    assert_eq!(failed, [ErrorKind::Closed; 2]);
+}
