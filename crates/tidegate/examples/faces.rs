@@ -149,7 +149,7 @@ async fn receive(face: &str, store: &Store, key: &str) -> Outcome {
 async fn receive_blocks(store: &Store, key: &str) -> Outcome {
     let object = store.head(key).await?;
     let index = (0..object.size).step_by(100_003).map(|start| start..object.size.min(start + 100_003));
-    let mut blocks = store.blocks(key, index).same(&object).await?;
+    let mut blocks = store.blocks(key, index).if_unchanged(&object).await?;
     while let Some(block) = blocks.try_next().await? {
         show(&block.bytes)?;
     }

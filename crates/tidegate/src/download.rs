@@ -75,8 +75,9 @@ impl ReaderBuilder {
         self
     }
 
-    /// Reads only if the key still has the object that `object` describes ([`Object::is_same`]).
-    pub fn same(mut self, object: &Object) -> Self {
+    /// Fails with [`ErrorKind::Replaced`](crate::ErrorKind::Replaced) unless the key still has the object that `object`
+    /// describes ([`Object::is_same`]).
+    pub fn if_unchanged(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());
         self
     }
@@ -91,7 +92,7 @@ impl ReaderBuilder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
+    /// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
     pub async fn start(self) -> Result<Reader> {
         let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range

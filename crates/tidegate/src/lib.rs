@@ -108,7 +108,7 @@
 //! let footer = store.get_range("table.bin", object.size - 8..).await?;
 //! assert_eq!(footer.as_ref(), [7; 8]);
 //!
-//! let mut reader = store.reader("table.bin").range(4096..1 << 20).same(&object).await?;
+//! let mut reader = store.reader("table.bin").range(4096..1 << 20).if_unchanged(&object).await?;
 //! let mut read = 0;
 //! while let Some(bytes) = reader.try_next().await? {
 //!     read += bytes.len();

@@ -90,7 +90,7 @@ impl TableReader {
 
     async fn streamed(&self) -> Result<BoxStream<'static, tidegate::Result<Bytes>>> {
         let ranges = self.index.blocks().map(|block| block.offset..block.offset + u64::from(block.length));
-        let blocks = self.store.blocks(&self.object.key, ranges).same(&self.object).await?;
+        let blocks = self.store.blocks(&self.object.key, ranges).if_unchanged(&self.object).await?;
         Ok(blocks.map_ok(|block| block.bytes).boxed())
     }
 
@@ -187,7 +187,7 @@ fn damaged(object: &Object, damage: Damage) -> Error {
 
 /// Reads one range into one buffer.
 async fn read(store: &Store, object: &Object, range: Range<u64>) -> Result<Bytes> {
-    let mut blocks = store.blocks(&object.key, [range]).same(object).await?;
+    let mut blocks = store.blocks(&object.key, [range]).if_unchanged(object).await?;
     Ok(blocks.try_next().await?.map_or_else(Bytes::new, |block| block.bytes))
 }
 

@@ -131,7 +131,7 @@ impl TidegateStore {
             let reader = self.store.reader(location.as_ref()).range(range);
             // Without an identity, no answer can be matched to the object that was described; but one answer is about
             // one object.
-            let reader = if object.has_identity() { reader.same(&object) } else { reader };
+            let reader = if object.has_identity() { reader.if_unchanged(&object) } else { reader };
             let reader = reader.start().await;
             looks += 1;
             match reader {

@@ -85,9 +85,9 @@ impl BlocksBuilder {
         self
     }
 
-    /// Reads only if the key still has the object that `object` describes ([`Object::is_same`]): the one that the
-    /// index belongs to.
-    pub fn same(mut self, object: &Object) -> Self {
+    /// Fails with [`ErrorKind::Replaced`](crate::ErrorKind::Replaced) unless the key still has the object that `object`
+    /// describes ([`Object::is_same`]): the one that the index belongs to.
+    pub fn if_unchanged(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());
         self
     }

@@ -316,9 +316,9 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
     };
     assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
     let other = store.head("k").await.unwrap();
-    assert!(store.reader("k").same(&other).start().await.is_ok());
+    assert!(store.reader("k").if_unchanged(&other).start().await.is_ok());
     odd.replace(b"a third").await;
-    assert_eq!(store.reader("k").same(&other).start().await.unwrap_err().kind(), ErrorKind::Replaced);
+    assert_eq!(store.reader("k").if_unchanged(&other).start().await.unwrap_err().kind(), ErrorKind::Replaced);
 }
 
 #[tokio::test]

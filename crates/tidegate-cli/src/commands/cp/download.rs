@@ -91,7 +91,7 @@ async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outco
     // HEAD returns all attributes; not every store returns them with the bytes.
     let mut object = from.store.head(&from.key).await?;
     let reading = from.store.reader(&from.key);
-    let reading = if object.has_identity() { reading.same(&object) } else { reading };
+    let reading = if object.has_identity() { reading.if_unchanged(&object) } else { reading };
     let mut counted = vec![reading.progress()];
     let mut reader = reading.start().await?;
     if !object.has_identity() {

@@ -198,7 +198,7 @@ async fn such_an_object_is_not_sought_back_in_nor_copied_by_the_store() {
     assert_eq!(copied.kind(), ErrorKind::Unsupported, "{copied}");
     assert_eq!(serving.log.asked(), ["HEAD "]);
     let described = store.head("k").await.unwrap();
-    let same = store.reader("k").same(&described).start().await.map(drop).unwrap_err();
+    let same = store.reader("k").if_unchanged(&described).start().await.map(drop).unwrap_err();
     assert_eq!(same.kind(), ErrorKind::Unsupported, "{same}");
 }
 
