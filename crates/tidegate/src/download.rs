@@ -75,7 +75,7 @@ impl ReaderBuilder {
         self
     }
 
-    /// Fails with [`ErrorKind::Replaced`](crate::ErrorKind::Replaced) unless the key still has the object that `object`
+    /// Fails with [`ErrorKind::Replaced`] unless the key still has the object that `object`
     /// describes ([`Object::is_same`]).
     pub fn if_unchanged(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());

@@ -85,7 +85,7 @@ impl BlocksBuilder {
         self
     }
 
-    /// Fails with [`ErrorKind::Replaced`](crate::ErrorKind::Replaced) unless the key still has the object that `object`
+    /// Fails with [`ErrorKind::Replaced`] unless the key still has the object that `object`
     /// describes ([`Object::is_same`]): the one that the index belongs to.
     pub fn if_unchanged(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());
@@ -97,12 +97,12 @@ impl BlocksBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request, as awaiting this builder does; none if no block is wanted. If all wanted blocks are empty, it only asks for the
-    /// object's size.
+    /// Makes the first request, as awaiting this builder does; none if no block is wanted. If all wanted
+    /// blocks are empty, it only asks for the object's size.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
+    /// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
     pub async fn start(self) -> Result<BlockStream> {
         let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         let wrong = |block: &(usize, Range<u64>), what: String| {

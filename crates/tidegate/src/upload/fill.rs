@@ -237,12 +237,6 @@ mod tests {
         assert_eq!(fill.take().pieces.len(), 3);
         assert_eq!(fill.pieces.capacity(), 0);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::budget::Budget;
 
     /// 2,816 bytes are no piece of the pool, and too few to be trimmed.
     #[test]
