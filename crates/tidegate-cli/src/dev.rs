@@ -13,7 +13,7 @@ use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
 use tidegate::backend::{Backend, Fault, FaultKind, KnownFacts, Scheme};
 use tidegate::text::printable;
 use tidegate::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
-use tidegate_dev::{Error, Server, Storage};
+use tidegate_dev::{Server, ServerError, Storage};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -228,11 +228,11 @@ impl Scheme for DevScheme {
 }
 
 /// Whether another server holds the directory.
-fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Storage { source, .. } if source.kind() == io::ErrorKind::ResourceBusy)
+fn is_busy(error: &ServerError) -> bool {
+    matches!(error, ServerError::Storage { source, .. } if source.kind() == io::ErrorKind::ResourceBusy)
 }
 
-fn failed(error: &Error) -> Failure {
+fn failed(error: &ServerError) -> Failure {
     Failure::Failed(format!("the embedded server does not start: {error}"))
 }
 
