@@ -12,7 +12,7 @@ use tidegate::{ErrorKind, Operation, Progress, Store, Tidegate};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::exit::{Failure, Reach};
+use crate::exit::{CommandFailure, Reach};
 
 /// How long a store may take to answer that listing. If bytes moved meanwhile, the store counts as reached all the
 /// same: the listing may be queued behind the transfers.
@@ -53,10 +53,10 @@ impl CommonCause {
 
     /// Whether every other object would fail as this one did. Sends one listing at a time per store. Skips it if the
     /// store has answered a listing since this failure.
-    pub(crate) async fn is_behind(&self, failure: &Failure) -> bool {
+    pub(crate) async fn is_behind(&self, failure: &CommandFailure) -> bool {
         let error = match (failure.reach(), failure) {
             (Reach::All, _) => return true,
-            (Reach::AskStore, Failure::Store(error)) => error,
+            (Reach::AskStore, CommandFailure::Store(error)) => error,
             _ => return false,
         };
         // The failure is that of a listing of the store: the store did not answer, or not as an object store.
