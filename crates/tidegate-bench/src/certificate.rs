@@ -17,7 +17,7 @@ const NAMES: [&str; 2] = ["127.0.0.1", "localhost"];
 /// Some tools reject a self-signed certificate, so an authority signs this one; the authority's key is
 /// discarded.
 #[derive(Clone, Debug)]
-pub struct Certificate {
+pub struct CertificateFiles {
     /// The authority's certificate, for clients to trust.
     pub authority: PathBuf,
     /// The server's certificate.
@@ -26,7 +26,7 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
-impl Certificate {
+impl CertificateFiles {
     /// Makes a certificate, in three files in `folder`.
     ///
     /// # Errors

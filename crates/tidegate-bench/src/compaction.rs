@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{self, Example, Place, Run, Total, Way};
+use crate::example::{self, Example, ExampleRun, ExampleStore, ExampleTotal, ExampleWay};
 use crate::machine::{self, Conditions};
 use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
-use crate::table::Table;
+use crate::table::MarkdownTable;
 
 /// The memory curve of a run has at most this many points, each the peak of a stretch of time.
 const POINTS: usize = 300;
 
 /// The tables to merge.
 #[derive(Clone, Debug, Serialize, Args)]
-pub struct Trial {
+pub struct CompactionTrial {
     /// Numbers of tables to merge; one trial for each number.
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
     pub inputs: Vec<u32>,
@@ -45,7 +45,7 @@ pub struct Trial {
     pub to: Option<String>,
     /// The ways.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,whole")]
-    pub ways: Vec<Way>,
+    pub ways: Vec<ExampleWay>,
     /// Counted runs of each way.
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
@@ -62,51 +62,51 @@ pub struct Trial {
 
 /// All runs of one way with one number of inputs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct CompactionLine {
     /// The way.
-    pub way: Way,
+    pub way: ExampleWay,
     /// How many tables were merged.
     pub inputs: u32,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ExampleRun>,
 }
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct CompactionReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: CompactionTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// The results by way and number of inputs.
-    pub lines: Vec<Line>,
+    pub lines: Vec<CompactionLine>,
 }
 
-impl Trial {
+impl CompactionTrial {
     /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
     /// each number of inputs.
     ///
     /// # Errors
     /// If the server does not start, a run fails or takes longer than the limit, or two ways produce different
     /// outputs.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<CompactionReport> {
         let mut trial = self.clone();
         if trial.quick {
             (trial.inputs, trial.size, trial.table_size) = (vec![2, 4, 8], 8 * MIB, 16 * MIB);
         }
         let (logs, mut scratch) = (tempfile::tempdir()?, None);
         let place = match &trial.to {
-            Some(url) => Place::within(url),
+            Some(url) => ExampleStore::within(url),
             None => {
                 let storage = format!("disk:{}", scratch.insert(trial.scratch()?).path().display());
-                Place::embedded(Embedded::storing(tidegate, logs.path(), &storage)?)
+                ExampleStore::embedded(Embedded::storing(tidegate, logs.path(), &storage)?)
             }
         };
         let example = Example::find(place, logs.path(), Duration::from_secs(trial.limit))?;
         let before = machine::load();
         let lines = example.hold(|| trial.lines(&example))?;
-        Ok(Report { trial, conditions: Conditions::since(before), lines })
+        Ok(CompactionReport { trial, conditions: Conditions::since(before), lines })
     }
 
     /// A folder for the server's storage.
@@ -119,7 +119,7 @@ impl Trial {
         Ok(scratch)
     }
 
-    fn lines(&self, example: &Example<'_>) -> Result<Vec<Line>> {
+    fn lines(&self, example: &Example<'_>) -> Result<Vec<CompactionLine>> {
         let mut lines = Vec::new();
         for &inputs in &self.inputs {
             self.build(example, inputs)?;
@@ -128,7 +128,7 @@ impl Trial {
             })?;
             example.clear("in/")?;
             check_same(inputs, &runs)?;
-            lines.extend(runs.into_iter().map(|(way, runs)| Line { way, inputs, runs }));
+            lines.extend(runs.into_iter().map(|(way, runs)| CompactionLine { way, inputs, runs }));
         }
         Ok(lines)
     }
@@ -139,7 +139,7 @@ impl Trial {
         example.run(&arguments.map(str::to_owned)).map(drop)
     }
 
-    fn merge(&self, example: &Example<'_>, way: Way, inputs: u32) -> Result<Run> {
+    fn merge(&self, example: &Example<'_>, way: ExampleWay, inputs: u32) -> Result<ExampleRun> {
         let (from, to) = (example.location("in/"), example.location("out/"));
         let (size, memory) = (self.table_size.to_string(), self.memory.to_string());
         let arguments =
@@ -155,8 +155,8 @@ impl Trial {
 }
 
 /// All ways must produce the same number of entries and bytes from the same inputs.
-fn check_same(inputs: u32, runs: &[(Way, Vec<Run>)]) -> Result<()> {
-    let made = |run: &Run| (run.figures.entries_out, run.figures.bytes_out);
+fn check_same(inputs: u32, runs: &[(ExampleWay, Vec<ExampleRun>)]) -> Result<()> {
+    let made = |run: &ExampleRun| (run.figures.entries_out, run.figures.bytes_out);
     let mut runs = runs.iter().flat_map(|(way, runs)| runs.iter().map(move |run| (way.name(), made(run))));
     let Some((one, first)) = runs.next() else { return Ok(()) };
     match runs.find(|(_, made)| *made != first) {
@@ -167,8 +167,8 @@ fn check_same(inputs: u32, runs: &[(Way, Vec<Run>)]) -> Result<()> {
     }
 }
 
-impl Report {
-    fn line(&self, way: Way, inputs: u32) -> Option<&Line> {
+impl CompactionReport {
+    fn line(&self, way: ExampleWay, inputs: u32) -> Option<&CompactionLine> {
         self.lines.iter().find(|line| line.way == way && line.inputs == inputs)
     }
 
@@ -176,8 +176,8 @@ impl Report {
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.inputs.iter().copied().max().unwrap_or_default();
-        let peak = |way| self.line(way, most).and_then(|line| Some(Total::of(&line.runs)?.peak_mib));
-        match (peak(Way::Streamed), peak(Way::Whole)) {
+        let peak = |way| self.line(way, most).and_then(|line| Some(ExampleTotal::of(&line.runs)?.peak_mib));
+        match (peak(ExampleWay::Streamed), peak(ExampleWay::Whole)) {
             (Some(streamed), Some(whole)) if streamed >= whole => {
                 vec![format!("{most} inputs: {streamed:.0} MiB as streams, {whole:.0} MiB whole")]
             }
@@ -203,7 +203,7 @@ impl Report {
         json!({"title": title, "unit": "MiB", "series": series.collect::<Vec<_>>()})
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> MarkdownTable {
         let columns = [
             "way",
             "inputs",
@@ -216,10 +216,10 @@ impl Report {
             "peak budget MiB",
             "requests",
         ];
-        let mut table = Table::new(columns);
-        for Line { way, inputs, runs } in &self.lines {
-            let Some(total) = Total::of(runs) else { continue };
-            let Total { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
+        let mut table = MarkdownTable::new(columns);
+        for CompactionLine { way, inputs, runs } in &self.lines {
+            let Some(total) = ExampleTotal::of(runs) else { continue };
+            let ExampleTotal { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
             let mib = figures.bytes_in as f64 / MIB as f64;
             table.row([
                 way.name().to_owned(),
@@ -238,9 +238,9 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CompactionReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { size, table_size, memory, runs, to, .. } = &self.trial;
+        let CompactionTrial { size, table_size, memory, runs, to, .. } = &self.trial;
         let store = match to {
             Some(url) => format!("in {url}"),
             None => "server on the same machine, unshaped, on disk".to_owned(),

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::embedded::{Counts, Embedded, Endpoint};
-use crate::measure::{self, Usage};
-use crate::tool::{OBJECT, Source, Tool, Tuning};
+use crate::embedded::{Embedded, ServerCounts, StoreEndpoint};
+use crate::measure::{self, ProcessUsage};
+use crate::tool::{OBJECT, Tool, TransferSource, Tuning};
 use crate::{Error, Result};
 
 pub use best::AGAIN;
@@ -22,13 +22,13 @@ pub use rounds::Rounds;
 #[derive(Debug)]
 pub struct Contest<'a> {
     /// The source that every tool moves.
-    pub source: Source,
+    pub source: TransferSource,
     /// How many objects a run makes or reads.
     pub objects: u64,
     /// How many bytes a run moves.
     pub bytes: u64,
     /// The store to upload to or download from.
-    pub endpoint: Endpoint,
+    pub endpoint: StoreEndpoint,
     /// The server behind the store, for its counts.
     pub server: &'a Embedded,
     /// How often each tool runs.
@@ -45,11 +45,11 @@ pub struct Contest<'a> {
 
 /// One run of one tool.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct ContestRun {
     /// The cost of the process.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
     /// The server's counts.
-    pub counts: Counts,
+    pub counts: ServerCounts,
     /// CPU seconds of the server during the run.
     pub server_cpu: f64,
 }
@@ -64,7 +64,7 @@ pub struct Entrant {
     /// The tool's settings; `None` for the defaults.
     pub tuning: Option<Tuning>,
     /// The counted runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ContestRun>,
     /// The error after which the tool ran no more.
     pub failed: Option<String>,
 }
@@ -106,14 +106,14 @@ impl Contest<'_> {
 
     /// Removes the files of a tool that did not finish, so that the next tool does not find them.
     fn clear(&self) -> Result<()> {
-        if let Source::Object { into, .. } | Source::Objects { into, .. } = &self.source {
+        if let TransferSource::Object { into, .. } | TransferSource::Objects { into, .. } = &self.source {
             std::fs::remove_dir_all(into)?;
             std::fs::create_dir(into)?;
         }
         Ok(())
     }
 
-    fn run(&self, entrant: &Entrant, tuning: Option<Tuning>, what: &str) -> Result<Run> {
+    fn run(&self, entrant: &Entrant, tuning: Option<Tuning>, what: &str) -> Result<ContestRun> {
         let late = || format!("{} was not done after {} s", entrant.tool.name(), self.limit.as_secs()).into();
         self.run_within(entrant, tuning, what, self.limit)?.ok_or_else(late)
     }
@@ -126,7 +126,7 @@ impl Contest<'_> {
         tuning: Option<Tuning>,
         what: &str,
         limit: Duration,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ContestRun>> {
         let ran = self.attempt(entrant, tuning, what, limit);
         if matches!(ran, Ok(Some(_))) {
             return ran;
@@ -141,7 +141,7 @@ impl Contest<'_> {
         tuning: Option<Tuning>,
         what: &str,
         limit: Duration,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ContestRun>> {
         let tool = entrant.tool;
         // Each run has a prefix of its own: some tools skip objects that exist already.
         let prefix = if self.source.is_download() {
@@ -159,7 +159,7 @@ impl Contest<'_> {
             // Instead of the configuration in the user's home.
             program = program.variables([("MC_CONFIG_DIR", self.folder.join("mc").display().to_string())]);
         }
-        if let Source::Objects { into, .. } = &self.source {
+        if let TransferSource::Objects { into, .. } = &self.source {
             std::fs::create_dir(into.join(tool.file_name()))?;
         }
         self.server.forget()?;
@@ -177,14 +177,14 @@ impl Contest<'_> {
             self.check_upload(tool, &counts)?;
         }
         eprintln!("{what}: {}: {:.3} s, {:.3} CPU s", tool.name(), usage.wall, usage.cpu());
-        Ok(Some(Run { usage, counts, server_cpu }))
+        Ok(Some(ContestRun { usage, counts, server_cpu }))
     }
 
     /// Waits until the server gets no more requests: requests that a stopped tool still had in flight must not
     /// count for the next tool.
     fn settle(&self) -> Result<()> {
         // Each question of this loop opens a connection of its own.
-        let asked = || self.server.counts().map(|counts| Counts { connections: 0, ..counts });
+        let asked = || self.server.counts().map(|counts| ServerCounts { connections: 0, ..counts });
         let mut before = asked()?;
         loop {
             std::thread::sleep(Duration::from_millis(200));
@@ -198,35 +198,38 @@ impl Contest<'_> {
 
     /// Checks that everything was sent and stored; for tidegate with a directory, in the fewest possible
     /// requests.
-    fn check_upload(&self, tool: Tool, counts: &Counts) -> Result<()> {
+    fn check_upload(&self, tool: Tool, counts: &ServerCounts) -> Result<()> {
         let name = tool.name();
         check_stored(name, counts, self.objects, self.bytes)?;
         let puts = counts.of("PutObject");
-        if tool == Tool::Tidegate && matches!(self.source, Source::Directory(_)) && puts != self.objects {
+        if tool == Tool::Tidegate
+            && matches!(self.source, TransferSource::Directory(_))
+            && puts != self.objects
+        {
             return Err(Error::from(format!("{name} made {puts} PutObject for {} objects", self.objects)));
         }
         Ok(())
     }
 
     /// Checks that everything was sent and arrived, then removes the tool's copy.
-    fn check_download(&self, tool: Tool, counts: &Counts) -> Result<()> {
+    fn check_download(&self, tool: Tool, counts: &ServerCounts) -> Result<()> {
         let name = tool.name();
         if counts.bytes_out < self.bytes {
             let sent = counts.bytes_out;
             return Err(format!("{name} ended well, but was sent {sent} of {} bytes", self.bytes).into());
         }
         let removed = match &self.source {
-            Source::Object { original, into } => {
+            TransferSource::Object { original, into } => {
                 let copy = into.join(tool.file_name());
                 check_copy(original, &copy)
                     .and_then(|()| Ok(std::fs::remove_file(copy)?))
                     .and_then(|()| check_empty(into))
             }
-            Source::Objects { originals, into } => {
+            TransferSource::Objects { originals, into } => {
                 let copies = into.join(tool.file_name());
                 remove_copies(originals, &copies).and_then(|()| check_empty(into))
             }
-            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => Ok(()),
+            TransferSource::File(_) | TransferSource::Directory(_) | TransferSource::Pipe(_) => Ok(()),
         };
         removed.map_err(|error| format!("{name} ended well, but {error}").into())
     }

@@ -19,8 +19,8 @@ mod figures;
 mod process;
 mod worker;
 
-pub use figures::Figures;
-use process::{Ended, Limit};
+pub use figures::CrashFigures;
+use process::{Limit, WorkerOutcome};
 pub use worker::{WORKER, Worker};
 
 /// One run: a separate process writes each object. It is killed with SIGKILL and followed by the next process, up to
@@ -67,7 +67,7 @@ pub struct CrashTrial {
 }
 
 /// The state of a run.
-struct Run<'a> {
+struct CrashRun<'a> {
     crash: &'a CrashTrial,
     store: &'a Store,
     to: String,
@@ -79,7 +79,7 @@ struct Run<'a> {
     seed: u64,
     /// How long a process that is not killed takes per byte, in seconds.
     pace: f64,
-    figures: Figures,
+    figures: CrashFigures,
 }
 
 /// The settings of every engine of a run; the environment describes the store.
@@ -98,7 +98,7 @@ impl CrashTrial {
     ///
     /// # Errors
     /// If the run can't be done. What it finds is in the figures.
-    pub fn run(&self, tidegate: impl Fn() -> Result<PathBuf>) -> Result<Figures> {
+    pub fn run(&self, tidegate: impl Fn() -> Result<PathBuf>) -> Result<CrashFigures> {
         if self.least > self.most {
             return Err(format!("--least {} is more than --most {}", self.least, self.most).into());
         }
@@ -116,7 +116,7 @@ impl CrashTrial {
         done
     }
 
-    fn run_with(&self, tidegate: impl Fn() -> Result<PathBuf>, journal: PathBuf) -> Result<Figures> {
+    fn run_with(&self, tidegate: impl Fn() -> Result<PathBuf>, journal: PathBuf) -> Result<CrashFigures> {
         let logs = tempfile::tempdir()?;
         let embedded = match &self.to {
             Some(_) => None,
@@ -140,7 +140,7 @@ impl CrashTrial {
             let tide = engine.journal([&journal]).build()?;
             let work = async {
                 let store = tide.open(&to).await?;
-                let run = Run {
+                let run = CrashRun {
                     crash: self,
                     store: &store,
                     to: to.clone(),
@@ -150,7 +150,7 @@ impl CrashTrial {
                     content: Content::new(),
                     seed,
                     pace: 0.0,
-                    figures: Figures { seed, ..Figures::default() },
+                    figures: CrashFigures { seed, ..CrashFigures::default() },
                 };
                 run.all(&tide).await
             };
@@ -169,8 +169,8 @@ fn check_target(to: &str) -> Result<()> {
     }
 }
 
-impl Run<'_> {
-    async fn all(mut self, tide: &Tidegate) -> Result<Figures> {
+impl CrashRun<'_> {
+    async fn all(mut self, tide: &Tidegate) -> Result<CrashFigures> {
         let began = Instant::now();
         if !tide.recover().await?.is_empty() {
             return Err(format!("{}: there are journals in it already", self.journal.display()).into());
@@ -203,7 +203,7 @@ impl Run<'_> {
 
     /// Has one object written, by a series of processes.
     async fn one(&mut self, index: u64, size: u64) -> Result<()> {
-        let mut before = Ended::default();
+        let mut before = WorkerOutcome::default();
         for attempt in 0.. {
             let last = attempt >= self.crash.kills;
             let whole = 0.02 + self.pace * size as f64;
@@ -244,7 +244,7 @@ impl Run<'_> {
 
     /// Counts the results of processes that shared one journal, in the order in which they had it. Returns how far
     /// they came.
-    fn take_in(&mut self, before: Ended, mut ended: Vec<Ended>) -> Ended {
+    fn take_in(&mut self, before: WorkerOutcome, mut ended: Vec<WorkerOutcome>) -> WorkerOutcome {
         ended.sort_by_key(|ended| (ended.begins, ended.written));
         let mut far = before;
         for ended in ended {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
-use crate::certificate::Certificate;
-use crate::http::Client;
+use crate::certificate::CertificateFiles;
+use crate::http::LocalClient;
 use crate::machine;
-use crate::process::{Program, Server};
+use crate::process::{Program, ServerProcess};
 use crate::sign::Signer;
 use crate::size::KIB;
 
@@ -24,7 +24,7 @@ const BUCKET: &str = "bench";
 
 /// A store, as the benchmark describes it to a tool.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct StoreEndpoint {
     /// The store's address, `http://HOST:PORT` or `https://HOST:PORT`.
     pub url: String,
     /// The credentials and the region.
@@ -35,7 +35,7 @@ pub struct Endpoint {
     pub authority: Option<PathBuf>,
 }
 
-impl Endpoint {
+impl StoreEndpoint {
     /// The same store through another address, such as a proxy.
     #[must_use]
     pub fn at(&self, url: String) -> Self {
@@ -85,7 +85,7 @@ impl Endpoint {
 
 /// The server's counts since they were last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Requests by the operation's name.
     pub requests: BTreeMap<String, u64>,
     /// Of these, requests answered with an error or not at all.
@@ -101,7 +101,7 @@ pub struct Counts {
     pub checksums: BTreeMap<String, u64>,
 }
 
-impl Counts {
+impl ServerCounts {
     /// The number of requests of one operation.
     #[must_use]
     pub fn of(&self, operation: &str) -> u64 {
@@ -118,9 +118,9 @@ impl Counts {
 /// `tidegate serve`, with one bucket.
 #[derive(Debug)]
 pub struct Embedded {
-    server: Server,
-    client: Client,
-    endpoint: Endpoint,
+    server: ServerProcess,
+    client: LocalClient,
+    endpoint: StoreEndpoint,
 }
 
 impl Embedded {
@@ -137,21 +137,26 @@ impl Embedded {
 
     /// The same over TLS, with a certificate that is made in `folder`.
     pub fn storing_over_tls(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
-        Self::run(tidegate, folder, storage, Some(Certificate::make(folder)?))
+        Self::run(tidegate, folder, storage, Some(CertificateFiles::make(folder)?))
     }
 
-    fn run(tidegate: &Path, folder: &Path, storage: &str, certificate: Option<Certificate>) -> Result<Self> {
+    fn run(
+        tidegate: &Path,
+        folder: &Path,
+        storage: &str,
+        certificate: Option<CertificateFiles>,
+    ) -> Result<Self> {
         let mut program = Program::new(tidegate);
         for argument in ["serve", "--storage", storage, "--listen", "127.0.0.1:0"] {
             program = program.arg(argument);
         }
-        let mut client = Client::default();
+        let mut client = LocalClient::default();
         if let Some(certificate) = &certificate {
             program =
                 program.arg("--tls-cert").arg(&certificate.chain).arg("--tls-key").arg(&certificate.key);
-            client = Client::trusting(&certificate.authority)?;
+            client = LocalClient::trusting(&certificate.authority)?;
         }
-        let mut server = Server::start("tidegate-serve", &program, folder)?;
+        let mut server = ServerProcess::start("tidegate-serve", &program, folder)?;
         let url = server.wait_ready(|said| {
             let url = url_in(said)?;
             client.answers(&format!("{url}/_tidegate/counts")).then_some(url)
@@ -161,12 +166,12 @@ impl Embedded {
         let bucket = format!("{url}/{BUCKET}");
         client.put_empty(&bucket, &signer.sign("PUT", &bucket)?)?;
         let authority = certificate.map(|certificate| certificate.authority);
-        Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET, authority } })
+        Ok(Self { server, client, endpoint: StoreEndpoint { url, signer, bucket: BUCKET, authority } })
     }
 
     /// The server's address and credentials.
     #[must_use]
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &StoreEndpoint {
         &self.endpoint
     }
 
@@ -183,8 +188,8 @@ impl Embedded {
     }
 
     /// The server's counts since the last reset, without the requests of this client.
-    pub fn counts(&self) -> Result<Counts> {
-        let mut counts: Counts = self.client.get(&self.counts_url())?;
+    pub fn counts(&self) -> Result<ServerCounts> {
+        let mut counts: ServerCounts = self.client.get(&self.counts_url())?;
         // This question used a connection, too.
         counts.connections = counts.connections.saturating_sub(1);
         Ok(counts)
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn requests_are_added_up() {
-        let counts: Counts =
+        let counts: ServerCounts =
             serde_json::from_str(r#"{"requests":{"PutObject":3,"HeadObject":2},"failed":{},"bytes_in":9,"bytes_out":0,"connections":1,"checksums":{}}"#)
                 .unwrap();
         assert_eq!((counts.of("PutObject"), counts.of("GetObject"), counts.total()), (3, 0, 5));

@@ -9,21 +9,21 @@ use tidegate::Tidegate;
 use tidegate::backend::Entry;
 
 use crate::Result;
-use crate::measure::{self, Usage};
+use crate::measure::{self, ProcessUsage};
 use crate::process::Program;
 use crate::size::MIB;
-use crate::stats::Spread;
+use crate::stats::RunSpread;
 
 mod place;
 #[cfg(test)]
 mod tests;
 
-pub use place::Place;
+pub use place::ExampleStore;
 
 /// How the example moves tables; its `--way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum ExampleWay {
     /// As streams.
     Streamed,
     /// Whole in memory, uploaded while the next is made.
@@ -32,7 +32,7 @@ pub enum Way {
     Whole,
 }
 
-impl Way {
+impl ExampleWay {
     /// The option's value.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -46,7 +46,7 @@ impl Way {
 
 /// The figures that a run of the example printed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ExampleFigures {
     /// Seconds from before the first request to after the last.
     pub seconds: f64,
     /// Bytes of all inputs.
@@ -66,11 +66,11 @@ pub struct Figures {
 
 /// One run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct ExampleRun {
     /// The figures that the run printed.
-    pub figures: Figures,
+    pub figures: ExampleFigures,
     /// The cost that the kernel reported.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
     /// Resident memory over time: seconds from the start, and KiB.
     pub memory: Vec<(f64, u64)>,
 }
@@ -81,11 +81,11 @@ pub struct Run {
 /// # Errors
 /// The first error of a run.
 pub fn in_turn(
-    ways: &[Way],
+    ways: &[ExampleWay],
     runs: u32,
     what: &str,
-    mut run: impl FnMut(Way, u32) -> Result<Run>,
-) -> Result<Vec<(Way, Vec<Run>)>> {
+    mut run: impl FnMut(ExampleWay, u32) -> Result<ExampleRun>,
+) -> Result<Vec<(ExampleWay, Vec<ExampleRun>)>> {
     let mut done: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
     for number in 1..=runs {
         for (way, runs) in &mut done {
@@ -100,28 +100,28 @@ pub fn in_turn(
 
 /// The combined result of several runs.
 #[derive(Clone, Debug)]
-pub struct Total<'a> {
+pub struct ExampleTotal<'a> {
     /// The figures of the first run.
-    pub figures: &'a Figures,
+    pub figures: &'a ExampleFigures,
     /// Wall time in seconds.
-    pub wall: Spread,
+    pub wall: RunSpread,
     /// Seconds of CPU time.
-    pub cpu: Spread,
+    pub cpu: RunSpread,
     /// The highest peak of resident memory of any run, in MiB.
     pub peak_mib: f64,
     /// The most of the memory budget that any run held at a time, in MiB.
     pub peak_budget_mib: f64,
 }
 
-impl<'a> Total<'a> {
+impl<'a> ExampleTotal<'a> {
     /// The total of these runs; `None` if there are no runs.
     #[must_use]
-    pub fn of(runs: &'a [Run]) -> Option<Self> {
-        let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
+    pub fn of(runs: &'a [ExampleRun]) -> Option<Self> {
+        let most = |figure: fn(&ExampleRun) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
         Some(Self {
             figures: &runs.first()?.figures,
-            wall: Spread::of(runs.iter().map(|run| run.usage.wall))?,
-            cpu: Spread::of(runs.iter().map(|run| run.usage.cpu()))?,
+            wall: RunSpread::of(runs.iter().map(|run| run.usage.wall))?,
+            cpu: RunSpread::of(runs.iter().map(|run| run.usage.cpu()))?,
             peak_mib: most(|run| run.usage.peak_kib) / 1024.0,
             peak_budget_mib: most(|run| run.figures.peak_budget_bytes) / MIB as f64,
         })
@@ -132,7 +132,7 @@ impl<'a> Total<'a> {
 #[derive(Debug)]
 pub struct Example<'a> {
     path: PathBuf,
-    place: Place,
+    place: ExampleStore,
     folder: &'a Path,
     limit: Duration,
 }
@@ -142,7 +142,7 @@ impl<'a> Example<'a> {
     ///
     /// # Errors
     /// If the program is not built.
-    pub fn find(place: Place, folder: &'a Path, limit: Duration) -> Result<Self> {
+    pub fn find(place: ExampleStore, folder: &'a Path, limit: Duration) -> Result<Self> {
         let beside = || Some(std::env::current_exe().ok()?.with_file_name("compaction"));
         let path = std::env::var_os("COMPACTION_BIN").map(PathBuf::from).or_else(beside);
         let path = path.filter(|path| path.is_file()).ok_or(
@@ -181,7 +181,7 @@ impl<'a> Example<'a> {
     ///
     /// # Errors
     /// If the program fails, takes longer than the limit, or prints no figures.
-    pub fn run(&self, arguments: &[String]) -> Result<Run> {
+    pub fn run(&self, arguments: &[String]) -> Result<ExampleRun> {
         let mut program = Program::new(&self.path).variables(self.place.variables());
         program.is_elsewhere = self.place.is_real();
         for argument in arguments {
@@ -189,7 +189,11 @@ impl<'a> Example<'a> {
         }
         let log = self.folder.join("compaction.log");
         let usage = measure::measure(&program, &log, self.limit)?;
-        Ok(Run { memory: measure::memory(&log)?, figures: figures(&std::fs::read_to_string(log)?)?, usage })
+        Ok(ExampleRun {
+            memory: measure::memory(&log)?,
+            figures: figures(&std::fs::read_to_string(log)?)?,
+            usage,
+        })
     }
 
     /// Removes every object and unfinished upload session below a prefix.
@@ -216,7 +220,7 @@ impl<'a> Example<'a> {
 }
 
 /// Reads the figures that the program printed at its end.
-fn figures(said: &str) -> Result<Figures> {
+fn figures(said: &str) -> Result<ExampleFigures> {
     let figures = said.lines().rev().find_map(|line| serde_json::from_str(line).ok());
     figures.ok_or_else(|| format!("no figures were said, but: {said}").into())
 }

@@ -15,14 +15,14 @@ use clap::{Args, value_parser};
 use serde::Serialize;
 
 use crate::Result;
-use crate::embedded::{Counts, Embedded};
+use crate::embedded::{Embedded, ServerCounts};
 use crate::machine::{self, Conditions};
-use crate::measure::{self, Usage};
+use crate::measure::{self, ProcessUsage};
 use crate::process::Program;
 use crate::scratch::Scratch;
 use crate::size::{self, MIB};
-use report::Fitted;
-use writers::{Done, WRITERS, Way};
+use report::FigureFit;
+use writers::{WRITERS, WriterFeed, WritersSummary};
 
 mod line;
 mod report;
@@ -30,11 +30,11 @@ mod report;
 pub(crate) mod tests;
 pub mod writers;
 
-pub use line::Fit;
+pub use line::LineFit;
 
 /// The sizes of objects, and the numbers of writers.
 #[derive(Clone, Debug, Serialize, Args)]
-pub struct Trial {
+pub struct GrowthTrial {
     /// Sizes of objects.
     #[arg(long, value_delimiter = ',', default_value = "1GiB,2GiB,4GiB,8GiB,16GiB,32GiB,64GiB", value_parser = size::parse)]
     pub sizes: Vec<u64>,
@@ -68,14 +68,14 @@ pub struct Trial {
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Direction {
+pub enum GrowthDirection {
     /// `tidegate cp - URL`, fed through a pipe.
     Upload,
     /// `tidegate cat URL`, with the output discarded.
     Download,
 }
 
-impl Direction {
+impl GrowthDirection {
     const ALL: [Self; 2] = [Self::Upload, Self::Download];
 
     /// The name in a table.
@@ -90,61 +90,61 @@ impl Direction {
 
 /// One measured process.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct GrowthRun {
     /// The cost of the process.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
     /// Requests that the server counted.
     pub requests: u64,
 }
 
 /// The runs with an object of one size.
 #[derive(Clone, Debug, Serialize)]
-pub struct Moved {
+pub struct TransferRuns {
     /// The direction.
-    pub direction: Direction,
+    pub direction: GrowthDirection,
     /// The object's size in bytes.
     pub size: u64,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<GrowthRun>,
 }
 
 /// The runs with one number of writers on one engine.
 #[derive(Clone, Debug, Serialize)]
-pub struct Written {
+pub struct WriterRuns {
     /// How the writers are fed.
-    pub way: Way,
+    pub way: WriterFeed,
     /// How many writers are open at once.
     pub writers: u32,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<GrowthRun>,
     /// The engine's error in the first run in which writers that wait for each other held all memory.
     pub starved: Option<String>,
 }
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct GrowthReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: GrowthTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// Transfers by size.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<TransferRuns>,
     /// Writers by their number.
-    pub written: Vec<Written>,
+    pub written: Vec<WriterRuns>,
     /// The straight lines through the figures.
-    pub fits: Vec<Fitted>,
+    pub fits: Vec<FigureFit>,
 }
 
-impl Trial {
+impl GrowthTrial {
     /// Runs the trial against the server of the program `tidegate`: in each run all sizes from the smallest on,
     /// then all writers.
     ///
     /// # Errors
     /// If the server does not start, a process fails or takes longer than the limit, or the server did not
     /// receive or send all bytes.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<GrowthReport> {
         let mut trial = self.clone();
         if trial.quick {
             trial.sizes = [64, 128, 256, 512].map(|size| size * MIB).into();
@@ -157,7 +157,7 @@ impl Trial {
         trial.hold_all(tidegate)
     }
 
-    fn hold_all(&self, tidegate: &Path) -> Result<Report> {
+    fn hold_all(&self, tidegate: &Path) -> Result<GrowthReport> {
         let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let most = self.writers.last().copied().unwrap_or_default();
         let scratch = Scratch::new(Some(&place), u64::from(most) * self.writer_size)?;
@@ -166,15 +166,15 @@ impl Trial {
         let server = Embedded::start(tidegate, logs.path())?;
         let before = machine::load();
         let bench = Bench { trial: self, server: &server, log: logs.path().join("run.log") };
-        let mut moved: Vec<_> = Direction::ALL
+        let mut moved: Vec<_> = GrowthDirection::ALL
             .into_iter()
             .flat_map(|direction| self.sizes.iter().map(move |size| (direction, *size)))
-            .map(|(direction, size)| Moved { direction, size, runs: Vec::new() })
+            .map(|(direction, size)| TransferRuns { direction, size, runs: Vec::new() })
             .collect();
-        let mut written: Vec<_> = Way::ALL
+        let mut written: Vec<_> = WriterFeed::ALL
             .into_iter()
             .flat_map(|way| self.writers.iter().map(move |writers| (way, *writers)))
-            .map(|(way, writers)| Written { way, writers, runs: Vec::new(), starved: None })
+            .map(|(way, writers)| WriterRuns { way, writers, runs: Vec::new(), starved: None })
             .collect();
         for _ in 0..self.runs {
             for moved in &mut moved {
@@ -190,37 +190,37 @@ impl Trial {
             }
         }
         let fits = report::fits(&moved, &written);
-        Ok(Report { trial: self.clone(), conditions: Conditions::since(before), moved, written, fits })
+        Ok(GrowthReport { trial: self.clone(), conditions: Conditions::since(before), moved, written, fits })
     }
 }
 
-fn said(what: &str, run: &Run) {
-    let Usage { wall, peak_kib, .. } = run.usage;
+fn said(what: &str, run: &GrowthRun) {
+    let ProcessUsage { wall, peak_kib, .. } = run.usage;
     let (cpu, peak) = (run.usage.cpu(), peak_kib / 1024);
     eprintln!("{what}: {wall:.2} s, {cpu:.2} s CPU, {peak} MiB, {} requests", run.requests);
 }
 
 struct Bench<'a> {
-    trial: &'a Trial,
+    trial: &'a GrowthTrial,
     server: &'a Embedded,
     log: PathBuf,
 }
 
 impl Bench<'_> {
     /// Moves one object in one direction.
-    fn moves(&self, tidegate: &Path, direction: Direction, size: u64) -> Result<Run> {
+    fn moves(&self, tidegate: &Path, direction: GrowthDirection, size: u64) -> Result<GrowthRun> {
         let url = format!("s3://{}/{size}", self.server.endpoint().bucket);
         let program = Program::new(tidegate);
         let mut program = match direction {
-            Direction::Upload => program.arg("cp").arg("-").arg(url),
-            Direction::Download => program.arg("cat").arg(url),
+            GrowthDirection::Upload => program.arg("cp").arg("-").arg(url),
+            GrowthDirection::Download => program.arg("cat").arg(url),
         };
-        if direction == Direction::Upload {
+        if direction == GrowthDirection::Upload {
             (program.stdin, program.stdin_most) = (Some("/dev/zero".into()), size);
         }
-        program.is_discarded = direction == Direction::Download;
+        program.is_discarded = direction == GrowthDirection::Download;
         let (run, counts) = self.run(program.arg("--memory").arg(self.trial.memory.to_string()))?;
-        let through = if direction == Direction::Upload { counts.bytes_in } else { counts.bytes_out };
+        let through = if direction == GrowthDirection::Upload { counts.bytes_in } else { counts.bytes_out };
         if through < size {
             return Err(format!("{}: {through} of {size} bytes went by the server", direction.name()).into());
         }
@@ -228,8 +228,8 @@ impl Bench<'_> {
     }
 
     /// Runs this many writers; also returns the engine's error if they starved.
-    fn writes(&self, way: Way, writers: u32, scratch: &Path) -> Result<(Run, Option<String>)> {
-        let Trial { writer_size, turn_size, memory, .. } = self.trial;
+    fn writes(&self, way: WriterFeed, writers: u32, scratch: &Path) -> Result<(GrowthRun, Option<String>)> {
+        let GrowthTrial { writer_size, turn_size, memory, .. } = self.trial;
         let spool = tempfile::tempdir_in(scratch)?;
         let prefix = format!("{}-{writers}-", way.name().replace([',', ' '], ""));
         let mut program = Program::new(std::env::current_exe()?).arg(WRITERS);
@@ -244,12 +244,12 @@ impl Bench<'_> {
         ] {
             program = program.arg(name).arg(value);
         }
-        if way == Way::SpooledTurns {
+        if way == WriterFeed::SpooledTurns {
             program = program.arg("--spool").arg(spool.path());
         }
         let (run, counts) = self.run(program)?;
         let text = std::fs::read_to_string(&self.log)?;
-        let done = text.lines().rev().find_map(|line| serde_json::from_str::<Done>(line).ok());
+        let done = text.lines().rev().find_map(|line| serde_json::from_str::<WritersSummary>(line).ok());
         let starved = done.ok_or_else(|| format!("the writers said: {text}"))?.starved;
         let (published, bytes) = (published(&counts), u64::from(writers) * writer_size);
         if starved.is_none() && (published != u64::from(writers) || counts.bytes_in < bytes) {
@@ -263,17 +263,17 @@ impl Bench<'_> {
         Ok((run, starved))
     }
 
-    fn run(&self, program: Program) -> Result<(Run, Counts)> {
+    fn run(&self, program: Program) -> Result<(GrowthRun, ServerCounts)> {
         self.server.forget()?;
         let program = program.variables(self.server.endpoint().variables());
         let usage = measure::measure(&program, &self.log, Duration::from_secs(self.trial.limit))?;
         let counts = self.server.counts()?;
-        Ok((Run { usage, requests: counts.total() }, counts))
+        Ok((GrowthRun { usage, requests: counts.total() }, counts))
     }
 }
 
 /// The number of published objects.
-fn published(counts: &Counts) -> u64 {
+fn published(counts: &ServerCounts) -> u64 {
     let of = |operation| {
         counts.of(operation).saturating_sub(counts.failed.get(operation).copied().unwrap_or_default())
     };

@@ -17,8 +17,8 @@ use tidegate::Tidegate;
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use crate::stats::{Spread, quantile};
-use crate::table::Table;
+use crate::stats::{RunSpread, quantile};
+use crate::table::MarkdownTable;
 use timed::Timed;
 
 mod timed;
@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 
 /// The uploads, how often they run, and the kind of store.
 #[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct Trial {
+pub struct HedgeTrial {
     /// Parts of each upload.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub parts: u32,
@@ -59,7 +59,7 @@ pub struct Trial {
 
 /// One upload.
 #[derive(Clone, Debug, Serialize)]
-pub struct Upload {
+pub struct HedgeUpload {
     /// From the first byte to the commit, in seconds.
     pub wall: f64,
     /// The time of each part from the first sending to the first good answer, in seconds.
@@ -76,49 +76,49 @@ pub struct Upload {
 
 /// All uploads of one kind.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct HedgeLine {
     /// The store.
     pub store: String,
     /// Whether hedging was on.
     pub hedge: bool,
     /// The uploads.
-    pub uploads: Vec<Upload>,
+    pub uploads: Vec<HedgeUpload>,
 }
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct HedgeReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: HedgeTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// The results by kind.
-    pub lines: Vec<Line>,
+    pub lines: Vec<HedgeLine>,
 }
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Store {
+enum HedgeStore {
     Slow,
     Even,
     Throttling,
 }
 
-impl Trial {
+impl HedgeTrial {
     /// Runs the trial against the server of the program `tidegate`: all kinds in turn, several times.
     ///
     /// # Errors
     /// If the server does not start, or an upload fails or takes longer than the limit.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<HedgeReport> {
         let folder = tempfile::tempdir()?;
         let server = Embedded::start(tidegate, folder.path())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let before = machine::load();
-        let kinds = [Store::Slow, Store::Even, Store::Throttling];
+        let kinds = [HedgeStore::Slow, HedgeStore::Even, HedgeStore::Throttling];
         let kinds = kinds.into_iter().flat_map(|store| [(store, false), (store, true)]);
-        let mut lines: Vec<(Store, Line)> = kinds
-            .map(|(store, hedge)| (store, Line { store: self.name(store), hedge, uploads: Vec::new() }))
+        let mut lines: Vec<(HedgeStore, HedgeLine)> = kinds
+            .map(|(store, hedge)| (store, HedgeLine { store: self.name(store), hedge, uploads: Vec::new() }))
             .collect();
         for run in 0..self.runs {
             for (store, line) in &mut lines {
@@ -136,22 +136,22 @@ impl Trial {
             }
         }
         let lines = lines.into_iter().map(|(_, line)| line).collect();
-        Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines })
+        Ok(HedgeReport { trial: self.clone(), conditions: Conditions::since(before), lines })
     }
 
-    fn name(&self, store: Store) -> String {
+    fn name(&self, store: HedgeStore) -> String {
         match store {
-            Store::Slow => format!("{}% of parts {} times slower", self.percent, self.times),
-            Store::Even => "no slow parts".to_owned(),
-            Store::Throttling => format!("throttling at {}/s, and slow parts", self.throttle),
+            HedgeStore::Slow => format!("{}% of parts {} times slower", self.percent, self.times),
+            HedgeStore::Even => "no slow parts".to_owned(),
+            HedgeStore::Throttling => format!("throttling at {}/s, and slow parts", self.throttle),
         }
     }
 
     /// The same parts are slow with and without hedging; a part that is sent again is not slow again.
-    fn knobs(&self, store: Store, run: u32) -> Value {
+    fn knobs(&self, store: HedgeStore, run: u32) -> Value {
         let mut numbers: Vec<u32> = (1..=self.parts).collect();
         fastrand::Rng::with_seed(u64::from(run)).shuffle(&mut numbers);
-        let slow = if store == Store::Even { 0 } else { self.parts * self.percent / 100 };
+        let slow = if store == HedgeStore::Even { 0 } else { self.parts * self.percent / 100 };
         let rules: Vec<Value> = numbers
             .iter()
             .take(slow as usize)
@@ -164,14 +164,14 @@ impl Trial {
             "bandwidth": {"connection_in": self.megabytes * 1_000_000},
             "faults": rules,
         });
-        if store == Store::Throttling {
+        if store == HedgeStore::Throttling {
             let rate = self.throttle as f64;
             knobs["rate_limit"] = json!({"per_second": rate, "burst": rate});
         }
         knobs
     }
 
-    async fn upload(&self, server: &Embedded, hedge: bool) -> Result<Upload> {
+    async fn upload(&self, server: &Embedded, hedge: bool) -> Result<HedgeUpload> {
         let timed = Arc::new(Timed::new(server.endpoint().connect().await?));
         // A new engine for each upload, which knows nothing of the store yet, as in a command.
         let part = self.part_mib * MIB;
@@ -186,7 +186,7 @@ impl Trial {
         }
         writer.finish().await?;
         let (wall, figures) = (began.elapsed().as_secs_f64(), progress.snapshot());
-        Ok(Upload {
+        Ok(HedgeUpload {
             wall,
             parts: timed.seconds(),
             requests: figures.requests,
@@ -197,7 +197,7 @@ impl Trial {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for HedgeReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trial, conditions, lines } = self;
         writeln!(
@@ -216,12 +216,12 @@ impl fmt::Display for Report {
             "hedges",
             "extra parts",
         ];
-        let mut table = Table::new(columns);
+        let mut table = MarkdownTable::new(columns);
         for line in lines {
             let mut parts: Vec<f64> = line.uploads.iter().flat_map(|upload| upload.parts.clone()).collect();
             parts.sort_by(f64::total_cmp);
-            let wall = Spread::of(line.uploads.iter().map(|upload| upload.wall));
-            let sum = |figure: fn(&Upload) -> u64| line.uploads.iter().map(figure).sum::<u64>();
+            let wall = RunSpread::of(line.uploads.iter().map(|upload| upload.wall));
+            let sum = |figure: fn(&HedgeUpload) -> u64| line.uploads.iter().map(figure).sum::<u64>();
             let hedges = sum(|upload| upload.hedges);
             table.row([
                 line.store.clone(),

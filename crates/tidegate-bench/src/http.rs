@@ -13,15 +13,15 @@ use crate::Result;
 
 /// A client for servers on this machine: uses no proxy, and a new connection for each request.
 #[derive(Clone, Debug)]
-pub struct Client(Agent);
+pub struct LocalClient(Agent);
 
-impl Default for Client {
+impl Default for LocalClient {
     fn default() -> Self {
         Self::with(RootCerts::new_with_certs(&[]))
     }
 }
 
-impl Client {
+impl LocalClient {
     /// A client that trusts, over TLS, the authority whose certificate is in this PEM file. The default client
     /// trusts no authority.
     ///

@@ -21,16 +21,16 @@ use crate::machine::{self, Conditions};
 use crate::measure;
 use crate::scratch::{Scratch, free};
 use crate::size::{self, MIB};
-use disk::Watched;
-use uploads::{Done, Load, Place};
-use way::Way;
+use disk::DiskWatch;
+use uploads::{JournalDestination, JournalLoad, UploadTimes};
+use way::JournalWay;
 
 mod disk;
 mod report;
 pub mod uploads;
 mod way;
 
-pub use report::{Line, Report, Run};
+pub use report::{JournalLine, JournalReport, JournalRun};
 pub use way::UPLOADS;
 
 /// The number of the warm-up run, which does not count: afterwards files, programs and the server are in
@@ -45,7 +45,7 @@ const OBJECTS: u32 = 4;
 
 /// The objects to upload, and the kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
-pub struct Trial {
+pub struct JournalTrial {
     /// Objects uploaded at once, each with its own producer; one table line for each number.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
     pub streams: Vec<u32>,
@@ -98,20 +98,20 @@ pub struct Trial {
     pub limit: u64,
 }
 
-impl Trial {
+impl JournalTrial {
     /// Runs the trial against the server of the program `tidegate`: all ways in turn for each number of
     /// streams.
     ///
     /// # Errors
     /// If a way is not known, the disk has no room, the server does not start, or an upload fails or takes
     /// longer than the limit.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<JournalReport> {
         if self.largest < self.size {
             return Err("--largest is less than --size".into());
         }
-        let is_unknown = |word: &&String| !Way::ALL.iter().any(|way| way.begins_with(word));
+        let is_unknown = |word: &&String| !JournalWay::ALL.iter().any(|way| way.begins_with(word));
         if let Some(word) = self.only.iter().find(is_unknown) {
-            let names = Way::ALL.map(Way::name).join("; ");
+            let names = JournalWay::ALL.map(JournalWay::name).join("; ");
             return Err(format!("--only {word}: there is no way whose name begins so, but {names}").into());
         }
         let mut trial = self.clone();
@@ -122,7 +122,7 @@ impl Trial {
         trial.hold_all(tidegate)
     }
 
-    fn hold_all(&self, tidegate: &Path) -> Result<Report> {
+    fn hold_all(&self, tidegate: &Path) -> Result<JournalReport> {
         let ways = self.ways();
         let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
         self.check_room(&ways, &place)?;
@@ -157,7 +157,7 @@ impl Trial {
                             }
                         }
                         // An upload of our own must not fail.
-                        Err(error) if matches!(way, Way::Ours { .. }) => return Err(error),
+                        Err(error) if matches!(way, JournalWay::Ours { .. }) => return Err(error),
                         Err(error) => {
                             let told = format!("{name}: {error}");
                             eprintln!("{told}");
@@ -166,19 +166,27 @@ impl Trial {
                     }
                 }
             }
-            lines.extend(runs.into_iter().filter_map(|(way, runs)| Line::of(way, streams, scale, runs)));
+            lines.extend(
+                runs.into_iter().filter_map(|(way, runs)| JournalLine::of(way, streams, scale, runs)),
+            );
         }
-        Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines, missing, failed })
+        Ok(JournalReport {
+            trial: self.clone(),
+            conditions: Conditions::since(before),
+            lines,
+            missing,
+            failed,
+        })
     }
 
     /// The ways that the options select.
-    fn ways(&self) -> Vec<Way> {
-        let is_wanted = |way: &Way| {
+    fn ways(&self) -> Vec<JournalWay> {
+        let is_wanted = |way: &JournalWay| {
             (self.only.is_empty() || self.only.iter().any(|word| way.begins_with(word)))
                 && (!self.quick || way.published(1).is_some())
                 && self.to.as_deref().is_none_or(|url| way.goes_to(url))
         };
-        Way::ALL.into_iter().filter(is_wanted).collect()
+        JournalWay::ALL.into_iter().filter(is_wanted).collect()
     }
 
     /// The run numbers of each way with this number of streams.
@@ -189,7 +197,7 @@ impl Trial {
 
     /// The most bytes that one of these ways has on the disk at a time, and the number of streams with which it
     /// does.
-    fn on_disk(&self, ways: &[Way]) -> (u64, u32) {
+    fn on_disk(&self, ways: &[JournalWay]) -> (u64, u32) {
         let ahead = 1.0 - self.stream_mib as f64 / self.producer_mib as f64;
         let ahead = if self.is_shaped() { ahead.max(0.0) } else { 1.0 };
         let share = ways.iter().map(|way| way.share_on_disk(ahead)).fold(0.0, f64::max);
@@ -201,7 +209,7 @@ impl Trial {
     }
 
     /// Fails if the ways need more room than the disk has.
-    fn check_room(&self, ways: &[Way], place: &Path) -> Result<()> {
+    fn check_room(&self, ways: &[JournalWay], place: &Path) -> Result<()> {
         let ((needed, streams), free) = (self.on_disk(ways), free(place)?);
         if needed > free {
             let (needed, free, place) = (needed.div_ceil(MIB), free / MIB, place.display());
@@ -237,10 +245,10 @@ impl Trial {
         ((self.producer_mib * MIB) as f64 / scale) as u64
     }
 
-    fn place(&self, server: Option<&Embedded>, streams: u32) -> Place {
+    fn place(&self, server: Option<&Embedded>, streams: u32) -> JournalDestination {
         let prefix = format!("{streams}-");
         match server.map(Embedded::endpoint) {
-            Some(endpoint) => Place {
+            Some(endpoint) => JournalDestination {
                 store: format!("gs://{}/", endpoint.bucket),
                 url: endpoint.url.clone(),
                 bucket: endpoint.bucket.to_owned(),
@@ -248,7 +256,12 @@ impl Trial {
             },
             None => {
                 let store = self.to.as_deref().unwrap_or_default().trim_end_matches('/');
-                Place { store: format!("{store}/"), url: String::new(), bucket: String::new(), prefix }
+                JournalDestination {
+                    store: format!("{store}/"),
+                    url: String::new(),
+                    bucket: String::new(),
+                    prefix,
+                }
             }
         }
     }
@@ -262,25 +275,30 @@ impl Trial {
 
     fn run(
         &self,
-        way: Way,
+        way: JournalWay,
         program: &Path,
-        place: &Place,
+        place: &JournalDestination,
         folder: &Path,
         (sizes, scale): (Vec<u64>, f64),
-    ) -> Result<Run> {
+    ) -> Result<JournalRun> {
         let (scratch, logs) = (tempfile::tempdir_in(folder)?, tempfile::tempdir()?);
-        let load = Load { place: place.clone(), sizes, produce: self.produce(scale) };
+        let load = JournalLoad { place: place.clone(), sizes, produce: self.produce(scale) };
         let program = way.program(program, &load, scratch.path());
-        let (log, disk) = (logs.path().join("uploads.log"), Watched::new(scratch.path()));
+        let (log, disk) = (logs.path().join("uploads.log"), DiskWatch::new(scratch.path()));
         let usage = measure::measure(&program, &log, Duration::from_secs(self.limit))?;
-        Ok(Run { seconds: seconds(&log, load.sizes.len())?, sizes: load.sizes, usage, disk: disk.most() })
+        Ok(JournalRun {
+            seconds: seconds(&log, load.sizes.len())?,
+            sizes: load.sizes,
+            usage,
+            disk: disk.most(),
+        })
     }
 }
 
 /// Reads the seconds that a process printed at its end.
 fn seconds(log: &Path, streams: usize) -> Result<Vec<f64>> {
     let said = std::fs::read_to_string(log)?;
-    let done = said.lines().rev().find_map(|line| serde_json::from_str::<Done>(line).ok());
+    let done = said.lines().rev().find_map(|line| serde_json::from_str::<UploadTimes>(line).ok());
     let seconds = done.ok_or_else(|| format!("no figures were said, but: {said}"))?.seconds;
     if seconds.len() != streams {
         return Err(format!("figures of {} objects, not {streams}", seconds.len()).into());

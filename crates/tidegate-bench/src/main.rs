@@ -14,9 +14,9 @@ use tidegate_bench::growth::{
     writers::{WRITERS, Writers},
 };
 use tidegate_bench::hedge;
-use tidegate_bench::interrupt::Interrupted;
+use tidegate_bench::interrupt::InterruptedRun;
 use tidegate_bench::journal::{self, uploads::Uploads};
-use tidegate_bench::page::Page;
+use tidegate_bench::page::PageArgs;
 use tidegate_bench::parts::{self, Published};
 use tidegate_bench::peers;
 use tidegate_bench::prefixes;
@@ -24,20 +24,20 @@ use tidegate_bench::published::{self, Judged, Letter};
 use tidegate_bench::size;
 use tidegate_bench::tables;
 use tidegate_bench::tool::Tool;
-use tidegate_bench::transfer::{Common, Download, Network, Transfer, Way};
-use tidegate_bench::writers::{Figures, OpenWriters};
+use tidegate_bench::transfer::{Common, ContestPlan, Download, Network, TransferNetwork};
+use tidegate_bench::writers::{OpenWriters, WritersFigures};
 use tidegate_bench::{Result, measure, process};
 
 /// Measure transfers by tidegate and by other tools, side by side in one run.
 #[derive(Debug, Parser)]
 #[command(version)]
-struct Cli {
+struct BenchCommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Upload one large file to a server on this machine.
     Upload {
         #[command(flatten)]
@@ -73,7 +73,7 @@ enum Command {
     /// Make one upload with some slow parts, each with and without hedging.
     Hedge {
         #[command(flatten)]
-        trial: hedge::Trial,
+        trial: hedge::HedgeTrial,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -82,7 +82,7 @@ enum Command {
     /// the library chooses.
     A {
         #[command(flatten)]
-        extent: parts::Extent,
+        extent: parts::PartsExtent,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -91,7 +91,7 @@ enum Command {
     #[command(visible_alias = "journal")]
     B {
         #[command(flatten)]
-        trial: journal::Trial,
+        trial: journal::JournalTrial,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -100,7 +100,7 @@ enum Command {
     /// library chooses.
     C {
         #[command(flatten)]
-        extent: parts::Extent,
+        extent: parts::PartsExtent,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -108,24 +108,24 @@ enum Command {
     /// Table D: `compaction`, `tables` and `prefixes`, written to one folder.
     D {
         #[command(flatten)]
-        extent: published::Extent,
+        extent: published::PublishedExtent,
     },
     /// All contests with other tools, written to one folder: a large file, a pipe, an object, many files and
     /// objects; unshaped, through a slow network and over TLS; with defaults and (--best) with the best
     /// settings that the search finds.
     Peers {
         #[command(flatten)]
-        trial: peers::Trial,
+        trial: peers::PeersTrial,
     },
     /// Tables A to D and `growth`, written to one folder; checks that they show the expected results.
     All {
         #[command(flatten)]
-        trial: published::Trial,
+        trial: published::PublishedTrial,
     },
     /// Merge sorted tables: read and written as streams, and whole in memory, with more and more inputs.
     Compaction {
         #[command(flatten)]
-        trial: compaction::Trial,
+        trial: compaction::CompactionTrial,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -133,7 +133,7 @@ enum Command {
     /// Build and upload sorted tables: as streams, and whole in memory first.
     Tables {
         #[command(flatten)]
-        trial: tables::Trial,
+        trial: tables::TablesTrial,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -142,7 +142,7 @@ enum Command {
     /// prefixes as one.
     Prefixes {
         #[command(flatten)]
-        trial: prefixes::Trial,
+        trial: prefixes::PrefixesTrial,
         /// Print one JSON object instead of a table.
         #[arg(long)]
         json: bool,
@@ -150,7 +150,7 @@ enum Command {
     /// Measure time and memory by size: objects up to 64 GiB, and up to 10,000 writers open at once.
     Growth {
         #[command(flatten)]
-        trial: growth::Trial,
+        trial: growth::GrowthTrial,
         /// Print one JSON object with every single run, instead of a table.
         #[arg(long)]
         json: bool,
@@ -172,7 +172,7 @@ enum Command {
         json: bool,
     },
     /// Make one HTML page with plots of the results that `all` and `peers` wrote to a folder.
-    Report(Page),
+    Report(PageArgs),
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads(Uploads),
@@ -198,50 +198,52 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Upload { common, size } => contest(&Transfer::upload(size), &common),
-        Command::Shaped { common, size, network } => {
-            contest(&Transfer::upload(size).by(Way::Shaped(network)), &common)
+    let done = match BenchCommandLine::parse().command {
+        BenchCommand::Upload { common, size } => contest(&ContestPlan::upload(size), &common),
+        BenchCommand::Shaped { common, size, network } => {
+            contest(&ContestPlan::upload(size).by(TransferNetwork::Shaped(network)), &common)
         }
-        Command::Small { common, files, size } => contest(&Transfer::uploads(files, size), &common),
-        Command::Download(download) => {
+        BenchCommand::Small { common, files, size } => contest(&ContestPlan::uploads(files, size), &common),
+        BenchCommand::Download(download) => {
             tidegate().and_then(|path| print(&download.hold(&path)?, download.common.json))
         }
-        Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::A { extent, json } => parts(Published::Async, extent, json),
-        Command::B { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), journal::Report::broken, json)
+        BenchCommand::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        BenchCommand::A { extent, json } => parts(Published::Async, extent, json),
+        BenchCommand::B { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), journal::JournalReport::broken, json)
         }
-        Command::C { extent, json } => parts(Published::Threaded, extent, json),
-        Command::D { extent } => all(&published::Trial { extent, only: vec![Letter::D] }),
-        Command::All { trial } => all(&trial),
-        Command::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
-        Command::Compaction { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), compaction::Report::broken, json)
+        BenchCommand::C { extent, json } => parts(Published::Threaded, extent, json),
+        BenchCommand::D { extent } => all(&published::PublishedTrial { extent, only: vec![Letter::D] }),
+        BenchCommand::All { trial } => all(&trial),
+        BenchCommand::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
+        BenchCommand::Compaction { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), compaction::CompactionReport::broken, json)
         }
-        Command::Tables { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), tables::Report::broken, json)
+        BenchCommand::Tables { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), tables::TablesReport::broken, json)
         }
-        Command::Prefixes { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), prefixes::Report::broken, json)
+        BenchCommand::Prefixes { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), prefixes::PrefixesReport::broken, json)
         }
-        Command::Growth { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), growth::Report::broken, json)
+        BenchCommand::Growth { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), growth::GrowthReport::broken, json)
         }
-        Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
-        Command::Uploads(uploads) => uploads.run(),
-        Command::Crash { crash: run, json } => crash(&run, json),
-        Command::Writers { writers, json } => writers.run(tidegate).and_then(|figures| judged(figures, json)),
-        Command::GrowthWriters(writers) => writers.run(),
-        Command::CrashWorker(worker) => worker.run(),
-        Command::Measured { report, command } => measure::run_measured(&report, &command),
-        Command::Tied { command } => process::become_tied(&command),
+        BenchCommand::Report(page) => page.write().map(|path| println!("{}", path.display())),
+        BenchCommand::Uploads(uploads) => uploads.run(),
+        BenchCommand::Crash { crash: run, json } => crash(&run, json),
+        BenchCommand::Writers { writers, json } => {
+            writers.run(tidegate).and_then(|figures| judged(figures, json))
+        }
+        BenchCommand::GrowthWriters(writers) => writers.run(),
+        BenchCommand::CrashWorker(worker) => worker.run(),
+        BenchCommand::Measured { report, command } => measure::run_measured(&report, &command),
+        BenchCommand::Tied { command } => process::become_tied(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate-bench: {error}");
-            error.downcast_ref().map_or(ExitCode::FAILURE, |Interrupted { exit_code }| (*exit_code).into())
+            error.downcast_ref().map_or(ExitCode::FAILURE, |InterruptedRun { exit_code }| (*exit_code).into())
         }
     }
 }
@@ -253,17 +255,17 @@ fn crash(run: &CrashTrial, json: bool) -> Result<()> {
 }
 
 /// Prints the figures of writers. Writers that did not commit are an error.
-fn judged(figures: Figures, json: bool) -> Result<()> {
+fn judged(figures: WritersFigures, json: bool) -> Result<()> {
     print(&figures, json)?;
     figures.verdict()
 }
 
-fn contest(transfer: &Transfer, common: &Common) -> Result<()> {
+fn contest(transfer: &ContestPlan, common: &Common) -> Result<()> {
     tidegate().and_then(|path| print(&transfer.hold(common, &path)?, common.json))
 }
 
-fn parts(which: Published, extent: parts::Extent, json: bool) -> Result<()> {
-    table(parts::Trial { table: which, extent }.hold(tidegate), parts::Report::broken, json)
+fn parts(which: Published, extent: parts::PartsExtent, json: bool) -> Result<()> {
+    table(parts::PartsTrial { table: which, extent }.hold(tidegate), parts::PartsReport::broken, json)
 }
 
 /// Prints a table; with `json`, as JSON with the claims that do not hold. A broken claim is an error.
@@ -273,7 +275,7 @@ fn table<R: Serialize + Display>(held: Result<R>, broken: fn(&R) -> Vec<String>,
     judged.verdict()
 }
 
-fn all(trial: &published::Trial) -> Result<()> {
+fn all(trial: &published::PublishedTrial) -> Result<()> {
     let outcome = trial.hold(&tidegate()?)?;
     print!("{outcome}");
     outcome.verdict()
@@ -303,11 +305,11 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
-        for subcommand in Cli::command().get_subcommands() {
+        BenchCommandLine::command().debug_assert();
+        for subcommand in BenchCommandLine::command().get_subcommands() {
             let required = subcommand.get_arguments().any(|argument| argument.is_required_set());
             if !required {
-                let parsed = Cli::try_parse_from(["tidegate-bench", subcommand.get_name()]);
+                let parsed = BenchCommandLine::try_parse_from(["tidegate-bench", subcommand.get_name()]);
                 assert!(parsed.is_ok(), "the defaults of {}: {parsed:?}", subcommand.get_name());
             }
         }
@@ -323,16 +325,17 @@ mod tests {
             ["prefixes", "--most", "4"],
         ] {
             let words = ["tidegate-bench"].iter().chain(&words);
-            assert!(Cli::try_parse_from(words.clone()).is_ok());
-            assert!(Cli::try_parse_from(words.chain(&["--quick"])).is_err());
+            assert!(BenchCommandLine::try_parse_from(words.clone()).is_ok());
+            assert!(BenchCommandLine::try_parse_from(words.chain(&["--quick"])).is_err());
         }
     }
 
     /// In the form in which the page of figures records the command.
     #[test]
     fn ways_are_named_in_a_list() {
-        let cli = Cli::try_parse_from(["tidegate-bench", "b", "--only", "chunked,spool"]).unwrap();
-        let Command::B { trial, .. } = cli.command else { panic!("another command") };
+        let cli =
+            BenchCommandLine::try_parse_from(["tidegate-bench", "b", "--only", "chunked,spool"]).unwrap();
+        let BenchCommand::B { trial, .. } = cli.command else { panic!("another command") };
         assert_eq!(trial.only, ["chunked", "spool"]);
     }
 
@@ -340,8 +343,8 @@ mod tests {
     fn a_network_is_for_what_goes_through_one() {
         for words in [["--megabytes", "5"], ["--latency-ms", "5"]] {
             let download = ["tidegate-bench", "download"].iter().chain(&words);
-            assert!(Cli::try_parse_from(download.clone()).is_err(), "{words:?}");
-            assert!(Cli::try_parse_from(download.chain(&["--shaped"])).is_ok(), "{words:?}");
+            assert!(BenchCommandLine::try_parse_from(download.clone()).is_err(), "{words:?}");
+            assert!(BenchCommandLine::try_parse_from(download.chain(&["--shaped"])).is_ok(), "{words:?}");
         }
     }
 
@@ -349,7 +352,7 @@ mod tests {
     fn scales_are_numbers_within_reason() {
         for scale in ["0", "-1", "4000", "nan"] {
             assert!(
-                Cli::try_parse_from(["tidegate-bench", "prefixes", "--scale", scale]).is_err(),
+                BenchCommandLine::try_parse_from(["tidegate-bench", "prefixes", "--scale", scale]).is_err(),
                 "{scale}"
             );
         }

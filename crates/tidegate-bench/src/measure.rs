@@ -24,7 +24,7 @@ pub const MEASURED: &str = "measured";
 
 /// The cost of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// From the start to the end, in seconds.
     pub wall: f64,
     /// CPU seconds in the program.
@@ -39,7 +39,7 @@ pub struct Usage {
     pub signal: Option<i32>,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// CPU seconds of both kinds.
     #[must_use]
     pub fn cpu(&self) -> f64 {
@@ -73,7 +73,7 @@ pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
     std::fs::write(report.with_extension("memory"), serde_json::to_vec(&memory)?)?;
     let rusage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
-    let usage = Usage {
+    let usage = ProcessUsage {
         wall,
         user: seconds(rusage.user_time()),
         system: seconds(rusage.system_time()),
@@ -86,13 +86,13 @@ pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
 
 /// Runs a program to its end and returns its cost; the program must succeed within `limit`. Its output goes to
 /// `log`, and an error contains the end of that.
-pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> {
+pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<ProcessUsage> {
     let late = || failed(program, &format!("was not done after {} s", limit.as_secs()), log);
     measure_within(program, log, limit)?.ok_or_else(late)
 }
 
 /// The same, but a program that does not finish within `limit` is killed and gives `None`.
-pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<Option<Usage>> {
+pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<Option<ProcessUsage>> {
     let report = log.with_extension("usage");
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
     let mut child = program.through(&subcommand, log)?.spawn()?;
@@ -114,11 +114,13 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
     if !status.success() {
         return Err(failed(program, "could not be measured", log));
     }
-    let usage: Usage = serde_json::from_slice(&std::fs::read(report)?)?;
+    let usage: ProcessUsage = serde_json::from_slice(&std::fs::read(report)?)?;
     match usage {
-        Usage { exit: Some(0), .. } => Ok(Some(usage)),
-        Usage { exit: Some(code), .. } => Err(failed(program, &format!("ended with exit code {code}"), log)),
-        Usage { signal, .. } => {
+        ProcessUsage { exit: Some(0), .. } => Ok(Some(usage)),
+        ProcessUsage { exit: Some(code), .. } => {
+            Err(failed(program, &format!("ended with exit code {code}"), log))
+        }
+        ProcessUsage { signal, .. } => {
             Err(failed(program, &format!("was ended by signal {}", signal.unwrap_or(0)), log))
         }
     }
@@ -130,7 +132,7 @@ pub fn memory(log: &Path) -> Result<Vec<(f64, u64)>> {
 }
 
 /// The cost of a program that does nothing: the floor of every measurement.
-pub fn floor(folder: &Path) -> Result<Usage> {
+pub fn floor(folder: &Path) -> Result<ProcessUsage> {
     measure(&Program::new("true"), &folder.join("true.log"), Duration::from_secs(10))
 }
 

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::Result;
 use crate::peers::{BEST, Named};
-use crate::stats::Spread;
-use section::Section;
+use crate::stats::RunSpread;
+use section::PageSection;
 
 mod axis;
 mod contest;
@@ -36,7 +36,7 @@ mod text;
 
 /// The files to read, and the path of the page.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Page {
+pub struct PageArgs {
     /// Folder with the results that `all` and `peers` wrote, or with output of --json under the same names. Any
     /// file may be missing.
     pub dir: PathBuf,
@@ -48,44 +48,44 @@ pub struct Page {
 /// A file's figures that can be shown as a section of the page.
 trait Shown: DeserializeOwned {
     /// The section of the file with this name.
-    fn section(&self, file: &str) -> Section;
+    fn section(&self, file: &str) -> PageSection;
 }
 
 /// A file that exists.
 struct Chapter {
     file: String,
     what: String,
-    section: Section,
+    section: PageSection,
 }
 
 /// Reads one file, if it exists.
-type Read = fn(&Path, &str) -> Result<Option<Section>>;
+type Read = fn(&Path, &str) -> Result<Option<PageSection>>;
 
 /// Every file, its description, and the function that reads it; in the order of the page.
 const FILES: [(&str, &str, Read); 8] = [
-    ("a", "parts uploaded while the next is written", read::<parts::Report>),
-    ("b", "streams of unknown length", read::<journal::Report>),
-    ("c", "parts by several threads", read::<parts::Report>),
+    ("a", "parts uploaded while the next is written", read::<parts::JsonParts>),
+    ("b", "streams of unknown length", read::<journal::JsonJournal>),
+    ("c", "parts by several threads", read::<parts::JsonParts>),
     ("compaction", "sorted tables merged", read::<tables::Compaction>),
     ("tables", "sorted tables built", read::<tables::Tables>),
-    ("memory", "memory over time", read::<memory::Report>),
-    ("prefixes", "keys spread over prefixes", read::<prefixes::Report>),
-    ("growth", "time and memory by size", read::<growth::Report>),
+    ("memory", "memory over time", read::<memory::JsonMemory>),
+    ("prefixes", "keys spread over prefixes", read::<prefixes::JsonPrefixes>),
+    ("growth", "time and memory by size", read::<growth::JsonGrowth>),
 ];
 
 /// The files of the contests.
 fn contests() -> impl Iterator<Item = (String, String, Read)> {
-    Named::all().map(|contest| (contest.name, contest.about, read::<contest::Report> as Read))
+    Named::all().map(|contest| (contest.name, contest.about, read::<contest::JsonContest> as Read))
 }
 
-fn read<T: Shown>(dir: &Path, file: &str) -> Result<Option<Section>> {
+fn read<T: Shown>(dir: &Path, file: &str) -> Result<Option<PageSection>> {
     let Some((report, broken)) = read::file::<T>(&dir.join(format!("{file}.json")))? else { return Ok(None) };
     let mut section = report.section(file);
     section.first.extend(broken.iter().map(|broken| format!("DOES NOT HOLD: {broken}")));
     Ok(Some(section))
 }
 
-impl Page {
+impl PageArgs {
     /// Writes the page, whole or not at all, and returns its path.
     ///
     /// # Errors
@@ -165,8 +165,8 @@ fn document(chapters: &[Chapter], missing: &[String]) -> Markup {
 }
 
 /// The median, and how far the values reach.
-fn shown(spread: &Spread, digits: usize) -> String {
-    let Spread { median, min, max } = spread;
+fn shown(spread: &RunSpread, digits: usize) -> String {
+    let RunSpread { median, min, max } = spread;
     format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
 }
 

@@ -18,7 +18,7 @@ use serde_json::json;
 use tidegate::{Store, Strategy, Tidegate};
 
 use crate::Result;
-use crate::embedded::{Embedded, Endpoint};
+use crate::embedded::{Embedded, StoreEndpoint};
 use crate::machine::{self, Conditions};
 use crate::producer;
 use crate::size::{self, MIB};
@@ -28,23 +28,23 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use published::{Published, Row};
+pub use published::{Published, PublishedRow};
 pub(crate) use report::NEW_ENGINE;
-pub use report::{Done, Line, Report};
+pub use report::{PartsLine, PartsReport, PartsRuns};
 
 /// The table to re-run, and its extent.
 #[derive(Clone, Debug, Serialize)]
-pub struct Trial {
+pub struct PartsTrial {
     /// The table.
     pub table: Published,
     /// How much of the table, and the store.
     #[serde(flatten)]
-    pub extent: Extent,
+    pub extent: PartsExtent,
 }
 
 /// How much of a table to measure, and the store.
 #[derive(Clone, Debug, Default, Serialize, Args)]
-pub struct Extent {
+pub struct PartsExtent {
     /// No limits but this machine's.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
@@ -64,7 +64,7 @@ pub struct Extent {
     pub full: bool,
 }
 
-impl Extent {
+impl PartsExtent {
     /// Whether the store is made to behave as the published figures imply.
     fn is_shaped(&self) -> bool {
         !self.unshaped && self.to.is_none()
@@ -74,7 +74,7 @@ impl Extent {
 /// How an object is uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum PartsWay {
     /// In one request.
     Plain,
     /// Each part after the previous part is stored.
@@ -87,7 +87,7 @@ pub enum Way {
     Cold,
 }
 
-impl Way {
+impl PartsWay {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -115,12 +115,12 @@ impl Way {
 
 /// The destination of objects.
 #[derive(Clone, Copy, Debug)]
-enum Place<'a> {
+enum PartsDestination<'a> {
     Url(&'a str),
-    Server(&'a Endpoint),
+    Server(&'a StoreEndpoint),
 }
 
-impl Place<'_> {
+impl PartsDestination<'_> {
     /// Opens the store with an engine that knows nothing of it.
     async fn open(self) -> Result<Store> {
         let tide = Tidegate::builder().build()?;
@@ -131,14 +131,14 @@ impl Place<'_> {
     }
 }
 
-impl Trial {
+impl PartsTrial {
     /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
     /// each row.
     ///
     /// # Errors
     /// If the server does not start, or an upload fails.
-    pub fn hold(&self, tidegate: impl FnOnce() -> Result<PathBuf>) -> Result<Report> {
-        let (table, Extent { to, quick, .. }) = (self.table, &self.extent);
+    pub fn hold(&self, tidegate: impl FnOnce() -> Result<PathBuf>) -> Result<PartsReport> {
+        let (table, PartsExtent { to, quick, .. }) = (self.table, &self.extent);
         let mut rows = table.rows();
         if *quick {
             rows.retain(|row| row.size <= 64 * MIB);
@@ -147,30 +147,30 @@ impl Trial {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let (logs, mut server, mut shape) = (tempfile::tempdir()?, None, json!({}));
         let place = match to {
-            Some(url) => Place::Url(url),
+            Some(url) => PartsDestination::Url(url),
             None => {
                 let server = server.insert(Embedded::start(&tidegate()?, logs.path())?);
                 if self.extent.is_shaped() {
                     shape = table.shape(*quick);
                     server.behave(&shape)?;
                 }
-                Place::Server(server.endpoint())
+                PartsDestination::Server(server.endpoint())
             }
         };
         let lines = runtime.block_on(self.lines(place, rows))?;
-        Ok(Report { trial: self.clone(), shape, conditions: Conditions::since(before), lines })
+        Ok(PartsReport { trial: self.clone(), shape, conditions: Conditions::since(before), lines })
     }
 
-    async fn lines(&self, place: Place<'_>, rows: Vec<Row>) -> Result<Vec<Line>> {
+    async fn lines(&self, place: PartsDestination<'_>, rows: Vec<PublishedRow>) -> Result<Vec<PartsLine>> {
         let (store, piece) = (place.open().await?, producer::piece());
         let mut lines = Vec::new();
         for row in rows {
-            let new = |way: &Way| Done { way: *way, seconds: Vec::new() };
+            let new = |way: &PartsWay| PartsRuns { way: *way, seconds: Vec::new() };
             let mut done: Vec<_> = self.table.ways().iter().map(new).collect();
             for number in 0..=self.extent.runs {
-                for Done { way, seconds } in &mut done {
+                for PartsRuns { way, seconds } in &mut done {
                     let began = Instant::now();
-                    let new = if *way == Way::Cold { Some(place.open().await?) } else { None };
+                    let new = if *way == PartsWay::Cold { Some(place.open().await?) } else { None };
                     upload(new.as_ref().unwrap_or(&store), *way, row, &piece).await?;
                     let took = began.elapsed().as_secs_f64();
                     eprintln!("{}, {}, run {number}: {took:.3} s", size::format(row.size), way.name());
@@ -179,19 +179,19 @@ impl Trial {
                     }
                 }
             }
-            lines.push(Line { row, done });
+            lines.push(PartsLine { row, done });
         }
         Ok(lines)
     }
 }
 
-async fn upload(store: &Store, way: Way, row: Row, piece: &Bytes) -> Result<()> {
+async fn upload(store: &Store, way: PartsWay, row: PublishedRow, piece: &Bytes) -> Result<()> {
     let key = way.name().replace(", ", "-").replace(' ', "-");
     let mut writer = store.writer(key).strategy(way.strategy()).size_hint(row.size);
     if !way.is_chosen() {
         writer = writer.part_size(row.part);
     }
-    if let (Way::AtOnce, Some(streams)) = (way, row.streams) {
+    if let (PartsWay::AtOnce, Some(streams)) = (way, row.streams) {
         writer = writer.concurrency(streams);
     }
     let mut writer = writer.start().await?;

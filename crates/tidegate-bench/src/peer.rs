@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + S
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum PeerDirection {
     /// From the file to the store.
     Upload,
     /// From the store to the file.
@@ -23,9 +23,9 @@ pub enum Direction {
 
 /// One file to upload, or one object to download.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct PeerJob {
     /// The direction.
-    pub direction: Direction,
+    pub direction: PeerDirection,
     /// The file.
     pub file: PathBuf,
     /// The object's bucket.
@@ -34,7 +34,7 @@ pub struct Job {
     pub key: String,
 }
 
-impl Job {
+impl PeerJob {
     /// Reads the job from the program's own arguments.
     pub fn from_arguments() -> Result<Self> {
         Self::parse(std::env::args().skip(1))
@@ -43,8 +43,8 @@ impl Job {
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self> {
         let arguments: Vec<String> = arguments.collect();
         let (direction, file, url) = match &arguments[..] {
-            [url, file] if url.starts_with("s3://") => (Direction::Download, file, url),
-            [file, url] => (Direction::Upload, file, url),
+            [url, file] if url.starts_with("s3://") => (PeerDirection::Download, file, url),
+            [file, url] => (PeerDirection::Upload, file, url),
             _ => return Err("usage: FILE s3://BUCKET/KEY, or s3://BUCKET/KEY FILE".into()),
         };
         let place = url.strip_prefix("s3://").and_then(|place| place.split_once('/'));
@@ -101,16 +101,20 @@ pub fn success_length(answers: &mut impl BufRead) -> Result<u64> {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Option<Job> {
-        Job::parse(arguments.iter().map(|word| (*word).to_owned())).ok()
+    fn parse(arguments: &[&str]) -> Option<PeerJob> {
+        PeerJob::parse(arguments.iter().map(|word| (*word).to_owned())).ok()
     }
 
     #[test]
     fn a_job_is_a_file_and_a_place() {
-        let job =
-            |direction| Job { direction, file: "big.tar".into(), bucket: "bucket".into(), key: "a/b".into() };
-        assert_eq!(parse(&["big.tar", "s3://bucket/a/b"]), Some(job(Direction::Upload)));
-        assert_eq!(parse(&["s3://bucket/a/b", "big.tar"]), Some(job(Direction::Download)));
+        let job = |direction| PeerJob {
+            direction,
+            file: "big.tar".into(),
+            bucket: "bucket".into(),
+            key: "a/b".into(),
+        };
+        assert_eq!(parse(&["big.tar", "s3://bucket/a/b"]), Some(job(PeerDirection::Upload)));
+        assert_eq!(parse(&["s3://bucket/a/b", "big.tar"]), Some(job(PeerDirection::Download)));
     }
 
     #[test]

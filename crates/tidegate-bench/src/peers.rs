@@ -7,24 +7,28 @@ use clap::{Args, value_parser};
 use crate::Result;
 use crate::published::folder;
 use crate::size::{GIB, KIB, MIB};
-use crate::transfer::{Common, ENOUGH, LIMIT, Network, Transfer, Way};
+use crate::transfer::{Common, ContestPlan, ENOUGH, LIMIT, Network, TransferNetwork};
 
 /// A source: its name, its description, and the contest with the size divided by a number.
-type Load = (&'static str, &'static str, fn(u64) -> Transfer);
+type Load = (&'static str, &'static str, fn(u64) -> ContestPlan);
 const LOADS: [Load; 7] = [
-    ("upload", "one large file", |by| Transfer::upload(GIB / by)),
-    ("pipe", "bytes through a pipe", |by| Transfer::pipe(2 * GIB / by)),
-    ("download", "one large object", |by| Transfer::download(GIB / by)),
-    ("upload-1000", "a thousand files of 1 MiB", |by| Transfer::uploads(1000 / by, MIB)),
-    ("download-1000", "a thousand objects of 1 MiB", |by| Transfer::downloads(1000 / by, MIB)),
-    ("upload-10000", "many small files", |by| Transfer::uploads(10_000 / by, 4 * KIB)),
-    ("download-10000", "many small objects", |by| Transfer::downloads(10_000 / by, 4 * KIB)),
+    ("upload", "one large file", |by| ContestPlan::upload(GIB / by)),
+    ("pipe", "bytes through a pipe", |by| ContestPlan::pipe(2 * GIB / by)),
+    ("download", "one large object", |by| ContestPlan::download(GIB / by)),
+    ("upload-1000", "a thousand files of 1 MiB", |by| ContestPlan::uploads(1000 / by, MIB)),
+    ("download-1000", "a thousand objects of 1 MiB", |by| ContestPlan::downloads(1000 / by, MIB)),
+    ("upload-10000", "many small files", |by| ContestPlan::uploads(10_000 / by, 4 * KIB)),
+    ("download-10000", "many small objects", |by| ContestPlan::downloads(10_000 / by, 4 * KIB)),
 ];
 /// The networks.
-const WAYS: [(&str, &str, Way); 3] = [
-    ("", "", Way::Plain),
-    ("-shaped", ", through a slow network", Way::Shaped(Network { latency_ms: 20, megabytes: 40 })),
-    ("-tls", ", over TLS", Way::Tls),
+const WAYS: [(&str, &str, TransferNetwork); 3] = [
+    ("", "", TransferNetwork::Plain),
+    (
+        "-shaped",
+        ", through a slow network",
+        TransferNetwork::Shaped(Network { latency_ms: 20, megabytes: 40 }),
+    ),
+    ("-tls", ", over TLS", TransferNetwork::Tls),
 ];
 
 /// Default number of runs of each tool.
@@ -41,8 +45,8 @@ pub struct Named {
     /// The contest in words.
     pub about: String,
     best: bool,
-    way: Way,
-    load: fn(u64) -> Transfer,
+    way: TransferNetwork,
+    load: fn(u64) -> ContestPlan,
 }
 
 impl Named {
@@ -53,7 +57,7 @@ impl Named {
         })
     }
 
-    fn of(load: Load, way: (&str, &str, Way), best: bool) -> Self {
+    fn of(load: Load, way: (&str, &str, TransferNetwork), best: bool) -> Self {
         let (suffix, settings) = if best { (BEST, ", each tool at its best settings") } else { ("", "") };
         Self {
             name: format!("{}{}{suffix}", load.0, way.0),
@@ -64,7 +68,7 @@ impl Named {
         }
     }
 
-    fn transfer(&self, by: u64) -> Transfer {
+    fn transfer(&self, by: u64) -> ContestPlan {
         let transfer = (self.load)(by).by(self.way);
         if self.best { transfer.at_best() } else { transfer }
     }
@@ -72,7 +76,7 @@ impl Named {
 
 /// How much of each contest to run, and the folder for the results.
 #[derive(Clone, Debug, Args)]
-pub struct Trial {
+pub struct PeersTrial {
     /// Run a small part of each contest once, after one warm-up run, only to check that everything works; the
     /// figures mean nothing.
     #[arg(long)]
@@ -105,7 +109,7 @@ pub struct Trial {
     pub only: Vec<String>,
 }
 
-impl Trial {
+impl PeersTrial {
     /// Runs the contests against the server of the program `tidegate`.
     ///
     /// # Errors
@@ -176,7 +180,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Cli {
         #[command(flatten)]
-        trial: Trial,
+        trial: PeersTrial,
     }
 
     fn command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
@@ -193,7 +197,7 @@ mod tests {
         let spaced = command(["peers", "--scratch", "/x y"]);
         assert_eq!(spaced, format!("{bare} --scratch '/x y'"));
         // The other options select contests, name the folder, or ask for no figures.
-        let options = Trial::augment_args(clap::Command::new("peers"));
+        let options = PeersTrial::augment_args(clap::Command::new("peers"));
         let names = options.get_arguments().filter_map(clap::Arg::get_long);
         for name in names.filter(|name| !["quick", "full", "best", "only", "to"].contains(name)) {
             assert!(all.contains(&format!(" --{name} ")), "{name}");

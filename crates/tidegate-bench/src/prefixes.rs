@@ -20,9 +20,9 @@ use tidegate::{Store, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use counted::{Counted, Place};
-use load::{Kind, Load, Pace};
-pub use report::Report;
+use counted::{Counted, PrefixesDestination};
+use load::{Kind, RequestLoad, RequestPace};
+pub use report::PrefixesReport;
 
 mod counted;
 mod listing;
@@ -39,7 +39,7 @@ const READS: f64 = 5500.0;
 
 /// The requests to make, and for how long.
 #[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct Trial {
+pub struct PrefixesTrial {
     /// Divide S3's limits of each prefix (3,500 writes and 5,500 reads a second) by this number.
     #[arg(long, default_value_t = 200.0, value_parser = scale)]
     pub scale: f64,
@@ -72,7 +72,7 @@ pub struct Trial {
     pub list: Vec<u64>,
     /// Measure only these.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
-    pub only: Vec<Part>,
+    pub only: Vec<PrefixesPart>,
     /// Two seconds of each with up to 8 prefixes, and listings of 2,000 and 20,000 objects, only to check that
     /// everything works; the figures mean nothing.
     #[arg(long, conflicts_with_all = ["list", "seconds", "warm_up", "most"])]
@@ -82,7 +82,7 @@ pub struct Trial {
 /// A part of the trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
+pub enum PrefixesPart {
     /// Requests a second by prefixes.
     Requests,
     /// A hot prefix beside cold ones.
@@ -95,7 +95,7 @@ pub enum Part {
 
 /// The pace of one kind of request over one number of prefixes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct PrefixesLine {
     /// The number of prefixes; `None` if keys are not spread.
     pub prefixes: Option<u32>,
     /// `writes` or `reads`.
@@ -103,7 +103,7 @@ pub struct Line {
     /// The limit of all prefixes together in requests a second, if known.
     pub limit: Option<f64>,
     /// The measured pace.
-    pub pace: Pace,
+    pub pace: RequestPace,
 }
 
 /// The pace of the prefixes beside a prefix with far more callers.
@@ -112,18 +112,18 @@ pub struct Beside {
     /// The measurement in words.
     pub what: &'static str,
     /// The pace of the cold prefixes.
-    pub cold: Pace,
+    pub cold: RequestPace,
     /// The pace of the hot prefix, if it has callers.
-    pub hot: Option<Pace>,
+    pub hot: Option<RequestPace>,
 }
 
-impl Trial {
+impl PrefixesTrial {
     /// Runs the trial against the named store, or the server of the program `tidegate`.
     ///
     /// # Errors
     /// If the server does not start, a request fails for good, or a real store is asked for listings.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
-        if self.to.is_some() && self.only.contains(&Part::Listing) {
+    pub fn hold(&self, tidegate: &Path) -> Result<PrefixesReport> {
+        if self.to.is_some() && self.only.contains(&PrefixesPart::Listing) {
             return Err("--only listing is of the embedded server: leave out --to".into());
         }
         let mut trial = self.clone();
@@ -133,29 +133,40 @@ impl Trial {
         }
         let before = machine::load();
         let (mut lines, mut beside) = (Vec::new(), Vec::new());
-        if trial.has(Part::Requests) || trial.has(Part::Hot) {
+        if trial.has(PrefixesPart::Requests) || trial.has(PrefixesPart::Hot) {
             let (folder, mut server) = (tempfile::tempdir()?, None);
             let place = match &trial.to {
-                Some(url) => Place::Real(url),
-                None => Place::Embedded(server.insert(Embedded::storing(tidegate, folder.path(), "memory")?)),
+                Some(url) => PrefixesDestination::Real(url),
+                None => PrefixesDestination::Embedded(server.insert(Embedded::storing(
+                    tidegate,
+                    folder.path(),
+                    "memory",
+                )?)),
             };
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            if trial.has(Part::Requests) {
+            if trial.has(PrefixesPart::Requests) {
                 lines = runtime.block_on(trial.lines(place))?;
             }
-            if trial.has(Part::Hot) {
+            if trial.has(PrefixesPart::Hot) {
                 for hot in [false, true] {
                     beside.push(runtime.block_on(trial.beside(place, hot))?);
                 }
             }
         }
         let most = trial.prefixes();
-        let spreading = if trial.has(Part::Spreading) { spreading::of(most) } else { Vec::new() };
-        let listings = match trial.has(Part::Listing) && trial.to.is_none() {
+        let spreading = if trial.has(PrefixesPart::Spreading) { spreading::of(most) } else { Vec::new() };
+        let listings = match trial.has(PrefixesPart::Listing) && trial.to.is_none() {
             true => listing::of(tidegate, most, &trial.list)?,
             false => Vec::new(),
         };
-        Ok(Report { conditions: Conditions::since(before), trial, lines, beside, spreading, listings })
+        Ok(PrefixesReport {
+            conditions: Conditions::since(before),
+            trial,
+            lines,
+            beside,
+            spreading,
+            listings,
+        })
     }
 
     /// Whether each prefix has a known limit.
@@ -163,7 +174,7 @@ impl Trial {
         !self.unshaped && self.to.is_none()
     }
 
-    fn has(&self, part: Part) -> bool {
+    fn has(&self, part: PrefixesPart) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 
@@ -172,7 +183,7 @@ impl Trial {
         1 << self.most.ilog2()
     }
 
-    async fn lines(&self, place: Place<'_>) -> Result<Vec<Line>> {
+    async fn lines(&self, place: PrefixesDestination<'_>) -> Result<Vec<PrefixesLine>> {
         let mut lines = Vec::new();
         for (kind, limit) in [(Kind::Writes, WRITES / self.scale), (Kind::Reads, READS / self.scale)] {
             let mut counts = vec![None];
@@ -180,7 +191,7 @@ impl Trial {
             for prefixes in counts {
                 let line = self.line(place, kind, limit, prefixes).await?;
                 let over = prefixes.map_or("not spread".to_owned(), |count| format!("{count} prefixes"));
-                let Pace { per_second, refused, .. } = line.pace;
+                let RequestPace { per_second, refused, .. } = line.pace;
                 eprintln!("{}, {over}: {per_second:.0} a second, {refused} refused", line.kind);
                 lines.push(line);
             }
@@ -189,9 +200,9 @@ impl Trial {
     }
 
     /// Sets the limit of a shaped server, in requests a second of each prefix; `None` means no limit.
-    fn limit(&self, place: Place<'_>, limit: Option<f64>) -> Result<()> {
+    fn limit(&self, place: PrefixesDestination<'_>, limit: Option<f64>) -> Result<()> {
         match place {
-            Place::Embedded(server) if self.is_shaped() => server.behave(&json!({
+            PrefixesDestination::Embedded(server) if self.is_shaped() => server.behave(&json!({
                 "latency": {"fixed_ms": self.latency_ms as f64},
                 "rate_limit": limit.map(|limit| json!({"per_second": limit, "prefix_depth": 2})),
             })),
@@ -199,13 +210,19 @@ impl Trial {
         }
     }
 
-    async fn line(&self, place: Place<'_>, kind: Kind, limit: f64, prefixes: Option<u32>) -> Result<Line> {
+    async fn line(
+        &self,
+        place: PrefixesDestination<'_>,
+        kind: Kind,
+        limit: f64,
+        prefixes: Option<u32>,
+    ) -> Result<PrefixesLine> {
         self.limit(place, None)?;
         let root = match prefixes {
             None => "flat".to_owned(),
             Some(count) => format!("spread-{count}"),
         };
-        let load = Load {
+        let load = RequestLoad {
             callers: (self.callers * prefixes.unwrap_or(1)).clamp(64, 1024),
             warm_up: Duration::from_secs(self.warm_up),
             time: Duration::from_secs(self.seconds),
@@ -224,11 +241,11 @@ impl Trial {
         self.limit(place, Some(limit))?;
         let pace = load.put_on(&store, &keys, &backend).await?;
         let limit = self.is_shaped().then(|| limit * f64::from(prefixes.unwrap_or(1)));
-        Ok(Line { prefixes, kind: kind.name(), limit, pace })
+        Ok(PrefixesLine { prefixes, kind: kind.name(), limit, pace })
     }
 
     /// Runs two callers for each of 15 prefixes, and with `hot` 200 callers for another prefix.
-    async fn beside(&self, place: Place<'_>, hot: bool) -> Result<Beside> {
+    async fn beside(&self, place: PrefixesDestination<'_>, hot: bool) -> Result<Beside> {
         self.limit(place, None)?;
         let layout = Layout::new(Naming::Base2, 16)?;
         // Two clients of one engine, because the measurement is about the state that they share.
@@ -238,7 +255,7 @@ impl Trial {
         let cold = PrefixedStore::init(&cold_store, layout).await?;
         let hot_store = PrefixedStore::open(&hot_store).await?;
         self.limit(place, Some(WRITES / self.scale))?;
-        let load = |callers| Load {
+        let load = |callers| RequestLoad {
             callers,
             warm_up: Duration::from_secs(self.warm_up),
             time: Duration::from_secs(self.seconds),
@@ -257,7 +274,7 @@ impl Trial {
 }
 
 /// Opens a root at a place with a new engine, which knows nothing of the place yet.
-async fn open(place: Place<'_>, root: &str) -> Result<(Arc<Counted>, Store)> {
+async fn open(place: PrefixesDestination<'_>, root: &str) -> Result<(Arc<Counted>, Store)> {
     Counted::open(place, root, &Tidegate::builder().build()?).await
 }
 

@@ -122,13 +122,13 @@ pub fn become_tied(command: &[OsString]) -> Result<()> {
 
 /// A running server, killed on drop.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerProcess {
     name: &'static str,
     child: Child,
     log: PathBuf,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts a server; its output goes to a file in `folder`.
     pub fn start(name: &'static str, program: &Program, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // The server may have ended by itself, and a drop cannot report an error.
         let _ = self.child.kill();

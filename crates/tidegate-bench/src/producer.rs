@@ -23,7 +23,7 @@ pub(crate) fn piece() -> Bytes {
 /// writer keeps large pieces instead of copying them, so a shared piece would use no memory, and filling it
 /// would cost nothing.
 #[derive(Debug)]
-pub(crate) struct Producer {
+pub(crate) struct PacedProducer {
     piece: Bytes,
     left: u64,
     /// Bytes a second.
@@ -32,7 +32,7 @@ pub(crate) struct Producer {
     owed: f64,
 }
 
-impl Producer {
+impl PacedProducer {
     pub(crate) fn new(piece: Bytes, size: u64, rate: u64) -> Self {
         Self { piece, left: size, rate: rate as f64, owed: 0.0 }
     }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn all_bytes_take_their_time() {
         let size = 3 * PIECE + 5;
-        let mut producer = Producer::new(piece(), size, 100 * MIB);
+        let mut producer = PacedProducer::new(piece(), size, 100 * MIB);
         let (mut bytes, mut began) = (0, Instant::now());
         let start = began;
         while let Some((piece, nap)) = producer.next() {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_it_is_memory() {
         let piece = piece();
-        let mut producer = Producer::new(piece.clone(), 2 * PIECE, u64::MAX);
+        let mut producer = PacedProducer::new(piece.clone(), 2 * PIECE, u64::MAX);
         let (first, _) = producer.next().unwrap();
         let (second, _) = producer.next().unwrap();
         assert!(first == piece && second == piece);

@@ -12,10 +12,10 @@ use crate::{Result, compaction, growth, journal, prefixes, tables};
 
 /// Which tables to measure, and how much of them.
 #[derive(Clone, Debug, Args)]
-pub struct Trial {
+pub struct PublishedTrial {
     /// How much of each table.
     #[command(flatten)]
-    pub extent: Extent,
+    pub extent: PublishedExtent,
     /// Measure only these tables.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TABLE", default_value = "a,b,c,d,growth")]
     pub only: Vec<Letter>,
@@ -23,7 +23,7 @@ pub struct Trial {
 
 /// How much of each table to measure, and the folder for the results.
 #[derive(Clone, Debug, Args)]
-pub struct Extent {
+pub struct PublishedExtent {
     /// A few small rows, to check that everything works, and the order of the ways. All tables take about four
     /// minutes.
     #[arg(long)]
@@ -64,7 +64,7 @@ pub enum Letter {
 }
 
 /// Measures one table and returns the claims that do not hold.
-type Measure = fn(&Extent, &str, &Path) -> Result<Vec<String>>;
+type Measure = fn(&PublishedExtent, &str, &Path) -> Result<Vec<String>>;
 
 impl Letter {
     /// The measurements of a table, in order: the name of each and of its files, and its function.
@@ -72,21 +72,33 @@ impl Letter {
         match self {
             Self::A => &[("a", |extent, name, tidegate| extent.parts(name, Published::Async, tidegate))],
             Self::B => &[("b", |extent, name, tidegate| {
-                extent.keep(name, extent.of::<journal::Trial>()?.hold(tidegate)?, journal::Report::broken)
+                extent.keep(
+                    name,
+                    extent.of::<journal::JournalTrial>()?.hold(tidegate)?,
+                    journal::JournalReport::broken,
+                )
             })],
             Self::C => &[("c", |extent, name, tidegate| extent.parts(name, Published::Threaded, tidegate))],
             Self::D => &[
-                ("compaction", Extent::compaction),
+                ("compaction", PublishedExtent::compaction),
                 ("tables", |extent, name, tidegate| {
-                    extent.keep(name, extent.of::<tables::Trial>()?.hold(tidegate)?, tables::Report::broken)
+                    extent.keep(
+                        name,
+                        extent.of::<tables::TablesTrial>()?.hold(tidegate)?,
+                        tables::TablesReport::broken,
+                    )
                 }),
                 ("prefixes", |extent, name, tidegate| {
-                    let report = extent.of::<prefixes::Trial>()?.hold(tidegate)?;
-                    extent.keep(name, report, prefixes::Report::broken)
+                    let report = extent.of::<prefixes::PrefixesTrial>()?.hold(tidegate)?;
+                    extent.keep(name, report, prefixes::PrefixesReport::broken)
                 }),
             ],
             Self::Growth => &[("growth", |extent, name, tidegate| {
-                extent.keep(name, extent.of::<growth::Trial>()?.hold(tidegate)?, growth::Report::broken)
+                extent.keep(
+                    name,
+                    extent.of::<growth::GrowthTrial>()?.hold(tidegate)?,
+                    growth::GrowthReport::broken,
+                )
             })],
         }
     }
@@ -129,14 +141,14 @@ impl<R: Display> Display for Judged<R> {
 
 /// The results of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PublishedOutcome {
     /// The claims that do not hold.
     pub broken: Vec<String>,
     /// Tables that could not run, and why.
     pub failed: Vec<(&'static str, String)>,
 }
 
-impl Outcome {
+impl PublishedOutcome {
     /// Measures one table after the other; a table that can't run does not stop the others.
     fn of<F: FnOnce() -> Result<Vec<String>>>(tables: impl IntoIterator<Item = (&'static str, F)>) -> Self {
         let mut outcome = Self::default();
@@ -170,7 +182,7 @@ impl Outcome {
     }
 }
 
-impl Display for Outcome {
+impl Display for PublishedOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { broken, failed } = self;
         if broken.is_empty() && failed.is_empty() {
@@ -181,29 +193,31 @@ impl Display for Outcome {
     }
 }
 
-impl Trial {
+impl PublishedTrial {
     /// Measures the tables and returns the outcome.
     ///
     /// # Errors
     /// If the folder can't be created.
-    pub fn hold(&self, tidegate: &Path) -> Result<Outcome> {
+    pub fn hold(&self, tidegate: &Path) -> Result<PublishedOutcome> {
         let extent = &self.extent;
         std::fs::create_dir_all(&extent.to)?;
         let tables = self.only.iter().flat_map(|letter| letter.tables());
-        Ok(Outcome::of(tables.map(|&(name, measure)| (name, move || measure(extent, name, tidegate)))))
+        Ok(PublishedOutcome::of(
+            tables.map(|&(name, measure)| (name, move || measure(extent, name, tidegate))),
+        ))
     }
 }
 
-impl Extent {
+impl PublishedExtent {
     fn parts(&self, name: &str, table: Published, tidegate: &Path) -> Result<Vec<String>> {
-        let trial = parts::Trial { table, extent: self.of()? };
-        self.keep(name, trial.hold(|| Ok(tidegate.to_owned()))?, parts::Report::broken)
+        let trial = parts::PartsTrial { table, extent: self.of()? };
+        self.keep(name, trial.hold(|| Ok(tidegate.to_owned()))?, parts::PartsReport::broken)
     }
 
     fn compaction(&self, name: &str, tidegate: &Path) -> Result<Vec<String>> {
-        let report = self.of::<compaction::Trial>()?.hold(tidegate)?;
+        let report = self.of::<compaction::CompactionTrial>()?.hold(tidegate)?;
         let memory = report.memory().to_string();
-        let broken = self.keep(name, report, compaction::Report::broken)?;
+        let broken = self.keep(name, report, compaction::CompactionReport::broken)?;
         std::fs::write(self.to.join("memory.json"), memory)?;
         Ok(broken)
     }
@@ -211,11 +225,12 @@ impl Extent {
     /// The options of a table's command for this extent.
     fn of<T: Args>(&self) -> Result<T> {
         #[derive(Parser)]
-        struct Line<T: Args> {
+        struct TrialCommandLine<T: Args> {
             #[command(flatten)]
             trial: T,
         }
-        Ok(Line::try_parse_from(["bench"].into_iter().chain(self.quick.then_some("--quick")))?.trial)
+        Ok(TrialCommandLine::try_parse_from(["bench"].into_iter().chain(self.quick.then_some("--quick")))?
+            .trial)
     }
 
     /// Prints a report, writes both files, and returns the claims that do not hold.

@@ -5,17 +5,17 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::contest::{AGAIN, Entrant, Run};
+use crate::contest::{AGAIN, ContestRun, Entrant};
 use crate::machine::Conditions;
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 use crate::size::{GIB, MIB};
-use crate::stats::Spread;
-use crate::table::Table;
-use crate::tool::{Source, Tool};
+use crate::stats::RunSpread;
+use crate::table::MarkdownTable;
+use crate::tool::{Tool, TransferSource};
 
 /// The report of one contest; `--json` prints this as JSON.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct ContestReport {
     /// The measurement in one sentence.
     pub title: String,
     /// Objects that each run made or read.
@@ -34,9 +34,9 @@ pub struct Report {
     /// The source of the bytes: `source: …`.
     pub source: String,
     /// The cost of a program that does nothing.
-    pub nothing: Usage,
+    pub nothing: ProcessUsage,
     /// One line for each tool.
-    pub tools: Vec<Line>,
+    pub tools: Vec<ContestLine>,
     /// Peers that failed and ran no more, and why.
     pub failed: Vec<(&'static str, String)>,
     /// Tools that are not installed, and how to get them.
@@ -51,7 +51,7 @@ pub struct Report {
 
 /// The results of one tool.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct ContestLine {
     /// The tool's name.
     pub tool: &'static str,
     /// The tool's version, if known.
@@ -59,30 +59,30 @@ pub struct Line {
     /// The tool's settings, in words.
     pub settings: String,
     /// Seconds from start to end.
-    pub wall: Spread,
+    pub wall: RunSpread,
     /// CPU seconds of the tool.
-    pub cpu: Spread,
+    pub cpu: RunSpread,
     /// Peak resident memory, in MiB.
-    pub peak_mib: Spread,
+    pub peak_mib: RunSpread,
     /// Requests that the server counted.
-    pub requests: Spread,
+    pub requests: RunSpread,
     /// Connections that the server counted.
-    pub connections: Spread,
+    pub connections: RunSpread,
     /// CPU seconds of the server.
-    pub server_cpu: Spread,
+    pub server_cpu: RunSpread,
     /// The checksums that the objects were stored with; empty if they had no checksum.
     pub checksums: Vec<String>,
     /// Requests of all runs that the server refused or did not answer, by the operation's name.
     pub refused: BTreeMap<String, u64>,
     /// All counted runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ContestRun>,
 }
 
-impl Line {
+impl ContestLine {
     /// The results of a tool's runs; `None` if the tool has no runs, or no settings for this source.
     #[must_use]
-    pub fn of(entrant: &Entrant, source: &Source, best: bool) -> Option<Self> {
-        let spread = |value: fn(&Run) -> f64| Spread::of(entrant.runs.iter().map(value));
+    pub fn of(entrant: &Entrant, source: &TransferSource, best: bool) -> Option<Self> {
+        let spread = |value: fn(&ContestRun) -> f64| RunSpread::of(entrant.runs.iter().map(value));
         Some(Self {
             tool: entrant.tool.name(),
             version: entrant.tool.version(&entrant.path),
@@ -101,7 +101,7 @@ impl Line {
 }
 
 /// The tool's settings, in words.
-fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
+fn settings(entrant: &Entrant, source: &TransferSource, best: bool) -> Option<String> {
     let defaults = entrant.tool.settings(source)?;
     if !best {
         let told = |tuning| format!("{tuning}, {defaults}");
@@ -121,7 +121,7 @@ fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
 }
 
 /// Refused requests in all runs together, by operation.
-fn refused(runs: &[Run]) -> BTreeMap<String, u64> {
+fn refused(runs: &[ContestRun]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (name, count) in runs.iter().flat_map(|run| &run.counts.failed) {
         *all.entry(name.clone()).or_default() += count;
@@ -130,16 +130,16 @@ fn refused(runs: &[Run]) -> BTreeMap<String, u64> {
 }
 
 /// The checksums that objects were stored with in any run.
-fn checksums(runs: &[Run]) -> Vec<String> {
+fn checksums(runs: &[ContestRun]) -> Vec<String> {
     let names: BTreeSet<_> = runs.iter().flat_map(|run| run.counts.checksums.keys()).collect();
     names.into_iter().filter(|name| *name != "none").cloned().collect()
 }
 
 /// A figure of one tool.
-type Figure = fn(&Line) -> Spread;
+type Figure = fn(&ContestLine) -> RunSpread;
 
-impl Report {
-    fn ours(&self) -> Option<&Line> {
+impl ContestReport {
+    fn ours(&self) -> Option<&ContestLine> {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
@@ -151,7 +151,7 @@ impl Report {
 
     fn found_losses(&self) -> Vec<String> {
         let Some(ours) = self.ours() else { return Vec::new() };
-        let most = |line: &Line| Spread { median: line.peak_mib.max, ..line.peak_mib };
+        let most = |line: &ContestLine| RunSpread { median: line.peak_mib.max, ..line.peak_mib };
         let figures: [(&str, Figure); 3] =
             [("wall time", |line| line.wall), ("CPU time", |line| line.cpu), ("peak memory", most)];
         let mut losses = Vec::new();
@@ -182,7 +182,7 @@ impl Report {
     }
 
     /// Whether a tool had fewer runs because they took too long.
-    fn is_cut(&self, line: &Line) -> bool {
+    fn is_cut(&self, line: &ContestLine) -> bool {
         let has_failed = self.failed.iter().any(|(name, _)| *name == line.tool);
         line.runs.len() < self.runs as usize && !has_failed
     }
@@ -197,7 +197,7 @@ impl Report {
         if self.objects == 1 { ("CPU s/GiB", self.bytes as f64 / GIB as f64) } else { ("CPU s", 1.0) }
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> MarkdownTable {
         let (cpu, by) = self.cpu_unit();
         let columns = [
             "tool",
@@ -213,7 +213,7 @@ impl Report {
         ];
         // Downloaded objects were stored before, so no checksum is reported.
         let columns = if self.is_upload() { &columns[..] } else { &columns[..columns.len() - 1] };
-        let mut table = Table::new(columns.iter().copied());
+        let mut table = MarkdownTable::new(columns.iter().copied());
         for line in &self.tools {
             let ratio = |figure: Figure| {
                 self.ours()
@@ -240,7 +240,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ContestReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{}\n", self.title)?;
         for loss in &self.losses {
@@ -299,7 +299,7 @@ impl fmt::Display for Report {
 }
 
 /// The noise: how far our own runs are apart.
-pub(crate) fn noise(runs: usize, wall: Spread, cpu: Spread) -> String {
+pub(crate) fn noise(runs: usize, wall: RunSpread, cpu: RunSpread) -> String {
     if runs < 2 {
         return "not known, for tidegate has no two runs".to_owned();
     }
@@ -307,16 +307,16 @@ pub(crate) fn noise(runs: usize, wall: Spread, cpu: Spread) -> String {
     format!("tidegate's own runs are {wall:.0}% apart in wall time, {cpu:.0}% in CPU time")
 }
 
-fn is_peer(line: &Line) -> bool {
+fn is_peer(line: &ContestLine) -> bool {
     line.tool != Tool::Tidegate.name() && line.tool != Tool::Floor.name()
 }
 
-fn shown(spread: &Spread, digits: usize) -> String {
+fn shown(spread: &RunSpread, digits: usize) -> String {
     format!("{:.digits$} ({:.digits$}–{:.digits$})", spread.median, spread.min, spread.max)
 }
 
 /// A count, or the range of the counts of all runs.
-fn shown_count(spread: &Spread) -> String {
+fn shown_count(spread: &RunSpread) -> String {
     if spread.min == spread.max {
         spread.median.to_string()
     } else {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The median of some values, and their range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub struct RunSpread {
     /// The middle value, or the mean of the two middle values.
     pub median: f64,
     /// The smallest value.
@@ -13,7 +13,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl RunSpread {
     /// The spread of some values; `None` if there are no values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
@@ -127,27 +127,27 @@ mod tests {
 
     #[test]
     fn the_median_is_in_the_middle() {
-        let spread = Spread::of([3.0, 1.0, 10.0]).unwrap();
-        assert_eq!(spread, Spread { median: 3.0, min: 1.0, max: 10.0 });
-        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
-        assert_eq!(Spread::of([7.0]).unwrap(), Spread { median: 7.0, min: 7.0, max: 7.0 });
+        let spread = RunSpread::of([3.0, 1.0, 10.0]).unwrap();
+        assert_eq!(spread, RunSpread { median: 3.0, min: 1.0, max: 10.0 });
+        assert_eq!(RunSpread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
+        assert_eq!(RunSpread::of([7.0]).unwrap(), RunSpread { median: 7.0, min: 7.0, max: 7.0 });
     }
 
     #[test]
     fn of_nothing_there_is_no_spread() {
-        assert_eq!(Spread::of([]), None);
+        assert_eq!(RunSpread::of([]), None);
     }
 
     #[test]
     fn noise_is_relative_to_the_median() {
-        let spread = Spread { median: 2.0, min: 1.5, max: 2.5 };
+        let spread = RunSpread { median: 2.0, min: 1.5, max: 2.5 };
         assert_eq!(spread.noise_percent(), 50.0);
-        assert_eq!(Spread { median: 0.0, min: 0.0, max: 0.0 }.noise_percent(), 0.0);
+        assert_eq!(RunSpread { median: 0.0, min: 0.0, max: 0.0 }.noise_percent(), 0.0);
     }
 
     #[test]
     fn what_is_within_the_noise_is_not_above() {
-        let spread = |min, median, max| Spread { median, min, max };
+        let spread = |min, median, max| RunSpread { median, min, max };
         let one = spread(1.0, 1.0, 1.0);
         assert!(!spread(1.14, 1.14, 1.14).is_above(&one) && spread(1.16, 1.16, 1.16).is_above(&one));
         assert!(!spread(0.9, 1.3, 1.4).is_above(&one) && spread(1.2, 1.3, 1.3).is_above(&one));
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn ratios_are_of_medians() {
-        let (slow, fast) = (Spread::of([4.0, 6.0]).unwrap(), Spread::of([2.0]).unwrap());
+        let (slow, fast) = (RunSpread::of([4.0, 6.0]).unwrap(), RunSpread::of([2.0]).unwrap());
         assert_eq!(slow.times(&fast), 2.5);
-        assert!(slow.times(&Spread::of([0.0]).unwrap()).is_nan());
-        assert_eq!(slow.per(2.0), Spread { median: 2.5, min: 2.0, max: 3.0 });
+        assert!(slow.times(&RunSpread::of([0.0]).unwrap()).is_nan());
+        assert_eq!(slow.per(2.0), RunSpread { median: 2.5, min: 2.0, max: 3.0 });
     }
 }

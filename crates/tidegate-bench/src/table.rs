@@ -2,11 +2,11 @@
 
 /// A table with a header row.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct MarkdownTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl MarkdownTable {
     /// A table with these columns.
     #[must_use]
     pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
@@ -19,7 +19,7 @@ impl Table {
     }
 }
 
-impl std::fmt::Display for Table {
+impl std::fmt::Display for MarkdownTable {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let mut table = Table::new(["tool", "s"]);
+        let mut table = MarkdownTable::new(["tool", "s"]);
         table.row(["a".to_owned(), "1.5".to_owned()]);
         table.row(["longer".to_owned(), "×10".to_owned()]);
         let expected = "| tool   |   s |\n| ------ | ---:|\n| a      | 1.5 |\n| longer | ×10 |\n";

@@ -12,15 +12,15 @@ use serde_json::json;
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{self, Example, Place, Run, Total, Way};
+use crate::example::{self, Example, ExampleRun, ExampleStore, ExampleTotal, ExampleWay};
 use crate::machine::{self, Conditions};
 use crate::size::{self, GIB, MIB};
-use crate::stats::Spread;
-use crate::table::Table;
+use crate::stats::RunSpread;
+use crate::table::MarkdownTable;
 
 /// The tables to build, and the kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
-pub struct Trial {
+pub struct TablesTrial {
     /// Size of all tables of a run together.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
@@ -51,7 +51,7 @@ pub struct Trial {
     pub latency_ms: u64,
     /// The ways.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,beside,whole")]
-    pub ways: Vec<Way>,
+    pub ways: Vec<ExampleWay>,
     /// Counted runs of each way.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
@@ -65,48 +65,48 @@ pub struct Trial {
 
 /// All runs of one way with one size of table.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct TablesLine {
     /// The way.
-    pub way: Way,
+    pub way: ExampleWay,
     /// Bytes of a table.
     pub table_size: u64,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ExampleRun>,
 }
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct TablesReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: TablesTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// The results by way and size of table.
-    pub lines: Vec<Line>,
+    pub lines: Vec<TablesLine>,
 }
 
-impl Trial {
+impl TablesTrial {
     /// Runs the trial against the named store, or the server of the program `tidegate`: all ways in turn for
     /// each size of table.
     ///
     /// # Errors
     /// If the server does not start, or a run fails, stores less than it should, or takes longer than the
     /// limit.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<TablesReport> {
         let mut trial = self.clone();
         if trial.quick {
             (trial.size, trial.table_sizes, trial.runs) = (64 * MIB, vec![8 * MIB, 32 * MIB], 1);
         }
         let logs = tempfile::tempdir()?;
         let place = match &trial.to {
-            Some(url) => Place::within(url),
-            None => Place::embedded(trial.server(tidegate, logs.path())?),
+            Some(url) => ExampleStore::within(url),
+            None => ExampleStore::embedded(trial.server(tidegate, logs.path())?),
         };
         let example = Example::find(place, logs.path(), Duration::from_secs(trial.limit))?;
         let before = machine::load();
         let lines = example.hold(|| trial.lines(&example))?;
-        Ok(Report { trial, conditions: Conditions::since(before), lines })
+        Ok(TablesReport { trial, conditions: Conditions::since(before), lines })
     }
 
     fn server(&self, tidegate: &Path, folder: &Path) -> Result<Embedded> {
@@ -120,7 +120,7 @@ impl Trial {
         Ok(server)
     }
 
-    fn lines(&self, example: &Example<'_>) -> Result<Vec<Line>> {
+    fn lines(&self, example: &Example<'_>) -> Result<Vec<TablesLine>> {
         let mut lines = Vec::new();
         for &table_size in &self.table_sizes {
             let what = format!("tables of {}", size::format(table_size));
@@ -132,12 +132,18 @@ impl Trial {
                 }
                 Ok(run)
             })?;
-            lines.extend(runs.into_iter().map(|(way, runs)| Line { way, table_size, runs }));
+            lines.extend(runs.into_iter().map(|(way, runs)| TablesLine { way, table_size, runs }));
         }
         Ok(lines)
     }
 
-    fn build(&self, example: &Example<'_>, way: Way, table_size: u64, prefix: &str) -> Result<Run> {
+    fn build(
+        &self,
+        example: &Example<'_>,
+        way: ExampleWay,
+        table_size: u64,
+        prefix: &str,
+    ) -> Result<ExampleRun> {
         let to = example.location(prefix);
         let [size, table_size, memory] = [self.size, table_size, self.memory].map(|size| size.to_string());
         let arguments = [
@@ -160,17 +166,17 @@ impl Trial {
     }
 }
 
-impl Report {
+impl TablesReport {
     /// Reports broken claims: streams should not be slower than whole tables one after the other.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let spread = |way, table_size| {
             let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
-            Spread::of(line.runs.iter().map(|run| run.usage.wall))
+            RunSpread::of(line.runs.iter().map(|run| run.usage.wall))
         };
         let sizes = self.trial.table_sizes.iter();
         let slower = sizes.filter_map(|size| {
-            let (streamed, whole) = (spread(Way::Streamed, *size)?, spread(Way::Whole, *size)?);
+            let (streamed, whole) = (spread(ExampleWay::Streamed, *size)?, spread(ExampleWay::Whole, *size)?);
             let times = streamed.times(&whole);
             let told = || {
                 format!("tables of {}: streamed takes {times:.2} times as long as whole", size::format(*size))
@@ -181,12 +187,12 @@ impl Report {
     }
 
     /// The median time of a way with tables of this size.
-    fn wall(&self, way: Way, table_size: u64) -> Option<f64> {
+    fn wall(&self, way: ExampleWay, table_size: u64) -> Option<f64> {
         let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
-        Spread::of(line.runs.iter().map(|run| run.usage.wall)).map(|wall| wall.median)
+        RunSpread::of(line.runs.iter().map(|run| run.usage.wall)).map(|wall| wall.median)
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> MarkdownTable {
         let columns = [
             "way",
             "table MiB",
@@ -198,11 +204,11 @@ impl Report {
             "peak budget MiB",
             "requests",
         ];
-        let mut table = Table::new(columns);
-        for Line { way, table_size, runs } in &self.lines {
-            let Some(total) = Total::of(runs) else { continue };
-            let Total { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
-            let times = self.wall(Way::Streamed, *table_size).map(|streamed| wall.median / streamed);
+        let mut table = MarkdownTable::new(columns);
+        for TablesLine { way, table_size, runs } in &self.lines {
+            let Some(total) = ExampleTotal::of(runs) else { continue };
+            let ExampleTotal { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
+            let times = self.wall(ExampleWay::Streamed, *table_size).map(|streamed| wall.median / streamed);
             table.row([
                 way.name().to_owned(),
                 format!("{:.0}", *table_size as f64 / MIB as f64),
@@ -219,9 +225,9 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for TablesReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { size, memory, megabytes, latency_ms, runs, .. } = &self.trial;
+        let TablesTrial { size, memory, megabytes, latency_ms, runs, .. } = &self.trial;
         let store = match &self.trial.to {
             Some(url) => format!("to {url}"),
             None if self.trial.unshaped => "to the embedded server, unshaped".to_owned(),

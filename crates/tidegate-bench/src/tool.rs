@@ -43,7 +43,7 @@ pub enum Tool {
 
 /// The source of a transfer, and its direction.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum TransferSource {
     /// One file, into the store.
     File(PathBuf),
     /// All files in a directory, into the store.
@@ -66,7 +66,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl TransferSource {
     /// Whether the transfer is a download.
     #[must_use]
     pub fn is_download(&self) -> bool {

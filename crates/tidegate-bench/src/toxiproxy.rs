@@ -6,19 +6,19 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::http::Client;
-use crate::process::{Program, Server};
+use crate::http::LocalClient;
+use crate::process::{Program, ServerProcess};
 
 /// The latency and the bandwidth of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct NetworkShape {
     /// Latency in milliseconds, each way.
     pub latency_ms: u64,
     /// Bytes a second of one connection, each way.
     pub bandwidth: u64,
 }
 
-impl Shape {
+impl NetworkShape {
     /// Toxiproxy's settings for one direction. Toxiproxy counts bandwidth in KB of 1000 bytes.
     fn toxics(self, stream: &str) -> [Value; 2] {
         [
@@ -31,17 +31,17 @@ impl Shape {
 /// A running proxy.
 #[derive(Debug)]
 pub struct Toxiproxy {
-    _server: Server,
+    _server: ServerProcess,
     url: String,
 }
 
 impl Toxiproxy {
     /// Starts the program `toxiproxy-server` as a proxy to `upstream` (host:port).
-    pub fn start(path: &Path, upstream: &str, shape: Shape, folder: &Path) -> Result<Self> {
+    pub fn start(path: &Path, upstream: &str, shape: NetworkShape, folder: &Path) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
         let program = Program::new(path).arg("-host").arg("127.0.0.1").arg("-port").arg(&port);
-        let mut server = Server::start("toxiproxy", &program, folder)?;
-        let (control, client) = (format!("http://127.0.0.1:{port}"), Client::default());
+        let mut server = ServerProcess::start("toxiproxy", &program, folder)?;
+        let (control, client) = (format!("http://127.0.0.1:{port}"), LocalClient::default());
         server.wait_ready(|_| client.answers(&format!("{control}/version")).then_some(()))?;
         let proxy = json!({"name": "bench", "listen": "127.0.0.1:0", "upstream": upstream});
         let made: Value = client.post(&format!("{control}/proxies"), &proxy)?;
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn bandwidth_is_told_in_kilobytes() {
-        let [latency, bandwidth] = Shape { latency_ms: 20, bandwidth: 40_000_000 }.toxics("upstream");
+        let [latency, bandwidth] = NetworkShape { latency_ms: 20, bandwidth: 40_000_000 }.toxics("upstream");
         assert_eq!(latency["attributes"]["latency"], 20);
         assert_eq!(bandwidth["attributes"]["rate"], 40_000);
-        let [_, least] = Shape { latency_ms: 0, bandwidth: 1 }.toxics("upstream");
+        let [_, least] = NetworkShape { latency_ms: 0, bandwidth: 1 }.toxics("upstream");
         assert_eq!(least["attributes"]["rate"], 1);
     }
 }

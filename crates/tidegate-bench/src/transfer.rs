@@ -13,11 +13,11 @@ use crate::contest::{Contest, Rounds};
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
 use crate::measure;
-use crate::report::{Line, Report};
+use crate::report::{ContestLine, ContestReport};
 use crate::scratch::Scratch;
 use crate::size::{self, KIB, MIB};
-use crate::tool::{OBJECT, Source, Tool, Tuning, installed};
-use crate::toxiproxy::{Shape, Toxiproxy};
+use crate::tool::{OBJECT, Tool, TransferSource, Tuning, installed};
+use crate::toxiproxy::{NetworkShape, Toxiproxy};
 use entered::entered;
 
 /// How often and where the tools run, and how the result is printed.
@@ -82,7 +82,7 @@ pub struct Download {
 
 /// The kind of source that every tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Load {
+enum TransferLoad {
     File,
     Files(u64),
     Object,
@@ -92,7 +92,7 @@ enum Load {
 
 /// The network between the tools and the server.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum TransferNetwork {
     /// Only the machine itself.
     Plain,
     /// A slower network.
@@ -103,52 +103,52 @@ pub enum Way {
 
 /// One contest.
 #[derive(Clone, Debug)]
-pub struct Transfer {
-    load: Load,
+pub struct ContestPlan {
+    load: TransferLoad,
     /// Size of each file or object.
     size: u64,
-    way: Way,
+    way: TransferNetwork,
     best: bool,
 }
 
-impl Transfer {
+impl ContestPlan {
     /// Uploads a file.
     #[must_use]
     pub fn upload(size: u64) -> Self {
-        Self::of(Load::File, size)
+        Self::of(TransferLoad::File, size)
     }
 
     /// Uploads `count` files.
     #[must_use]
     pub fn uploads(files: u64, size: u64) -> Self {
-        Self::of(Load::Files(files), size)
+        Self::of(TransferLoad::Files(files), size)
     }
 
     /// Downloads an object.
     #[must_use]
     pub fn download(size: u64) -> Self {
-        Self::of(Load::Object, size)
+        Self::of(TransferLoad::Object, size)
     }
 
     /// Downloads `count` objects.
     #[must_use]
     pub fn downloads(objects: u64, size: u64) -> Self {
-        Self::of(Load::Objects(objects), size)
+        Self::of(TransferLoad::Objects(objects), size)
     }
 
     /// Uploads a file that comes through a pipe.
     #[must_use]
     pub fn pipe(size: u64) -> Self {
-        Self::of(Load::Pipe, size)
+        Self::of(TransferLoad::Pipe, size)
     }
 
-    fn of(load: Load, size: u64) -> Self {
-        Self { load, size, way: Way::Plain, best: false }
+    fn of(load: TransferLoad, size: u64) -> Self {
+        Self { load, size, way: TransferNetwork::Plain, best: false }
     }
 
     /// The same contest over another network.
     #[must_use]
-    pub fn by(self, way: Way) -> Self {
+    pub fn by(self, way: TransferNetwork) -> Self {
         Self { way, ..self }
     }
 
@@ -162,7 +162,7 @@ impl Transfer {
     ///
     /// # Errors
     /// If there is no room, a server does not start, or a tool fails or leaves something out.
-    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<ContestReport> {
         let scratch = Scratch::new(common.scratch.as_deref(), self.room())?;
         scratch.remove_when_interrupted()?;
         let source = self.source(&scratch)?;
@@ -173,13 +173,15 @@ impl Transfer {
         // Only objects that are read again must be kept.
         let storage = if source.is_download() { "memory" } else { "discard" };
         let server = match self.way {
-            Way::Tls => Embedded::storing_over_tls(tidegate, folder.path(), storage)?,
-            Way::Plain | Way::Shaped(_) => Embedded::storing(tidegate, folder.path(), storage)?,
+            TransferNetwork::Tls => Embedded::storing_over_tls(tidegate, folder.path(), storage)?,
+            TransferNetwork::Plain | TransferNetwork::Shaped(_) => {
+                Embedded::storing(tidegate, folder.path(), storage)?
+            }
         };
         let original = match &source {
-            Source::Object { original, .. } => Some(Source::File(original.clone())),
-            Source::Objects { originals, .. } => Some(Source::Directory(originals.clone())),
-            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => None,
+            TransferSource::Object { original, .. } => Some(TransferSource::File(original.clone())),
+            TransferSource::Objects { originals, .. } => Some(TransferSource::Directory(originals.clone())),
+            TransferSource::File(_) | TransferSource::Directory(_) | TransferSource::Pipe(_) => None,
         };
         if let Some(original) = original {
             let program = Tool::Tidegate.program(tidegate, &original, server.endpoint(), OBJECT, None);
@@ -205,7 +207,7 @@ impl Transfer {
         let (tools, left_out) = entered(&contest.source);
         let entrants = contest.hold(&tools)?;
         let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
-        let report = Report {
+        let report = ContestReport {
             title: self.title(),
             objects: contest.objects,
             bytes: contest.bytes,
@@ -217,7 +219,7 @@ impl Transfer {
             nothing,
             tools: entrants
                 .iter()
-                .filter_map(|entrant| Line::of(entrant, &contest.source, self.best))
+                .filter_map(|entrant| ContestLine::of(entrant, &contest.source, self.best))
                 .collect(),
             failed: entrants
                 .iter()
@@ -232,30 +234,30 @@ impl Transfer {
     }
 
     fn count(&self) -> u64 {
-        if let Load::Files(count) | Load::Objects(count) = self.load { count } else { 1 }
+        if let TransferLoad::Files(count) | TransferLoad::Objects(count) = self.load { count } else { 1 }
     }
 
     /// The settings of the floor. A network that limits each connection would make eight connections the limit.
     fn floor(&self) -> Tuning {
-        let at_once = if matches!(self.way, Way::Shaped(_)) { 64 } else { 8 };
+        let at_once = if matches!(self.way, TransferNetwork::Shaped(_)) { 64 } else { 8 };
         Tuning { part_mib: 16, at_once }
     }
 
     /// Bytes of room needed. A file takes whole pages; a download also needs room for one tool's copy.
     fn room(&self) -> u64 {
-        let copies = if matches!(self.load, Load::Object | Load::Objects(_)) { 2 } else { 1 };
+        let copies = if matches!(self.load, TransferLoad::Object | TransferLoad::Objects(_)) { 2 } else { 1 };
         copies * self.count() * self.size.next_multiple_of(4 * KIB)
     }
 
-    fn source(&self, scratch: &Scratch) -> Result<Source> {
+    fn source(&self, scratch: &Scratch) -> Result<TransferSource> {
         Ok(match self.load {
-            Load::File => Source::File(scratch.file(self.size)?),
-            Load::Pipe => Source::Pipe(scratch.file(self.size)?),
-            Load::Files(count) => Source::Directory(scratch.files(count, self.size)?),
-            Load::Object => {
-                Source::Object { original: scratch.file(self.size)?, into: scratch.folder("copies")? }
+            TransferLoad::File => TransferSource::File(scratch.file(self.size)?),
+            TransferLoad::Pipe => TransferSource::Pipe(scratch.file(self.size)?),
+            TransferLoad::Files(count) => TransferSource::Directory(scratch.files(count, self.size)?),
+            TransferLoad::Object => {
+                TransferSource::Object { original: scratch.file(self.size)?, into: scratch.folder("copies")? }
             }
-            Load::Objects(count) => Source::Objects {
+            TransferLoad::Objects(count) => TransferSource::Objects {
                 originals: scratch.files(count, self.size)?,
                 into: scratch.folder("copies")?,
             },
@@ -263,8 +265,8 @@ impl Transfer {
     }
 
     fn proxy(&self, server: &Embedded, folder: &Path) -> Result<Option<Toxiproxy>> {
-        let Way::Shaped(Network { latency_ms, megabytes }) = self.way else { return Ok(None) };
-        let shape = Shape { latency_ms, bandwidth: megabytes * 1_000_000 };
+        let TransferNetwork::Shaped(Network { latency_ms, megabytes }) = self.way else { return Ok(None) };
+        let shape = NetworkShape { latency_ms, bandwidth: megabytes * 1_000_000 };
         let program = installed("toxiproxy-server").ok_or("there is no toxiproxy-server: scripts/install")?;
         Toxiproxy::start(&program, server.address(), shape, folder).map(Some)
     }
@@ -274,14 +276,14 @@ impl Download {
     /// Runs the contest.
     ///
     /// # Errors
-    /// As [`Transfer::hold`].
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    /// As [`ContestPlan::hold`].
+    pub fn hold(&self, tidegate: &Path) -> Result<ContestReport> {
         let (mut common, mut size) = (self.common.clone(), self.size);
         if self.quick {
             (common.runs, size) = (1, 64 * MIB);
         }
-        let way = if self.shaped { Way::Shaped(self.network) } else { Way::Plain };
-        Transfer::download(size).by(way).hold(&common, tidegate)
+        let way = if self.shaped { TransferNetwork::Shaped(self.network) } else { TransferNetwork::Plain };
+        ContestPlan::download(size).by(way).hold(&common, tidegate)
     }
 }
 
@@ -291,8 +293,8 @@ mod tests {
 
     #[test]
     fn what_is_downloaded_needs_room_for_the_originals_and_a_copy() {
-        assert_eq!(Transfer::download(4 * KIB + 1).room(), 16 * KIB);
-        assert_eq!(Transfer::downloads(3, 1).room(), 24 * KIB);
-        assert_eq!(Transfer::uploads(3, 1).room(), 12 * KIB);
+        assert_eq!(ContestPlan::download(4 * KIB + 1).room(), 16 * KIB);
+        assert_eq!(ContestPlan::downloads(3, 1).room(), 24 * KIB);
+        assert_eq!(ContestPlan::uploads(3, 1).room(), 12 * KIB);
     }
 }

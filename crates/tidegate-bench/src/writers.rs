@@ -19,8 +19,8 @@ use crate::{Result, size};
 
 mod report;
 
-pub use report::Figures;
-use report::{Counters, Watch, resident};
+pub use report::WritersFigures;
+use report::{EngineWatch, WritersCounters, resident};
 
 /// One run: each object is read back, compared byte by byte, and removed. The figures are those of this process; the
 /// store runs in another process.
@@ -107,14 +107,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// One object of the run.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+struct ObjectPlan {
     index: u64,
     size: u64,
     /// The position where its producer stops for good; `None` if it does not.
     stops_at: Option<u64>,
 }
 
-impl Plan {
+impl ObjectPlan {
     fn key(self) -> String {
         format!("writers/{:07}", self.index)
     }
@@ -126,13 +126,13 @@ impl Plan {
 
 /// The state that all tasks of a run share.
 #[derive(Debug)]
-struct Run {
+struct WritersRun {
     store: Store,
     /// The same store on a separate engine, so that reading back does not compete with the writers for requests.
     written: Store,
     content: Content,
     piece: u64,
-    counters: Counters,
+    counters: WritersCounters,
     /// Limits how many objects are read back at once.
     readers: Semaphore,
 }
@@ -145,7 +145,7 @@ impl OpenWriters {
     ///
     /// # Errors
     /// If the run can't be done, or an object is not what was written. Writers that failed are in the figures.
-    pub fn run(&self, tidegate: impl Fn() -> Result<PathBuf>) -> Result<Figures> {
+    pub fn run(&self, tidegate: impl Fn() -> Result<PathBuf>) -> Result<WritersFigures> {
         if self.least > self.most {
             return Err(format!("--least {} is more than --most {}", self.least, self.most).into());
         }
@@ -178,14 +178,14 @@ impl OpenWriters {
         })
     }
 
-    fn plans(&self) -> Vec<Plan> {
+    fn plans(&self) -> Vec<ObjectPlan> {
         let plan = |index| {
             let size = self.least + (Content::draw(index * 2) * (self.most - self.least) as f64) as u64;
             // Spreads the abandoned writers evenly over all writers, regardless of size.
             let before = (index as f64 * self.abandon).floor();
             let stops = ((index + 1) as f64 * self.abandon).floor() > before;
             let stops_at = stops.then(|| (Content::draw(index * 2 + 1) * size as f64) as u64);
-            Plan { index, size, stops_at }
+            ObjectPlan { index, size, stops_at }
         };
         (0..self.count).map(plan).collect()
     }
@@ -195,15 +195,15 @@ impl OpenWriters {
         tide: &Tidegate,
         reading: &Tidegate,
         embedded: Option<&Embedded>,
-    ) -> Result<Figures> {
+    ) -> Result<WritersFigures> {
         let ours = embedded.map(|embedded| format!("s3://{}/tidegate-bench", embedded.endpoint().bucket));
         let to = self.to.clone().or(ours).unwrap_or_default();
-        let run = Arc::new(Run {
+        let run = Arc::new(WritersRun {
             store: tide.open(&to).await?,
             written: reading.open(&to).await?,
             content: Content::new(),
             piece: self.piece,
-            counters: Counters::new(tide.clone()),
+            counters: WritersCounters::new(tide.clone()),
             readers: Semaphore::new(Self::READERS),
         });
         let plans = self.plans();
@@ -213,7 +213,7 @@ impl OpenWriters {
             writers.push((*plan, run.store.writer(plan.key()).start().await?));
         }
         run.counters.opened(plans.len(), resident()?.saturating_sub(before));
-        let watch = Watch::start(tide.clone());
+        let watch = EngineWatch::start(tide.clone());
         let began = Instant::now();
         let expected: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
         let (mut outcome, mut stalled) = (std::pin::pin!(self.feed(&run, writers)), false);
@@ -230,7 +230,12 @@ impl OpenWriters {
     }
 
     /// Stops the server once it has acknowledged a third of the bytes.
-    async fn stall_in_the_middle(&self, run: &Run, expected: u64, embedded: Option<&Embedded>) -> Result<()> {
+    async fn stall_in_the_middle(
+        &self,
+        run: &WritersRun,
+        expected: u64,
+        embedded: Option<&Embedded>,
+    ) -> Result<()> {
         let (Some(time), Some(embedded)) = (self.stall, embedded) else {
             return std::future::pending().await;
         };
@@ -240,7 +245,7 @@ impl OpenWriters {
         embedded.stall(time).await
     }
 
-    async fn feed(&self, run: &Arc<Run>, writers: Vec<(Plan, Writer)>) -> Result<()> {
+    async fn feed(&self, run: &Arc<WritersRun>, writers: Vec<(ObjectPlan, Writer)>) -> Result<()> {
         let mut checks = JoinSet::new();
         if self.one_task {
             feed_in_turn(run, writers, &mut checks).await;
@@ -269,7 +274,11 @@ async fn joined(tasks: &mut JoinSet<Result<()>>) -> Result<()> {
 
 /// Gives each writer a piece in turn, from one task, until all have their bytes. Gives up at the first error, as a
 /// program would.
-async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Result<()>>) {
+async fn feed_in_turn(
+    run: &Arc<WritersRun>,
+    mut writers: Vec<(ObjectPlan, Writer)>,
+    checks: &mut JoinSet<Result<()>>,
+) {
     let mut abandoned = Vec::new();
     while !writers.is_empty() {
         let mut rest = Vec::with_capacity(writers.len());
@@ -293,8 +302,8 @@ async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: 
     }
 }
 
-impl Run {
-    async fn give(&self, plan: Plan, writer: &mut Writer) -> tidegate::Result<()> {
+impl WritersRun {
+    async fn give(&self, plan: ObjectPlan, writer: &mut Writer) -> tidegate::Result<()> {
         let offset = writer.position();
         writer.write_bytes(self.content.piece(plan.index, offset, self.piece.min(plan.end() - offset))).await
     }
@@ -303,7 +312,7 @@ impl Run {
     #[expect(clippy::manual_async_fn, reason = "an async fn would hold each of thousands of writers twice")]
     fn feed_one(
         self: Arc<Self>,
-        plan: Plan,
+        plan: ObjectPlan,
         mut writer: Writer,
         mut done: watch::Receiver<()>,
     ) -> impl Future<Output = Result<()>> {
@@ -331,7 +340,7 @@ impl Run {
     }
 
     /// Reads an object, compares it, and removes it.
-    async fn read_back(self: Arc<Self>, plan: Plan) -> Result<()> {
+    async fn read_back(self: Arc<Self>, plan: ObjectPlan) -> Result<()> {
         let _turn = self.readers.acquire().await;
         let mut reader = self.written.reader(plan.key()).start().await?;
         let mut offset = 0;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tidegate_bench::measure::{MEASURED, Usage};
+use tidegate_bench::measure::{MEASURED, ProcessUsage};
 
 fn command(report: &Path, program: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-bench"));
@@ -14,7 +14,7 @@ fn command(report: &Path, program: &[&str]) -> Command {
     command
 }
 
-fn measured(program: &[&str]) -> Usage {
+fn measured(program: &[&str]) -> ProcessUsage {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("usage");
     assert!(command(&report, program).status().unwrap().success());

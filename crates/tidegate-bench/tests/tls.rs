@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate::backend::{Attempt, Backend};
-use tidegate_bench::certificate::Certificate;
-use tidegate_bench::embedded::Endpoint;
-use tidegate_bench::http::Client;
+use tidegate_bench::certificate::CertificateFiles;
+use tidegate_bench::embedded::StoreEndpoint;
+use tidegate_bench::http::LocalClient;
 use tidegate_bench::sign::Signer;
 use tidegate_dev::{Server, Tls};
 use tokio::runtime::Runtime;
@@ -19,13 +19,13 @@ use tokio::runtime::Runtime;
 struct Place {
     runtime: Runtime,
     server: Server,
-    endpoint: Endpoint,
+    endpoint: StoreEndpoint,
     folder: TempDir,
 }
 
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
-    let certificate = Certificate::make(folder.path()).unwrap();
+    let certificate = CertificateFiles::make(folder.path()).unwrap();
     let read = |path: &Path| std::fs::read(path).unwrap();
     let tls = Tls::from_pem(&read(&certificate.chain), &read(&certificate.key)).unwrap();
     let runtime = Runtime::new().unwrap();
@@ -37,7 +37,7 @@ fn place() -> Place {
         region: "us-east-1".to_owned(),
     };
     let authority = Some(certificate.authority);
-    let endpoint = Endpoint { url: server.endpoint(), signer, bucket: "bucket", authority };
+    let endpoint = StoreEndpoint { url: server.endpoint(), signer, bucket: "bucket", authority };
     Place { runtime, server, endpoint, folder }
 }
 
@@ -45,7 +45,7 @@ fn place() -> Place {
 fn the_control_client_trusts_the_authority_and_nobody_else() {
     let place = place();
     let url = format!("{}/_tidegate/counts", place.endpoint.url);
-    let client = Client::trusting(place.endpoint.authority.as_deref().unwrap()).unwrap();
+    let client = LocalClient::trusting(place.endpoint.authority.as_deref().unwrap()).unwrap();
     assert!(client.answers(&url));
     assert!(client.answers(&url.replace("127.0.0.1", "localhost")));
     let bucket = format!("{}/another", place.endpoint.url);
@@ -53,11 +53,11 @@ fn the_control_client_trusts_the_authority_and_nobody_else() {
     let counts: Value = client.get(&url).unwrap();
     assert_eq!(counts["requests"]["CreateBucket"], 1);
 
-    assert!(!Client::default().answers(&url));
+    assert!(!LocalClient::default().answers(&url));
     let other = tempfile::tempdir().unwrap();
-    let other = Certificate::make(other.path()).unwrap();
-    assert!(!Client::trusting(&other.authority).unwrap().answers(&url));
-    assert!(Client::trusting(&place.folder.path().join("none.pem")).is_err());
+    let other = CertificateFiles::make(other.path()).unwrap();
+    assert!(!LocalClient::trusting(&other.authority).unwrap().answers(&url));
+    assert!(LocalClient::trusting(&place.folder.path().join("none.pem")).is_err());
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn the_floor_sends_all_of_a_file() {
 
     let mut others = place.endpoint.clone();
     let other = tempfile::tempdir().unwrap();
-    others.authority = Some(Certificate::make(other.path()).unwrap().authority);
+    others.authority = Some(CertificateFiles::make(other.path()).unwrap().authority);
     assert!(!floor(others.variables()).status.success());
     others.authority = None;
     let refused = floor(others.variables());

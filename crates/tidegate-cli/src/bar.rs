@@ -18,7 +18,7 @@ pub(crate) fn is_terminal(stream: impl IsTerminal) -> bool {
 
 /// The figures that the bar shows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct BarFigures {
     /// An object that is in flight.
     pub(crate) name: String,
     /// Bytes written to the socket, or received from it.
@@ -37,7 +37,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
-    rate: Mutex<Rate>,
+    rate: Mutex<ByteRate>,
 }
 
 impl Bar {
@@ -49,7 +49,7 @@ impl Bar {
         Self { bar, rate: Mutex::default() }
     }
 
-    pub(crate) fn show(&self, state: &State) {
+    pub(crate) fn show(&self, state: &BarFigures) {
         let rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner).at(Instant::now(), state.moved);
         self.bar.set_message(drawn(state, rate, width()));
         self.bar.tick();
@@ -71,11 +71,11 @@ fn width() -> usize {
 
 /// Bytes per second over the last few seconds.
 #[derive(Debug, Default)]
-struct Rate {
+struct ByteRate {
     seen: VecDeque<(Instant, u64)>,
 }
 
-impl Rate {
+impl ByteRate {
     const SPAN: Duration = Duration::from_secs(5);
     /// The shortest time after which a rate is known.
     const LEAST: Duration = Duration::from_millis(500);
@@ -98,7 +98,7 @@ const WIDE: usize = 79;
 
 /// The line, in at most `width` columns: name, objects, percentage, bytes stored, rate, time left; a bar if there is
 /// room.
-fn drawn(state: &State, rate: Option<f64>, width: usize) -> String {
+fn drawn(state: &BarFigures, rate: Option<f64>, width: usize) -> String {
     // The last column stays free: a terminal may wrap there.
     let width = width.saturating_sub(1);
     let moved = state.expected.map_or(state.moved, |expected| state.moved.min(expected));
@@ -187,8 +187,8 @@ fn clock(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    fn state() -> State {
-        State {
+    fn state() -> BarFigures {
+        BarFigures {
             name: "warehouse/part-00017-a-very-long-name-of-a-file.parquet".to_owned(),
             moved: 512 << 20,
             stored: Some(480 << 20),
@@ -207,7 +207,7 @@ mod tests {
     fn everything_fits_fifty_columns() {
         let rate = Some(12.5 * f64::from(1 << 20));
         assert_eq!(drawn(&state(), rate, 50), "12 of 301  50%  480 MiB stored  12 MiB/s  0:41");
-        let one = State { objects: None, name: "a-rather-long-name.tar.gz".to_owned(), ..state() };
+        let one = BarFigures { objects: None, name: "a-rather-long-name.tar.gz".to_owned(), ..state() };
         assert_eq!(drawn(&one, rate, 50), "a-rat…tar.gz  50%  480 MiB stored  12 MiB/s  0:41");
         for width in 20..200 {
             assert!(drawn(&state(), rate, width).chars().count() < width);
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_unknown_rate_has_no_time() {
         assert_eq!(drawn(&state(), None, 50), "wareh…rquet  12 of 301  50%  480 MiB stored  –  –");
-        let mut rate = Rate::default();
+        let mut rate = ByteRate::default();
         let now = Instant::now();
         assert_eq!(rate.at(now, 0), None);
         assert_eq!(rate.at(now + Duration::from_secs(1), 0), None, "nothing has moved");
@@ -228,13 +228,13 @@ mod tests {
 
     #[test]
     fn a_retried_byte_never_makes_more_than_all() {
-        let state = State { moved: 3 << 30, ..state() };
+        let state = BarFigures { moved: 3 << 30, ..state() };
         assert!(drawn(&state, None, 50).contains("100%"));
     }
 
     #[test]
     fn a_name_can_do_nothing_to_a_terminal() {
-        let state = State { name: "\u{1b}[2Jx\ny".to_owned(), ..state() };
+        let state = BarFigures { name: "\u{1b}[2Jx\ny".to_owned(), ..state() };
         assert!(drawn(&state, None, 100).starts_with(r"\u{1b}[2Jx\ny  12 of 301"));
     }
 }

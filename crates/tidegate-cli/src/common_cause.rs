@@ -12,7 +12,7 @@ use tidegate::{ErrorKind, Operation, Progress, Store, Tidegate};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::exit::{Failure, Reach};
+use crate::exit::{CommandFailure, Reach};
 
 /// How long a store may take to answer that listing. If bytes moved meanwhile, the store counts as reached all the
 /// same: the listing may be queued behind the transfers.
@@ -53,10 +53,10 @@ impl CommonCause {
 
     /// Whether every other object would fail as this one did. Sends one listing at a time per store. Skips it if the
     /// store has answered a listing since this failure.
-    pub(crate) async fn is_behind(&self, failure: &Failure) -> bool {
+    pub(crate) async fn is_behind(&self, failure: &CommandFailure) -> bool {
         let error = match (failure.reach(), failure) {
             (Reach::All, _) => return true,
-            (Reach::AskStore, Failure::Store(error)) => error,
+            (Reach::AskStore, CommandFailure::Store(error)) => error,
             _ => return false,
         };
         // The failure is that of a listing of the store: the store did not answer, or not as an object store.
@@ -106,7 +106,7 @@ mod tests {
     use tidegate::Error;
     use tidegate::backend::s3::{Credentials, S3Settings};
     use tidegate::settings::RetryPolicy;
-    use tidegate_dev::{Action, Fault, Knobs, Server};
+    use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
     use super::*;
 
@@ -133,9 +133,9 @@ mod tests {
         let store = tide.open("s3://bucket").await.unwrap();
         let cause = CommonCause::of(&tide, [&store]);
         // One object's connection breaks, and one object is denied: the other objects can be read.
-        let denied = Action::Error { status: 403, code: "AccessDenied".to_owned(), retry_after: None };
-        for (action, is_unreachable) in [(Action::CutHead, true), (denied, false)] {
-            server.set_knobs(Knobs { faults: vec![Fault::new("GetObject", action)], ..Knobs::default() });
+        let denied = FaultAction::Error { status: 403, code: "AccessDenied".to_owned(), retry_after: None };
+        for (action, is_unreachable) in [(FaultAction::CutHead, true), (denied, false)] {
+            server.set_knobs(Knobs { faults: vec![FaultRule::new("GetObject", action)], ..Knobs::default() });
             let error = read(&store).await;
             assert_eq!(error.is_unreachable(), is_unreachable, "{error}");
             assert!(!cause.is_behind(&error.into()).await);
@@ -160,8 +160,9 @@ mod tests {
         server.create_bucket("bucket").unwrap();
         let tide = engine(server.endpoint(), &server, None).await;
         let store = tide.open("s3://bucket").await.unwrap();
-        let faults =
-            ["ListObjectsV2", "GetObject"].map(|operation| Fault::new(operation, Action::CutHead)).to_vec();
+        let faults = ["ListObjectsV2", "GetObject"]
+            .map(|operation| FaultRule::new(operation, FaultAction::CutHead))
+            .to_vec();
         server.set_knobs(Knobs { faults, ..Knobs::default() });
         let listed = || server.requests().iter().filter(|name| name.contains("ListObjects")).count();
         let cause = CommonCause::of(&tide, [&store]);

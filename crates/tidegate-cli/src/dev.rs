@@ -13,11 +13,11 @@ use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
 use tidegate::backend::{Backend, Fault, FaultKind, KnownFacts, Scheme};
 use tidegate::text::printable;
 use tidegate::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
-use tidegate_dev::{Error, Server, Storage};
+use tidegate_dev::{Server, ServerError, Storage};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::output;
 
 /// The access key and the secret key of the embedded server, unless `tidegate serve` is given others.
@@ -93,7 +93,7 @@ impl Contact {
         let Ok(contact) = serde_json::from_slice::<Self>(&text) else { return Ok(None) };
         if !is_of_loopback(&contact.url) {
             let (url, directory) = (printable(&contact.url), directory.display());
-            return Err(Failure::Denied(format!(
+            return Err(CommandFailure::Denied(format!(
                 "dev://: the server of {directory} is said to be at {url}, which is not a loopback address: use s3:// with AWS_ENDPOINT_URL to reach it"
             )));
         }
@@ -102,15 +102,15 @@ impl Contact {
 }
 
 /// The failure to read the file of a server.
-fn unread(path: &Path, error: &io::Error) -> Failure {
+fn unread(path: &Path, error: &io::Error) -> CommandFailure {
     let refused = error.get_ref().and_then(|error| error.downcast_ref::<UntrustedFile>());
     match refused.map(|refused| refused.reason) {
-        Some(Distrust::Owner(uid)) => Failure::Denied(format!(
+        Some(Distrust::Owner(uid)) => CommandFailure::Denied(format!(
             "dev://: {} belongs to user {uid}: remove it, or set TIDEGATE_DEV_DIR to a directory of your own",
             path.display()
         )),
-        Some(_) => Failure::Denied(format!("dev://: {error}")),
-        None => Failure::of_file(path, error),
+        Some(_) => CommandFailure::Denied(format!("dev://: {error}")),
+        None => CommandFailure::of_file(path, error),
     }
 }
 
@@ -171,7 +171,7 @@ impl Dev {
         let contact = match &server {
             Some(server) => Contact::of(server, None),
             None => Contact::read(&directory)?.ok_or_else(|| {
-                Failure::Failed("the server of dev:// has just ended: try again".to_owned())
+                CommandFailure::Failed("the server of dev:// has just ended: try again".to_owned())
             })?,
         };
         let settings = S3Settings::default()
@@ -184,7 +184,7 @@ impl Dev {
             None => settings,
         };
         let client = S3Client::connect(&settings).await;
-        let client = client.map_err(|fault| Failure::Failed(format!("dev://: {fault}")))?;
+        let client = client.map_err(|fault| CommandFailure::Failed(format!("dev://: {fault}")))?;
         Ok(Self { client, server: Mutex::new(server) })
     }
 
@@ -228,12 +228,12 @@ impl Scheme for DevScheme {
 }
 
 /// Whether another server holds the directory.
-fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Storage { source, .. } if source.kind() == io::ErrorKind::ResourceBusy)
+fn is_busy(error: &ServerError) -> bool {
+    matches!(error, ServerError::Storage { source, .. } if source.kind() == io::ErrorKind::ResourceBusy)
 }
 
-fn failed(error: &Error) -> Failure {
-    Failure::Failed(format!("the embedded server does not start: {error}"))
+fn failed(error: &ServerError) -> CommandFailure {
+    CommandFailure::Failed(format!("the embedded server does not start: {error}"))
 }
 
 #[cfg(test)]

@@ -14,11 +14,11 @@ use crate::interrupt::Signal;
 use crate::output;
 
 /// How a command ended.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, CommandFailure>;
 
 /// Why a command did not do everything.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// The command line or its input is wrong.
     Usage(String),
     /// The object, bucket, directory or file does not exist.
@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     Interrupted(Signal),
 }
 
-impl Failure {
+impl CommandFailure {
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -133,20 +133,20 @@ fn is_input(error: &Error) -> bool {
     error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<LocationError> for Failure {
+impl From<LocationError> for CommandFailure {
     fn from(error: LocationError) -> Self {
         Self::Usage(error.to_string())
     }
 }
 
 /// A failed write to standard output.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::NobodyReads;
@@ -164,7 +164,7 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
     if let Some(sentence) = failure.sentence() {
         output::say(&format!("error: {sentence}"));
     }
-    if let (Failure::Store(error), true) = (&failure, verbose) {
+    if let (CommandFailure::Store(error), true) = (&failure, verbose) {
         let mut cause = error.source();
         while let Some(error) = cause {
             output::say(&format!("  because: {error}"));
@@ -181,26 +181,26 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_code() {
-        assert_eq!(Failure::Usage(String::new()).code(), 2);
-        assert_eq!(Failure::NotFound(String::new()).code(), 3);
-        assert_eq!(Failure::Denied(String::new()).code(), 4);
-        assert_eq!(Failure::Failed(String::new()).code(), 1);
-        assert_eq!(Failure::NobodyReads.code(), 1);
-        assert_eq!(Failure::Interrupted(Signal::Interrupt).code(), 130);
-        assert_eq!(Failure::Interrupted(Signal::Terminate).code(), 143);
-        assert_eq!(Failure::Interrupted(Signal::HangUp).code(), 129);
+        assert_eq!(CommandFailure::Usage(String::new()).code(), 2);
+        assert_eq!(CommandFailure::NotFound(String::new()).code(), 3);
+        assert_eq!(CommandFailure::Denied(String::new()).code(), 4);
+        assert_eq!(CommandFailure::Failed(String::new()).code(), 1);
+        assert_eq!(CommandFailure::NobodyReads.code(), 1);
+        assert_eq!(CommandFailure::Interrupted(Signal::Interrupt).code(), 130);
+        assert_eq!(CommandFailure::Interrupted(Signal::Terminate).code(), 143);
+        assert_eq!(CommandFailure::Interrupted(Signal::HangUp).code(), 129);
     }
 
     #[test]
     fn what_was_refused_before_sending_is_bad_input() {
         let refused = tidegate::Tidegate::builder().memory(1).build().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-        assert_eq!(Failure::Store(refused).code(), 2);
+        assert_eq!(CommandFailure::Store(refused).code(), 2);
     }
 
     #[test]
     fn a_reader_that_left_is_not_spoken_of() {
-        let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        let gone = CommandFailure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(gone.sentence().is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::watch;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::output;
 
 /// How long a command may clean up after a signal. The rest of the two seconds is a reserve for a busy machine.
@@ -56,11 +56,11 @@ fn listener() -> &'static Listener {
 
 /// Starts to listen for signals, until the process ends.
 pub(crate) fn listen() -> Outcome {
-    let failed = |error: std::io::Error| Failure::Failed(format!("can't listen for signals: {error}"));
+    let failed = |error: std::io::Error| CommandFailure::Failed(format!("can't listen for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let mut arriving = {
         let _runtime = runtime.enter();
-        Arriving::new().map_err(failed)?
+        ArrivingSignals::new().map_err(failed)?
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
     let listening = thread.spawn(move || runtime.block_on(listener().watch(&mut arriving)));
@@ -69,7 +69,7 @@ pub(crate) fn listen() -> Outcome {
 }
 
 impl Listener {
-    async fn watch(&self, arriving: &mut Arriving) {
+    async fn watch(&self, arriving: &mut ArrivingSignals) {
         let signal = arriving.next().await;
         // Count the listeners before sending: a command that ends immediately prints its own message.
         let nobody_cleans_up = self.heard.receiver_count() == 0;
@@ -137,13 +137,13 @@ impl Drop for Signals {
 
 /// The signals as the system delivers them. Once [`new`](Self::new) returns, they no longer end the process by
 /// themselves.
-struct Arriving {
+struct ArrivingSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hang_up: Option<unix::Signal>,
 }
 
-impl Arriving {
+impl ArrivingSignals {
     fn new() -> std::io::Result<Self> {
         // `nohup` ignores SIGHUP so that its command continues: keep that.
         let hang_up = (!ignores_hang_up()).then(|| unix::signal(SignalKind::hangup())).transpose()?;

@@ -65,22 +65,22 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Cp(Box<cp::Args>),
-    Cat(cat::Args),
-    Ls(ls::Args),
-    Rm(rm::Args),
-    Stat(stat::Args),
+    Cp(Box<cp::CpArgs>),
+    Cat(cat::CatArgs),
+    Ls(ls::LsArgs),
+    Rm(rm::RmArgs),
+    Stat(stat::StatArgs),
     #[command(subcommand)]
-    Sessions(sessions::Command),
-    Sweep(sweep::Args),
+    Sessions(sessions::SessionsCommand),
+    Sweep(sweep::SweepArgs),
     #[command(subcommand)]
-    Journal(journal::Command),
+    Journal(journal::JournalCommand),
     #[command(subcommand)]
-    Lifecycle(lifecycle::Command),
+    Lifecycle(lifecycle::LifecycleCommand),
     #[command(subcommand)]
-    Prefix(prefix::Command),
-    Serve(Box<serve::Args>),
-    Completions(completions::Args),
+    Prefix(prefix::PrefixCommand),
+    Serve(Box<serve::ServeArgs>),
+    Completions(completions::CompletionsArgs),
 }
 
 impl Command {
@@ -155,7 +155,7 @@ fn log(verbose: bool) {
     let log = (verbose || set.is_some()).then(|| {
         let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
         let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
-        fmt::layer().with_ansi(false).with_writer(|| output::Log).with_filter(filter)
+        fmt::layer().with_ansi(false).with_writer(|| output::LogWriter).with_filter(filter)
     });
     tracing_subscriber::registry().with(notices).with(log).init();
 }

@@ -22,10 +22,10 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Prints on standard error what the library waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    retries: Rate,
+    retries: NoticeRate,
     /// Connections that are not made and responses that do not come. They share one rate, so that one outage prints
     /// one line.
-    silence: Rate,
+    silence: NoticeRate,
 }
 
 /// Whether an event is a notice to print.
@@ -35,7 +35,7 @@ pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
 
 impl<S: Subscriber> Layer<S> for Notices {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut told = Told::default();
+        let mut told = NoticeFields::default();
         event.record(&mut told);
         let (rate, line) = match event.metadata().target() {
             RETRY => (&self.retries, told.retry(SystemTime::now())),
@@ -51,9 +51,9 @@ impl<S: Subscriber> Layer<S> for Notices {
 
 /// When a line was last printed, and how many have been suppressed since.
 #[derive(Debug, Default)]
-struct Rate(Mutex<(Option<Instant>, u64)>);
+struct NoticeRate(Mutex<(Option<Instant>, u64)>);
 
-impl Rate {
+impl NoticeRate {
     /// Returns the text to append if a line may be printed now, otherwise `None`.
     fn admits(&self, now: Instant) -> Option<String> {
         let mut rate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Rate {
 
 /// The fields of an event.
 #[derive(Debug, Default)]
-struct Told {
+struct NoticeFields {
     object: String,
     operation: String,
     fault: String,
@@ -85,7 +85,7 @@ struct Told {
     is_work: bool,
 }
 
-impl Told {
+impl NoticeFields {
     fn retry(&self, now: SystemTime) -> String {
         let Self { object, operation, fault, attempt, attempts, .. } = self;
         if self.is_unreachable {
@@ -111,7 +111,7 @@ impl Told {
     }
 }
 
-impl Visit for Told {
+impl Visit for NoticeFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = match field.name() {
             "object" => &mut self.object,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_outage_names_its_end_and_a_retry_its_cause() {
-        let mut told = Told {
+        let mut told = NoticeFields {
             object: "s3://b/k".to_owned(),
             operation: "part".to_owned(),
             fault: "connection refused by h:1".to_owned(),
@@ -162,7 +162,7 @@ mod tests {
             pause_ms: 1200,
             longest_ms: 60_000,
             is_unreachable: true,
-            ..Told::default()
+            ..NoticeFields::default()
         };
         assert_eq!(
             told.retry(SystemTime::UNIX_EPOCH),
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn silence_and_work_are_told_apart() {
-        let mut told = Told { at: "h:1".to_owned(), pause_ms: 1600, ..Told::default() };
+        let mut told = NoticeFields { at: "h:1".to_owned(), pause_ms: 1600, ..NoticeFields::default() };
         assert_eq!(told.answer(), "h:1 is not answering so far: no answer within 1.6 s; still waiting");
         (told.is_work, told.pause_ms) = (true, 10_000);
         assert!(told.answer().starts_with("still waiting for h:1, "), "{}", told.answer());
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_thousand_retries_are_one_line() {
-        let (rate, now) = (Rate::default(), Instant::now());
+        let (rate, now) = (NoticeRate::default(), Instant::now());
         let said: Vec<_> = (0..1000).filter_map(|_| rate.admits(now)).collect();
         assert_eq!(said, [""]);
         let later = rate.admits(now + PAUSE).unwrap();

@@ -14,7 +14,7 @@ use crate::values;
 /// How to connect to stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionOptions {
     /// Connect to the S3 store at this address, http[s]://HOST[:PORT]. Default: AWS_ENDPOINT_URL, then the profile's,
     /// then AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator.
     #[arg(long, value_name = "URL")]
@@ -92,7 +92,7 @@ impl Owners {
     }
 }
 
-impl Connection {
+impl ConnectionOptions {
     pub(crate) fn settings(&self) -> S3Settings {
         let mut settings = S3Settings::default().with_payload_sha256(self.payload_sha256).with_addressing(
             match self.addressing {

@@ -15,7 +15,7 @@ use tidegate::text::{printable, printable_bytes, without_passwords};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::standard;
 
 /// The longest line for people, in bytes.
@@ -108,9 +108,9 @@ impl Stderr {
 
 /// The writer for the log: each event is one line of [`say`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Log;
+pub(crate) struct LogWriter;
 
-impl Write for Log {
+impl Write for LogWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         say(String::from_utf8_lossy(event).trim_end_matches('\n'));
         Ok(event.len())
@@ -125,17 +125,17 @@ impl Write for Log {
 ///
 /// `writeln!` writes exactly one line, even if its arguments have line ends.
 #[derive(Debug)]
-pub(crate) struct Text {
-    output: Output,
+pub(crate) struct TextOutput {
+    output: ByteOutput,
     gathered: Vec<u8>,
 }
 
 /// Opens standard output for text. [`io::stdout`] would write at the end of every line.
-pub(crate) fn text() -> Outcome<Text> {
-    Ok(Text { output: Output::stdout()?, gathered: Vec::new() })
+pub(crate) fn text() -> Outcome<TextOutput> {
+    Ok(TextOutput { output: ByteOutput::stdout()?, gathered: Vec::new() })
 }
 
-impl Text {
+impl TextOutput {
     /// How many bytes are gathered before they are written.
     const PIECE: usize = 64 << 10;
 
@@ -165,7 +165,7 @@ impl Text {
     }
 }
 
-impl Write for Text {
+impl Write for TextOutput {
     /// Takes bytes as they are, for example those of a script.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.gathered.extend_from_slice(bytes);
@@ -212,13 +212,13 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
 ///
 /// A thread writes, so that a slow reader blocks nothing else. A few pieces wait for the thread; they are not copied.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct ByteOutput {
     pieces: mpsc::Sender<Bytes>,
     /// `None` once the thread's result has been taken.
     written: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Output {
+impl ByteOutput {
     /// The most pieces that wait to be written.
     const WAITING: usize = 8;
 
@@ -244,7 +244,7 @@ impl Output {
         }
         // The thread ends before its last piece only with an error.
         self.ended().await?;
-        Err(Failure::Failed("writing the output ended early".to_owned()))
+        Err(CommandFailure::Failed("writing the output ended early".to_owned()))
     }
 
     /// Waits until everything is written.
@@ -258,7 +258,7 @@ impl Output {
         match self.written.take() {
             Some(written) => match written.await {
                 Ok(written) => Ok(written?),
-                Err(ended) => Err(Failure::Failed(format!("writing the output failed: {ended}"))),
+                Err(ended) => Err(CommandFailure::Failed(format!("writing the output failed: {ended}"))),
             },
             None => Ok(()),
         }
@@ -291,8 +291,8 @@ mod tests {
     #[tokio::test]
     async fn a_name_in_a_line_starts_no_other() {
         let mut file = tempfile::tempfile().unwrap();
-        let output = Output::new(file.try_clone().unwrap());
-        let mut text = Text { output, gathered: Vec::new() };
+        let output = ByteOutput::new(file.try_clone().unwrap());
+        let mut text = TextOutput { output, gathered: Vec::new() };
         let key = "k\n   99 bytes  forged";
         writeln!(text, "12 bytes  {key}").unwrap();
         write!(text, "{key}, ").unwrap();
@@ -310,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn pieces_arrive_in_order() {
         let mut file = tempfile::tempfile().unwrap();
-        let mut output = Output::new(file.try_clone().unwrap());
+        let mut output = ByteOutput::new(file.try_clone().unwrap());
         for number in 0..100 {
             output.write(format!("{number},").into()).await.unwrap();
         }
@@ -325,13 +325,13 @@ mod tests {
     async fn a_reader_that_leaves_ends_it_quietly() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let mut output = Output::new(File::from(std::os::fd::OwnedFd::from(writer)));
+        let mut output = ByteOutput::new(File::from(std::os::fd::OwnedFd::from(writer)));
         let failure = loop {
             if let Err(failure) = output.write(Bytes::from_static(b"tide")).await {
                 break failure;
             }
         };
-        assert!(matches!(failure, Failure::NobodyReads), "{failure:?}");
+        assert!(matches!(failure, CommandFailure::NobodyReads), "{failure:?}");
         assert!(output.finish().await.is_ok());
     }
 }

@@ -8,7 +8,7 @@ use std::{io, thread};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt;
 
 /// Worker threads. A few connections carry all traffic, so more threads cost more than they gain.
@@ -31,7 +31,8 @@ const OPEN_FILES: u64 = 4096;
 pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     interrupt::listen()?;
     allow_open_files();
-    let no_threads = |error: io::Error| Failure::Failed(format!("the system gives no threads: {error}"));
+    let no_threads =
+        |error: io::Error| CommandFailure::Failed(format!("the system gives no threads: {error}"));
     find_threads().map_err(no_threads)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -44,7 +45,7 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     let outcome = runtime.block_on(command);
     match outcome {
         // Do not wait: a thread may be blocked for ever on a pipe, a disk or a name server.
-        Err(Failure::Interrupted(_)) => runtime.shutdown_background(),
+        Err(CommandFailure::Interrupted(_)) => runtime.shutdown_background(),
         _ => runtime.shutdown_timeout(GRACE),
     }
     outcome

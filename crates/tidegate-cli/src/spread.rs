@@ -3,12 +3,12 @@
 use tidegate::location::Location;
 use tidegate::prefix::PrefixedStore;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::stores::Stores;
 
 /// The option `--prefixed`.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Spread {
+pub(crate) struct PrefixedOption {
     /// Find keys below ROOT, a bucket or prefix, under the prefixes that `tidegate prefix init` has set up. Write
     /// URLs as if the keys were not spread.
     #[arg(long, value_name = "ROOT")]
@@ -17,22 +17,24 @@ pub(crate) struct Spread {
 
 /// An open root whose keys are spread over prefixes.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct PrefixedRoot {
     location: Location,
     store: PrefixedStore,
 }
 
-impl Spread {
+impl PrefixedOption {
     /// Opens the root, if one is given. At least one of the command's `locations` must be below it. From here on,
     /// `stores` finds objects below the root where its layout puts them.
     pub(crate) async fn open(&self, stores: &Stores, locations: &[&Location]) -> Outcome {
         let Some(text) = &self.prefixed else { return Ok(()) };
         let location = root(text)?;
         if !locations.iter().any(|given| key_below(&location, given).is_some()) {
-            return Err(Failure::Usage(format!("--prefixed {text}: nothing that is named lies below it")));
+            return Err(CommandFailure::Usage(format!(
+                "--prefixed {text}: nothing that is named lies below it"
+            )));
         }
         let store = PrefixedStore::open(&stores.root(&location).await?).await?;
-        stores.spread(Root { location, store });
+        stores.spread(PrefixedRoot { location, store });
         Ok(())
     }
 
@@ -42,7 +44,7 @@ impl Spread {
     }
 }
 
-impl Root {
+impl PrefixedRoot {
     /// The store and the key of a location below the root; `None` for other locations.
     pub(crate) fn find(&self, location: &Location) -> Option<(tidegate::Store, String)> {
         Some((self.store.store().clone(), key_below(&self.location, location)?))
@@ -55,7 +57,7 @@ pub(crate) fn root(text: &str) -> Outcome<Location> {
     if matches!(location, Location::Local { .. }) {
         let message =
             format!("{text}: keys are spread in stores: a directory takes as many requests as there are");
-        return Err(Failure::Usage(message));
+        return Err(CommandFailure::Usage(message));
     }
     Ok(location)
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use rustix::fs::OFlags;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 
 /// Which of the descriptors 0 and 1 were closed when the process began: one bit each.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
@@ -48,10 +48,10 @@ pub(crate) fn input() -> Outcome<File> {
     let descriptor = rustix::stdio::stdin();
     if CLOSED.load(Relaxed) & INPUT != 0 || is_open_for(descriptor, OFlags::WRONLY) {
         let message = "-: standard input is closed: redirect a file or a pipe to it (`< /dev/null` for none)";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     }
     let copied = descriptor.try_clone_to_owned();
-    copied.map(File::from).map_err(|error| Failure::Failed(format!("standard input: {error}")))
+    copied.map(File::from).map_err(|error| CommandFailure::Failed(format!("standard input: {error}")))
 }
 
 /// Standard output, as a file of its own.
@@ -61,7 +61,7 @@ pub(crate) fn input() -> Outcome<File> {
 pub(crate) fn output() -> Outcome<File> {
     let descriptor = rustix::stdio::stdout();
     if CLOSED.load(Relaxed) & OUTPUT != 0 || is_open_for(descriptor, OFlags::RDONLY) {
-        return Err(Failure::from(io::Error::from(rustix::io::Errno::BADF)));
+        return Err(CommandFailure::from(io::Error::from(rustix::io::Errno::BADF)));
     }
     Ok(File::from(descriptor.try_clone_to_owned()?))
 }

@@ -13,10 +13,10 @@ use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 
 use crate::dev::DevScheme;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
-use crate::options::Connection;
-use crate::spread::Root;
+use crate::options::ConnectionOptions;
+use crate::spread::PrefixedRoot;
 use crate::{output, text};
 
 /// How long aborting sessions may take after a signal: the process must end within two seconds.
@@ -28,12 +28,12 @@ const NAMED: usize = 20;
 
 /// The place of one object, which may not exist yet: its store and key.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ObjectPlace {
     pub(crate) store: Store,
     pub(crate) key: String,
 }
 
-impl Place {
+impl ObjectPlace {
     /// The URL, as users write it.
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.store.location(), self.key)
@@ -46,7 +46,7 @@ impl Place {
     pub(crate) fn file(&self) -> Outcome<PathBuf> {
         let root = local_root(&self.store.location());
         let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
-        checked.map_err(|fault| Failure::Failed(format!("{}: {fault}", self.url())))?;
+        checked.map_err(|fault| CommandFailure::Failed(format!("{}: {fault}", self.url())))?;
         Ok(root.join(&self.key))
     }
 
@@ -62,20 +62,20 @@ pub(crate) struct Stores {
     tide: Tidegate,
     dev: DevScheme,
     /// The root whose keys are spread over prefixes, if any.
-    root: OnceLock<Root>,
-    unfinished: Unfinished,
+    root: OnceLock<PrefixedRoot>,
+    unfinished: UnfinishedUploads,
 }
 
 /// How many uploads are unfinished.
 #[derive(Debug, Default)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedUploads {
     /// Uploads that are aborted when their writer is dropped.
     bound: Arc<AtomicUsize>,
     /// Uploads that stay in a journal.
     journaled: Arc<AtomicUsize>,
 }
 
-impl Unfinished {
+impl UnfinishedUploads {
     /// Counts one more unfinished upload, until the guard is dropped.
     pub(crate) fn begin(&self, is_journaled: bool) -> Begun {
         let count = if is_journaled { &self.journaled } else { &self.bound };
@@ -112,7 +112,7 @@ impl Drop for Begun {
 impl Stores {
     /// Does `work` with an engine of default settings and this connection.
     pub(crate) async fn with_defaults(
-        connection: &Connection,
+        connection: &ConnectionOptions,
         work: impl AsyncFnOnce(&Self) -> Outcome,
     ) -> Outcome {
         Self::with(connection.reached(Tidegate::builder()), work).await
@@ -131,7 +131,7 @@ impl Stores {
             tide: engine.scheme("dev", dev.clone()).build()?,
             dev,
             root: OnceLock::new(),
-            unfinished: Unfinished::default(),
+            unfinished: UnfinishedUploads::default(),
         };
         let tide = stores.tide.clone();
         signals.last_words(Some(Arc::new(move || left_behind(&tide.unsettled()))));
@@ -156,7 +156,7 @@ impl Stores {
                 }
                 signal = signals.next() => {
                     stores.say_what_is_left(&signals);
-                    Err(Failure::Interrupted(signal))
+                    Err(CommandFailure::Interrupted(signal))
                 }
             },
             Err((signal, said)) => {
@@ -165,13 +165,13 @@ impl Stores {
                 // Whether the aborts finished or the time limit passed, the command ends and names what is left.
                 let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
                 stores.say_what_is_left(&signals);
-                Err(Failure::Interrupted(signal))
+                Err(CommandFailure::Interrupted(signal))
             }
         };
         if let Some(dev) = stores.dev.started() {
             let stopped = dev.stop();
             match outcome {
-                Err(Failure::Interrupted(_)) => drop(tokio::time::timeout(STOPPING, stopped).await),
+                Err(CommandFailure::Interrupted(_)) => drop(tokio::time::timeout(STOPPING, stopped).await),
                 _ => stopped.await,
             }
         }
@@ -191,30 +191,30 @@ impl Stores {
     }
 
     /// From here on, finds keys below `root` where the layout of `root` puts them. Only the first call has an effect.
-    pub(crate) fn spread(&self, root: Root) {
+    pub(crate) fn spread(&self, root: PrefixedRoot) {
         self.root.get_or_init(|| root);
     }
 
-    pub(crate) fn unfinished(&self) -> &Unfinished {
+    pub(crate) fn unfinished(&self) -> &UnfinishedUploads {
         &self.unfinished
     }
 
     /// The object that `location` names.
-    pub(crate) async fn object(&self, location: &Location) -> Outcome<Place> {
-        let nameless = || Failure::Usage(format!("{location}: this is no object: name one in it"));
+    pub(crate) async fn object(&self, location: &Location) -> Outcome<ObjectPlace> {
+        let nameless = || CommandFailure::Usage(format!("{location}: this is no object: name one in it"));
         let place = match location {
             Location::Local { path } if location.ends_with_slash() && !path.exists() => {
-                return Err(Failure::nothing_at(location, "there is no such directory"));
+                return Err(CommandFailure::nothing_at(location, "there is no such directory"));
             }
             Location::Local { path } => {
                 let name = path.file_name().ok_or_else(nameless)?;
-                let key = name.to_str().ok_or_else(|| Failure::Usage(not_utf8(path)))?.to_owned();
+                let key = name.to_str().ok_or_else(|| CommandFailure::Usage(not_utf8(path)))?.to_owned();
                 let directory = path.parent().unwrap_or(Path::new("."));
-                Place { store: self.directory(directory), key }
+                ObjectPlace { store: self.directory(directory), key }
             }
             _ => {
                 let (store, key) = self.bucket(location).await?;
-                Place { store, key }
+                ObjectPlace { store, key }
             }
         };
         // A store may have an object whose key ends with a slash, but a local path that ends with a slash is a
@@ -336,7 +336,7 @@ fn common<'a>(objects: &[&'a str]) -> &'a str {
 pub(crate) fn refuse_missing(location: &Location) -> Outcome {
     match location {
         Location::Local { path } if path.symlink_metadata().is_err() => {
-            Err(Failure::nothing_at(location, "no such file or directory"))
+            Err(CommandFailure::nothing_at(location, "no such file or directory"))
         }
         _ => Ok(()),
     }
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_is_in_a_journal_is_not_said_to_be_aborted() {
-        let unfinished = Unfinished::default();
+        let unfinished = UnfinishedUploads::default();
         assert_eq!(unfinished.interrupted(0), "interrupted");
         let journaled = unfinished.begin(true);
         assert_eq!(unfinished.interrupted(0), "interrupted", "it has taken no byte");
@@ -375,7 +375,8 @@ mod tests {
             (Path::new("s3:b"), "./s3:b/x.bin".into()),
             (odd, odd.join("x.bin")),
         ] {
-            let place = Place { store: tide.store(Arc::new(Local::new(root))), key: "x.bin".to_owned() };
+            let place =
+                ObjectPlace { store: tide.store(Arc::new(Local::new(root))), key: "x.bin".to_owned() };
             assert!(place.is_local());
             assert_eq!(place.file().unwrap(), file);
             assert_eq!(local_root(&place.url()), file, "its URL names it as well");

@@ -9,7 +9,7 @@ use clap::Parser;
 use tidegate_dev::{Knobs, Server, Storage};
 
 #[derive(Parser)]
-struct Args {
+struct ServerArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let args = Args::parse();
+    let args = ServerArgs::parse();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
     runtime.block_on(async {

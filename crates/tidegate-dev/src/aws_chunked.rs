@@ -46,7 +46,7 @@ pub(crate) fn is_unsigned_upload(parts: &Parts) -> bool {
 }
 
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     Head,
     Data(u64),
     DataEnd,
@@ -59,13 +59,13 @@ enum State {
 pub(crate) struct Decoder<B> {
     body: B,
     pending: Bytes,
-    state: State,
+    state: DecoderState,
     trailers: HeaderMap,
 }
 
 impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
     pub(crate) fn new(body: B) -> Self {
-        Self { body, pending: Bytes::new(), state: State::Head, trailers: HeaderMap::new() }
+        Self { body, pending: Bytes::new(), state: DecoderState::Head, trailers: HeaderMap::new() }
     }
 
     /// The trailers; complete once [`Self::next`] has returned `None`.
@@ -77,15 +77,17 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, FramingError>> {
         loop {
             let step = match self.state {
-                State::Data(left) => self.data(left).await.map(Some),
-                State::Done => return None,
-                State::Head | State::DataEnd | State::Trailers => self.line().await.map(|()| None),
+                DecoderState::Data(left) => self.data(left).await.map(Some),
+                DecoderState::Done => return None,
+                DecoderState::Head | DecoderState::DataEnd | DecoderState::Trailers => {
+                    self.line().await.map(|()| None)
+                }
             };
             match step {
                 Ok(Some(data)) => return Some(Ok(data)),
                 Ok(None) => {}
                 Err(error) => {
-                    self.state = State::Done;
+                    self.state = DecoderState::Done;
                     return Some(Err(error));
                 }
             }
@@ -96,7 +98,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         self.fill().await?;
         let size = self.pending.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let left = left - size as u64;
-        self.state = if left == 0 { State::DataEnd } else { State::Data(left) };
+        self.state = if left == 0 { DecoderState::DataEnd } else { DecoderState::Data(left) };
         Ok(self.pending.split_to(size))
     }
 
@@ -104,18 +106,18 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
     async fn line(&mut self) -> Result<(), FramingError> {
         let line = self.read_line().await?;
         match self.state {
-            State::Head => {
+            DecoderState::Head => {
                 let size = line.split(';').next().unwrap_or(&line);
                 let size = u64::from_str_radix(size.trim(), 16)
                     .map_err(|_| FramingError::Malformed("the chunk's length is not a number"))?;
-                self.state = if size == 0 { State::Trailers } else { State::Data(size) };
+                self.state = if size == 0 { DecoderState::Trailers } else { DecoderState::Data(size) };
             }
-            State::DataEnd if line.is_empty() => self.state = State::Head,
-            State::DataEnd => {
+            DecoderState::DataEnd if line.is_empty() => self.state = DecoderState::Head,
+            DecoderState::DataEnd => {
                 return Err(FramingError::Malformed("the chunk is longer than it says"));
             }
-            State::Trailers if line.is_empty() => self.end().await?,
-            State::Trailers => {
+            DecoderState::Trailers if line.is_empty() => self.end().await?,
+            DecoderState::Trailers => {
                 let (name, value) =
                     line.split_once(':').ok_or(FramingError::Malformed("a trailer has no colon"))?;
                 let name = HeaderName::from_bytes(name.trim().as_bytes())
@@ -127,7 +129,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
                 }
                 self.trailers.append(name, value);
             }
-            State::Data(_) | State::Done => {}
+            DecoderState::Data(_) | DecoderState::Done => {}
         }
         Ok(())
     }
@@ -138,7 +140,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
             if self.pending.is_empty() && !self.fetch().await? {
                 // Some clients leave out the empty line after the trailers.
                 return match self.state {
-                    State::Trailers => text(line),
+                    DecoderState::Trailers => text(line),
                     _ => Err(FramingError::Incomplete),
                 };
             }
@@ -160,7 +162,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         if !self.pending.is_empty() || self.fetch().await? {
             return Err(FramingError::Malformed("bytes after the last chunk"));
         }
-        self.state = State::Done;
+        self.state = DecoderState::Done;
         Ok(())
     }
 

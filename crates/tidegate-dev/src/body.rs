@@ -11,7 +11,7 @@ mod answer;
 mod request;
 
 pub(crate) use answer::AnswerBody;
-pub(crate) use request::RequestBody;
+pub(crate) use request::CountedBody;
 
 /// A knob broke the body off.
 #[derive(Debug, thiserror::Error)]

@@ -13,21 +13,23 @@ use std::sync::Arc;
 use s3s::dto::{BucketLifecycleConfiguration, ETag, ETagCondition};
 use s3s::{S3Error, S3Result, s3_error};
 
-use crate::Error;
-use generations::Verdict;
-pub(crate) use generations::{Generations, Version};
+use crate::ServerError;
+use generations::ConditionResult;
+pub(crate) use generations::{Generations, ObjectVersion};
 use ledger::Ledger;
-pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, UploadName};
+pub(crate) use record::{
+    Bucket, CatalogAttributes, CatalogObject, CatalogPart, CatalogUpload, Moment, UploadName,
+};
 
 /// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum Protocol {
     S3,
     /// JSON, gRPC, or Google's dialect of XML.
     Google,
 }
 
-impl Dialect {
+impl Protocol {
     /// Whether this protocol's store reserves the name for itself.
     fn reserves(self, name: &str) -> bool {
         match self {
@@ -61,8 +63,8 @@ impl Condition {
         Self { generations, ..Self::default() }
     }
 
-    fn check(&self, existing: Option<&Arc<Object>>) -> S3Result<()> {
-        if self.generations.check(existing.map(Arc::as_ref)) != Verdict::Holds {
+    fn check(&self, existing: Option<&Arc<CatalogObject>>) -> S3Result<()> {
+        if self.generations.check(existing.map(Arc::as_ref)) != ConditionResult::Holds {
             return Err(s3_error!(
                 PreconditionFailed,
                 "At least one of the pre-conditions you specified did not hold."
@@ -96,7 +98,7 @@ pub(crate) fn matches_etag(condition: &ETagCondition, etag: &str) -> bool {
 pub(crate) struct Catalog {
     pub(crate) buckets: BTreeMap<String, Bucket>,
     /// Google's resumable uploads, by id: a request names a session by its id alone.
-    pub(crate) sessions: BTreeMap<String, session::Session>,
+    pub(crate) sessions: BTreeMap<String, session::ResumableSession>,
     /// How many sessions there were at the last sweep for sessions to forget.
     sessions_looked_over: usize,
     /// The latest generation assigned.
@@ -109,13 +111,13 @@ impl Catalog {
         self.buckets.get(name).ok_or_else(no_such_bucket)
     }
 
-    pub(crate) fn create_bucket(&mut self, name: &str, dialect: Dialect) -> S3Result<()> {
+    pub(crate) fn create_bucket(&mut self, name: &str, dialect: Protocol) -> S3Result<()> {
         self.add_bucket(name, dialect).map_err(|error| match error {
-            Error::BucketExists(_) => s3_error!(
+            ServerError::BucketExists(_) => s3_error!(
                 BucketAlreadyOwnedByYou,
                 "Your previous request to create the named bucket succeeded and you already own it."
             ),
-            Error::BucketName(_) => s3_error!(InvalidBucketName, "The specified bucket is not valid."),
+            ServerError::BucketName(_) => s3_error!(InvalidBucketName, "The specified bucket is not valid."),
             other => S3Error::internal_error(other),
         })
     }
@@ -124,12 +126,12 @@ impl Catalog {
     /// (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which include most of Google's
     /// (`cloud.google.com/storage/docs/buckets#naming`); names that a store reserves are refused in its own
     /// protocol.
-    pub(crate) fn add_bucket(&mut self, name: &str, dialect: Dialect) -> Result<(), Error> {
+    pub(crate) fn add_bucket(&mut self, name: &str, dialect: Protocol) -> Result<(), ServerError> {
         if !s3s::path::check_bucket_name(name) || dialect.reserves(name) {
-            return Err(Error::BucketName(name.to_owned()));
+            return Err(ServerError::BucketName(name.to_owned()));
         }
         if self.buckets.contains_key(name) {
-            return Err(Error::BucketExists(name.to_owned()));
+            return Err(ServerError::BucketExists(name.to_owned()));
         }
         let bucket = Bucket::new();
         if let Some(ledger) = &self.ledger {
@@ -165,7 +167,7 @@ impl Catalog {
         self.record(|ledger| ledger.save_bucket(name, bucket))
     }
 
-    pub(crate) fn object(&self, bucket: &str, key: &str) -> S3Result<Arc<Object>> {
+    pub(crate) fn object(&self, bucket: &str, key: &str) -> S3Result<Arc<CatalogObject>> {
         self.bucket(bucket)?
             .objects
             .get(key)
@@ -181,12 +183,12 @@ impl Catalog {
     pub(crate) fn put_object(
         &mut self,
         bucket: &str,
-        mut object: Object,
+        mut object: CatalogObject,
         condition: &Condition,
-    ) -> S3Result<Arc<Object>> {
+    ) -> S3Result<Arc<CatalogObject>> {
         self.check(bucket, &object.key, condition)?;
         self.generation = object.modified.micros().max(self.generation + 1);
-        object.version = Version { generation: self.generation, metageneration: 1, updated: None };
+        object.version = ObjectVersion { generation: self.generation, metageneration: 1, updated: None };
         self.record(|ledger| ledger.save_object(bucket, &object))?;
         for piece in &object.pieces {
             piece.keep();
@@ -207,9 +209,9 @@ impl Catalog {
         bucket: &str,
         key: &str,
         condition: &Condition,
-        change: impl FnOnce(&mut Object),
-    ) -> S3Result<Arc<Object>> {
-        let mut object = Object::clone(&*self.object(bucket, key)?);
+        change: impl FnOnce(&mut CatalogObject),
+    ) -> S3Result<Arc<CatalogObject>> {
+        let mut object = CatalogObject::clone(&*self.object(bucket, key)?);
         self.check(bucket, key, condition)?;
         change(&mut object);
         object.version.metageneration += 1;
@@ -234,12 +236,12 @@ impl Catalog {
         Ok(())
     }
 
-    pub(crate) fn upload(&self, bucket: &str, name: &UploadName) -> S3Result<&Upload> {
+    pub(crate) fn upload(&self, bucket: &str, name: &UploadName) -> S3Result<&CatalogUpload> {
         let bucket = self.bucket(bucket)?;
         bucket.uploads.get(name).ok_or_else(no_such_upload)
     }
 
-    pub(crate) fn create_upload(&mut self, bucket: &str, upload: Upload) -> S3Result<()> {
+    pub(crate) fn create_upload(&mut self, bucket: &str, upload: CatalogUpload) -> S3Result<()> {
         self.bucket(bucket)?;
         self.record(|ledger| ledger.save_upload(bucket, &upload))?;
         let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
@@ -248,7 +250,7 @@ impl Catalog {
         Ok(())
     }
 
-    pub(crate) fn put_part(&mut self, bucket: &str, name: &UploadName, part: Part) -> S3Result<()> {
+    pub(crate) fn put_part(&mut self, bucket: &str, name: &UploadName, part: CatalogPart) -> S3Result<()> {
         let upload = self.upload(bucket, name)?;
         self.record(|ledger| ledger.save_part(bucket, &upload.id, &part))?;
         part.piece.keep();
@@ -266,8 +268,8 @@ impl Catalog {
         &mut self,
         bucket: &str,
         name: &UploadName,
-        object: Option<(Object, &Condition, &[u32])>,
-    ) -> S3Result<Option<Arc<Object>>> {
+        object: Option<(CatalogObject, &Condition, &[u32])>,
+    ) -> S3Result<Option<Arc<CatalogObject>>> {
         self.upload(bucket, name)?;
         let mut used: &[u32] = &[];
         let mut published = None;
@@ -286,7 +288,7 @@ impl Catalog {
         Ok(published)
     }
 
-    fn record(&self, write: impl FnOnce(&Ledger) -> Result<(), Error>) -> S3Result<()> {
+    fn record(&self, write: impl FnOnce(&Ledger) -> Result<(), ServerError>) -> S3Result<()> {
         match &self.ledger {
             None => Ok(()),
             Some(ledger) => write(ledger).map_err(S3Error::internal_error),
@@ -294,7 +296,7 @@ impl Catalog {
     }
 }
 
-fn release(object: Option<Arc<Object>>) {
+fn release(object: Option<Arc<CatalogObject>>) {
     for piece in object.iter().flat_map(|object| &object.pieces) {
         piece.release();
     }
@@ -343,8 +345,8 @@ mod tests {
             (&neither, true, true),
         ] {
             for name in names {
-                assert_eq!(is_made(name, Dialect::S3), in_s3, "{name}");
-                assert_eq!(is_made(name, Dialect::Google), in_google, "{name}");
+                assert_eq!(is_made(name, Protocol::S3), in_s3, "{name}");
+                assert_eq!(is_made(name, Protocol::Google), in_google, "{name}");
             }
         }
     }

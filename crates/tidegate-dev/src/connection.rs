@@ -18,25 +18,25 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::body::{AnswerBody, RequestBody};
-use crate::counts::Counters;
+use crate::body::{AnswerBody, CountedBody};
+use crate::counts::LiveCounters;
 use crate::cut_head::CutHead;
 use crate::dialect::Dialect;
 use crate::exchange::Exchange;
 use crate::faults::Faults;
 use crate::gcs::{self, Google};
 use crate::guard::{Guard, Refused};
-use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
+use crate::shaping::{BodyPace, ConnectionLink, Rates, ShapedStream};
 use crate::{Tls, aws_chunked, control};
 
 /// Shared by all connections of a server.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) s3: S3Service,
     pub(crate) google: Google,
     pub(crate) guard: Guard,
     pub(crate) faults: Arc<Faults>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LiveCounters>,
     pub(crate) rates: Arc<Rates>,
     /// `None` where clients use plain HTTP.
     pub(crate) tls: Option<Tls>,
@@ -69,10 +69,10 @@ const IDLE: Duration = Duration::from_secs(300);
 /// Ends a connection without an answer, as a knob demands.
 #[derive(Debug, thiserror::Error)]
 #[error("connection cut by a knob")]
-struct Cut;
+struct ConnectionCut;
 
 /// Accepts connections until the token is cancelled.
-pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<ServerState>, stop: CancellationToken) {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -107,11 +107,11 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Can
     shared.google.tasks.wait().await;
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
+async fn serve(stream: TcpStream, shared: Arc<ServerState>, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small answers may be delayed");
     }
-    let link = Arc::new(Link::default());
+    let link = Arc::new(ConnectionLink::default());
     let (end, idle) = (link.end.clone(), Arc::clone(&link.activity));
     let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
     let serving = async {
@@ -134,8 +134,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
 /// Answers all requests of one connection.
 async fn speak(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    shared: &Arc<Shared>,
-    link: Arc<Link>,
+    shared: &Arc<ServerState>,
+    link: Arc<ConnectionLink>,
 ) {
     let (io, shared) = (CutHead::new(io, Arc::clone(&link)), Arc::clone(shared));
     let service = service_fn(move |request| {
@@ -152,12 +152,12 @@ async fn speak(
     }
 }
 
-impl Shared {
+impl ServerState {
     async fn answer(
         &self,
         request: http::Request<Incoming>,
-        link: Arc<Link>,
-    ) -> Result<http::Response<AnswerBody>, Cut> {
+        link: Arc<ConnectionLink>,
+    ) -> Result<http::Response<AnswerBody>, ConnectionCut> {
         let is_control = request.uri().path().starts_with(control::PATH);
         link.exempt.store(is_control, Ordering::Relaxed);
         let (parts, incoming) = request.into_parts();
@@ -181,7 +181,7 @@ impl Shared {
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));
         let pace = BodyPace::new(Arc::clone(&self.rates));
-        let body = RequestBody::new(incoming, pace, Arc::clone(&exchange), Arc::clone(&self.counters));
+        let body = CountedBody::new(incoming, pace, Arc::clone(&exchange), Arc::clone(&self.counters));
         let is_http2 = parts.version == http::Version::HTTP_2;
         let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let mut answer = match dialect {
@@ -216,7 +216,7 @@ impl Shared {
                 // Over HTTP/2, the error returned below would end only this stream: end the whole connection.
                 link.end.cancel();
             }
-            return Err(Cut);
+            return Err(ConnectionCut);
         }
         if let Some(denial) = denial {
             answer = dialect.denied(denial);
@@ -255,7 +255,7 @@ impl Shared {
         refused: &Refused,
         dialect: Option<Dialect>,
         rest: Incoming,
-        link: Arc<Link>,
+        link: Arc<ConnectionLink>,
     ) -> http::Response<AnswerBody> {
         tracing::warn!(reason = %refused.message, "a request was refused");
         self.counters.request("Refused");
@@ -275,9 +275,9 @@ impl Shared {
     async fn answer_xml(
         &self,
         mut parts: Parts,
-        body: RequestBody,
+        body: CountedBody,
         exchange: &Exchange,
-    ) -> Result<http::Response<s3s::Body>, Cut> {
+    ) -> Result<http::Response<s3s::Body>, ConnectionCut> {
         match gcs::xml::to_s3(&mut parts) {
             Ok(generations) => {
                 exchange.set_google(generations);
@@ -290,9 +290,9 @@ impl Shared {
     async fn answer_s3(
         &self,
         parts: Parts,
-        body: RequestBody,
+        body: CountedBody,
         exchange: &Exchange,
-    ) -> Result<http::Response<s3s::Body>, Cut> {
+    ) -> Result<http::Response<s3s::Body>, ConnectionCut> {
         let body = if aws_chunked::is_unsigned_upload(&parts) {
             exchange.put_aside(body);
             s3s::Body::empty()
@@ -303,7 +303,7 @@ impl Shared {
         drop(exchange.take_aside());
         answer.map_err(|error| {
             tracing::error!(?error, "the protocol layer cannot answer");
-            Cut
+            ConnectionCut
         })
     }
 

@@ -10,13 +10,13 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
 use crate::body::AnswerBody;
-use crate::counts::Counters;
+use crate::counts::LiveCounters;
 use crate::faults::Faults;
-use crate::fill::Fill;
+use crate::fill::FillRequest;
 use crate::guard::Refused;
 use crate::knobs::Knobs;
-use crate::s3::Store;
-use crate::shaping::Link;
+use crate::s3::ServerStore;
+use crate::shaping::ConnectionLink;
 
 /// A bucket's name cannot begin with an underscore.
 pub(crate) const PATH: &str = "/_tidegate/";
@@ -31,9 +31,9 @@ const LARGEST_FILL: usize = 32 * 1024 * 1024;
 pub(crate) async fn answer(
     request: http::Request<Incoming>,
     faults: &Faults,
-    counters: &Counters,
-    store: &Store,
-    link: Arc<Link>,
+    counters: &LiveCounters,
+    store: &ServerStore,
+    link: Arc<ConnectionLink>,
 ) -> Response<AnswerBody> {
     let path = request.uri().path().to_owned();
     let (status, text) = match (request.method(), path.strip_prefix(PATH)) {
@@ -51,7 +51,7 @@ pub(crate) async fn answer(
             counters.reset();
             counts
         }
-        (&Method::POST, Some("objects")) => match read::<Fill>(request, LARGEST_FILL).await {
+        (&Method::POST, Some("objects")) => match read::<FillRequest>(request, LARGEST_FILL).await {
             Ok(fill) => match fill.apply(store) {
                 Ok(count) => json(&serde_json::json!({ "objects": count })),
                 Err(refusal) => {
@@ -73,11 +73,11 @@ pub(crate) async fn answer(
 }
 
 /// Answers a request that the guard refused.
-pub(crate) fn refuse(refused: &Refused, link: Arc<Link>) -> Response<AnswerBody> {
+pub(crate) fn refuse(refused: &Refused, link: Arc<ConnectionLink>) -> Response<AnswerBody> {
     answer_with(refused.status, error(&refused.message), link)
 }
 
-fn answer_with(status: StatusCode, text: String, link: Arc<Link>) -> Response<AnswerBody> {
+fn answer_with(status: StatusCode, text: String, link: Arc<ConnectionLink>) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::plain(Bytes::from(text), link));
     *response.status_mut() = status;
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::s3::checksum::Checksum;
+use crate::s3::checksum::S3Checksum;
 
 /// Requests, bytes and connections since the start or the last reset.
 ///
@@ -53,7 +53,7 @@ impl Counts {
 
 /// The live counters behind `Counts`.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct LiveCounters {
     operations: Mutex<Operations>,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
@@ -69,7 +69,7 @@ struct Operations {
     checksums: BTreeMap<String, u64>,
 }
 
-impl Counters {
+impl LiveCounters {
     pub(crate) fn new(keeps_journal: bool) -> Self {
         Self { keeps_journal, ..Self::default() }
     }
@@ -91,7 +91,7 @@ impl Counters {
         bump(&mut operations.failed, operation);
     }
 
-    pub(crate) fn stored(&self, checksum: Option<&Checksum>) {
+    pub(crate) fn stored(&self, checksum: Option<&S3Checksum>) {
         let name = match checksum {
             None => "none".to_owned(),
             Some(checksum) if checksum.is_composite => {
@@ -149,19 +149,19 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     use super::*;
-    use crate::s3::checksum::Algorithm;
+    use crate::s3::checksum::S3Algorithm;
 
     #[test]
     fn counts_and_resets() {
-        let counters = Counters::default();
+        let counters = LiveCounters::default();
         counters.request("PutObject");
         counters.request("PutObject");
         counters.failure("PutObject");
         counters.received(7);
         counters.stored(None);
-        counters.stored(Some(&Checksum::of_bytes(Algorithm::Crc64Nvme, &[0; 8])));
+        counters.stored(Some(&S3Checksum::of_bytes(S3Algorithm::Crc64Nvme, &[0; 8])));
         let parts = [(STANDARD.encode([0; 4]), 1)];
-        counters.stored(Some(&Checksum::compose(Algorithm::Crc32, &parts).unwrap()));
+        counters.stored(Some(&S3Checksum::compose(S3Algorithm::Crc32, &parts).unwrap()));
         let counts = counters.snapshot();
         assert_eq!((counts.get("PutObject"), counts.total(), counts.bytes_in), (2, 2, 7));
         assert_eq!(counts.failed("PutObject"), 1);

@@ -11,18 +11,18 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::shaping::{BEFORE_RESET, Link};
+use crate::shaping::{BEFORE_RESET, ConnectionLink};
 
-/// A stream that cuts an answer when its [`Link`] demands it.
+/// A stream that cuts an answer when its [`ConnectionLink`] demands it.
 #[derive(Debug)]
 pub(crate) struct CutHead<S> {
     stream: S,
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
     nap: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncWrite + Unpin> CutHead<S> {
-    pub(crate) fn new(stream: S, link: Arc<Link>) -> Self {
+    pub(crate) fn new(stream: S, link: Arc<ConnectionLink>) -> Self {
         Self { stream, link, nap: None }
     }
 

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use http::request::Parts;
 
-use crate::faults::Refusal;
+use crate::faults::InjectedRefusal;
 use crate::gcs;
 use crate::guard::Refused;
 
@@ -36,7 +36,7 @@ impl Dialect {
     }
 
     /// An error in place of a success.
-    pub(crate) fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
+    pub(crate) fn denied(self, denial: &InjectedRefusal) -> http::Response<s3s::Body> {
         let code = &denial.code;
         let body = match (self, code.as_str()) {
             (Self::Grpc, _) => return gcs::grpc::refuse(denial),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why the server did not start, or a call on it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ServerError {
     /// The listening address cannot be bound.
     #[error("cannot listen on {addr}: {source}")]
     Listen {
@@ -40,7 +40,7 @@ pub enum Error {
     BucketExists(String),
 }
 
-impl Error {
+impl ServerError {
     /// Binds a path to an I/O error, for `map_err`.
     pub(crate) fn storage(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

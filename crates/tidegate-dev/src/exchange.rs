@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 
-use crate::body::RequestBody;
+use crate::body::CountedBody;
 use crate::catalog::Generations;
-use crate::faults::{Answering, Refusal, Verdict};
-use crate::shaping::Link;
+use crate::faults::{Answering, InjectedRefusal, RequestFaults};
+use crate::shaping::ConnectionLink;
 
 /// No byte count reaches this: stands for no reset.
 const NEVER: u64 = u64::MAX;
@@ -18,7 +18,7 @@ const NEVER: u64 = u64::MAX;
 /// The state of one request and its answer.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
     operation: OnceLock<String>,
     /// Set from the knobs before the operation runs; the bodies and the connection obey.
     pub(crate) reset_request_after: AtomicU64,
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
     pub(crate) cut_head: AtomicBool,
     pub(crate) hold_answer: AtomicBool,
     /// A refusal at an offset of the body; `refused_late` is set once the refusal has happened.
-    refuse_after: OnceLock<(u64, Refusal)>,
+    refuse_after: OnceLock<(u64, InjectedRefusal)>,
     pub(crate) refused_late: AtomicBool,
     /// A pause at an offset of the body.
     stall: OnceLock<(u64, Duration)>,
@@ -35,21 +35,21 @@ pub(crate) struct Exchange {
     /// The request came over Google's XML API, with these conditions.
     google: OnceLock<Generations>,
     /// The error to answer in place of a success.
-    denial: OnceLock<Refusal>,
+    denial: OnceLock<InjectedRefusal>,
     answering: OnceLock<Answering>,
     /// A knob refused the request, whatever the answer's status.
     pub(crate) refused: AtomicBool,
     /// The connection must be cut: the request's body was reset.
     pub(crate) cut: AtomicBool,
     /// A body that bypasses s3s, see [`crate::aws_chunked`].
-    aside: Mutex<Option<RequestBody>>,
+    aside: Mutex<Option<CountedBody>>,
     /// The unread rest of the request's body.
     leftover: Mutex<Option<Incoming>>,
 }
 
 impl Exchange {
     /// Creates the state of a request on the connection of `link`.
-    pub(crate) fn new(link: Arc<Link>) -> Self {
+    pub(crate) fn new(link: Arc<ConnectionLink>) -> Self {
         link.set_slow(None);
         Self {
             link,
@@ -74,7 +74,7 @@ impl Exchange {
     }
 
     /// Records the request's operation and its faults.
-    pub(crate) fn decide(&self, operation: &str, verdict: &Verdict) {
+    pub(crate) fn decide(&self, operation: &str, verdict: &RequestFaults) {
         // Only the gate calls this, once per request.
         self.operation.get_or_init(|| operation.to_owned());
         self.link.set_slow(verdict.slow);
@@ -105,7 +105,7 @@ impl Exchange {
         self.operation.get().map(String::as_str)
     }
 
-    pub(crate) fn denial(&self) -> Option<&Refusal> {
+    pub(crate) fn denial(&self) -> Option<&InjectedRefusal> {
         self.denial.get()
     }
 
@@ -120,7 +120,7 @@ impl Exchange {
     }
 
     /// The refusal, if the request was refused in the middle of its body.
-    pub(crate) fn late_refusal(&self) -> Option<&Refusal> {
+    pub(crate) fn late_refusal(&self) -> Option<&InjectedRefusal> {
         let (_, refusal) = self.refuse_after.get()?;
         self.refused_late.load(Ordering::Acquire).then_some(refusal)
     }
@@ -142,11 +142,11 @@ impl Exchange {
         self.redirect.get().map(String::as_str)
     }
 
-    pub(crate) fn put_aside(&self, body: RequestBody) {
+    pub(crate) fn put_aside(&self, body: CountedBody) {
         *self.aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
 
-    pub(crate) fn take_aside(&self) -> Option<RequestBody> {
+    pub(crate) fn take_aside(&self) -> Option<CountedBody> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 

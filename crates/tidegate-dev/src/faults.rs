@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) use answering::{Answering, Misrange};
 
-use crate::knobs::{Action, Delay, Knobs, RateLimit};
+use crate::knobs::{Delay, FaultAction, Knobs, RateLimit};
 use crate::shaping::{Rates, TokenBucket};
 
 /// The facts about a request that rules match.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct RequestFacts<'a> {
     pub(crate) operation: &'a str,
     pub(crate) bucket: &'a str,
     pub(crate) key: &'a str,
@@ -25,14 +25,14 @@ pub(crate) struct Subject<'a> {
 
 /// The faults and delays that a request gets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct RequestFaults {
     pub(crate) delay: Duration,
     /// Factor by which the request is slower than others, if any.
     pub(crate) slow: Option<f64>,
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<InjectedRefusal>,
     pub(crate) reset_request: Option<u64>,
     /// The body offset in bytes, and the refusal there.
-    pub(crate) refuse_after: Option<(u64, Refusal)>,
+    pub(crate) refuse_after: Option<(u64, InjectedRefusal)>,
     /// The body offset in bytes, and how long the pause there lasts.
     pub(crate) stall: Option<(u64, Duration)>,
     /// The origin to redirect the client to.
@@ -41,7 +41,7 @@ pub(crate) struct Verdict {
     pub(crate) lose_answer: bool,
     pub(crate) cut_head: bool,
     pub(crate) hold_answer: bool,
-    pub(crate) denial: Option<Refusal>,
+    pub(crate) denial: Option<InjectedRefusal>,
     pub(crate) answering: Answering,
     pub(crate) meddling: Vec<Meddling>,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Meddling {
 
 /// An error to answer instead of carrying the request out.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct InjectedRefusal {
     pub(crate) status: u16,
     pub(crate) code: String,
     pub(crate) retry_after: Option<u64>,
@@ -67,11 +67,11 @@ pub(crate) struct Refusal {
 pub(crate) struct Faults {
     seed: u64,
     rates: Arc<Rates>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     knobs: Arc<Knobs>,
     requests: u64,
     commits: u64,
@@ -102,19 +102,22 @@ impl Faults {
     /// Puts new knobs in force and resets all counters.
     pub(crate) fn set_knobs(&self, knobs: Knobs) {
         self.rates.set(&knobs.bandwidth);
-        *self.lock() =
-            State { rules: vec![(0, 0); knobs.faults.len()], knobs: Arc::new(knobs), ..State::default() };
+        *self.lock() = FaultState {
+            rules: vec![(0, 0); knobs.faults.len()],
+            knobs: Arc::new(knobs),
+            ..FaultState::default()
+        };
     }
 
     /// Decides on the faults and delays of one request.
-    pub(crate) fn judge(&self, subject: Subject<'_>, now: Instant) -> Verdict {
+    pub(crate) fn judge(&self, subject: RequestFacts<'_>, now: Instant) -> RequestFaults {
         let mut guard = self.lock();
         let state = &mut *guard;
         let knobs = Arc::clone(&state.knobs);
         let ordinal = state.requests;
         state.requests += 1;
 
-        let mut verdict = Verdict::default();
+        let mut verdict = RequestFaults::default();
         let mut delay_ms = self.draw_ms(knobs.latency, LATENCY, ordinal);
         if let Some(slow) = knobs.slow
             && self.rng(SLOW, ordinal).f64() < slow.fraction
@@ -174,77 +177,79 @@ impl Faults {
         )
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Verdict {
+impl RequestFaults {
     /// The first refusal, pause, redirect and denial stand, and the last reset; delays and slowdowns
     /// accumulate.
-    fn apply(&mut self, action: &Action, delay_ms: &mut f64) {
+    fn apply(&mut self, action: &FaultAction, delay_ms: &mut f64) {
         if self.answering.apply(action) {
             return;
         }
         let refusal = match action {
-            Action::Error { status, code, retry_after } => {
-                Refusal { status: *status, code: code.clone(), retry_after: *retry_after }
+            FaultAction::Error { status, code, retry_after } => {
+                InjectedRefusal { status: *status, code: code.clone(), retry_after: *retry_after }
             }
-            Action::ErrorIn200 { code } => Refusal { status: 200, code: code.clone(), retry_after: None },
-            Action::ErrorAfter { after_bytes, status, code } => {
-                let refusal = Refusal { status: *status, code: code.clone(), retry_after: None };
+            FaultAction::ErrorIn200 { code } => {
+                InjectedRefusal { status: 200, code: code.clone(), retry_after: None }
+            }
+            FaultAction::ErrorAfter { after_bytes, status, code } => {
+                let refusal = InjectedRefusal { status: *status, code: code.clone(), retry_after: None };
                 self.refuse_after.get_or_insert((*after_bytes, refusal));
                 return;
             }
-            Action::Stall { after_bytes, ms } => {
+            FaultAction::Stall { after_bytes, ms } => {
                 self.stall.get_or_insert((*after_bytes, milliseconds(*ms)));
                 return;
             }
-            Action::Redirect { status, origin } => {
+            FaultAction::Redirect { status, origin } => {
                 self.redirect.get_or_insert_with(|| origin.clone());
-                Refusal { status: *status, code: "TemporaryRedirect".to_owned(), retry_after: None }
+                InjectedRefusal { status: *status, code: "TemporaryRedirect".to_owned(), retry_after: None }
             }
-            Action::ResetRequest { after_bytes } => {
+            FaultAction::ResetRequest { after_bytes } => {
                 self.reset_request = Some(*after_bytes);
                 return;
             }
-            Action::ResetResponse { after_bytes } => {
+            FaultAction::ResetResponse { after_bytes } => {
                 self.reset_response = Some(*after_bytes);
                 return;
             }
-            Action::LoseAnswer => {
+            FaultAction::LoseAnswer => {
                 self.lose_answer = true;
                 return;
             }
-            Action::CutHead => {
+            FaultAction::CutHead => {
                 self.cut_head = true;
                 return;
             }
-            Action::HoldAnswer => {
+            FaultAction::HoldAnswer => {
                 self.hold_answer = true;
                 return;
             }
-            Action::DenySuccess { status, code } => {
-                let denial = Refusal { status: *status, code: code.clone(), retry_after: None };
+            FaultAction::DenySuccess { status, code } => {
+                let denial = InjectedRefusal { status: *status, code: code.clone(), retry_after: None };
                 self.denial.get_or_insert(denial);
                 return;
             }
             // Actions on the answer were applied above.
-            Action::EndResponse { .. }
-            | Action::StallResponse { .. }
-            | Action::CorruptResponse { .. }
-            | Action::IgnoreRange
-            | Action::OtherRange { .. }
-            | Action::MisstateRange { .. }
-            | Action::ShortenRange { .. } => return,
-            Action::Replace => return self.meddling.push(Meddling::Replace),
-            Action::Remove => return self.meddling.push(Meddling::Remove),
-            Action::AbortSessions => return self.meddling.push(Meddling::AbortSessions),
-            Action::DelayMs(ms) => {
+            FaultAction::EndResponse { .. }
+            | FaultAction::StallResponse { .. }
+            | FaultAction::CorruptResponse { .. }
+            | FaultAction::IgnoreRange
+            | FaultAction::OtherRange { .. }
+            | FaultAction::MisstateRange { .. }
+            | FaultAction::ShortenRange { .. } => return,
+            FaultAction::Replace => return self.meddling.push(Meddling::Replace),
+            FaultAction::Remove => return self.meddling.push(Meddling::Remove),
+            FaultAction::AbortSessions => return self.meddling.push(Meddling::AbortSessions),
+            FaultAction::DelayMs(ms) => {
                 *delay_ms += ms;
                 return;
             }
-            Action::Slow(times) => {
+            FaultAction::Slow(times) => {
                 self.slow = Some(self.slow.unwrap_or(1.0) * times);
                 return;
             }
@@ -256,9 +261,9 @@ impl Verdict {
 fn throttle(
     prefixes: &mut HashMap<String, TokenBucket>,
     limit: &RateLimit,
-    subject: Subject<'_>,
+    subject: RequestFacts<'_>,
     now: Instant,
-) -> Option<Refusal> {
+) -> Option<InjectedRefusal> {
     let burst = limit.burst.unwrap_or(limit.per_second).max(1.0);
     if prefixes.len() > REMEMBERED_PREFIXES {
         prefixes.retain(|_, tokens| tokens.available(limit.per_second, burst, now) < burst);
@@ -269,7 +274,7 @@ fn throttle(
         tokens.take(1.0);
         return None;
     }
-    Some(Refusal { status: 503, code: "SlowDown".to_owned(), retry_after: limit.retry_after })
+    Some(InjectedRefusal { status: 503, code: "SlowDown".to_owned(), retry_after: limit.retry_after })
 }
 
 /// The bucket and the first `depth` segments of the key; the key's last segment is its name.

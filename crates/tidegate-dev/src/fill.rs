@@ -3,33 +3,33 @@
 use s3s::S3Result;
 use serde::Deserialize;
 
-use crate::catalog::{Attributes, Condition, Dialect, Moment, Object, Version};
-use crate::s3::Store;
+use crate::catalog::{CatalogAttributes, CatalogObject, Condition, Moment, ObjectVersion, Protocol};
+use crate::s3::ServerStore;
 
 /// The objects to create.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fill {
+pub(crate) struct FillRequest {
     bucket: String,
     keys: Vec<String>,
 }
 
-impl Fill {
+impl FillRequest {
     /// Creates an empty object for each key, replacing any object with that key; returns the number of keys.
-    pub(crate) fn apply(self, store: &Store) -> S3Result<usize> {
-        store.find_bucket(&self.bucket, Dialect::S3)?;
+    pub(crate) fn apply(self, store: &ServerStore) -> S3Result<usize> {
+        store.find_bucket(&self.bucket, Protocol::S3)?;
         let (count, modified) = (self.keys.len(), Moment::now());
         let mut catalog = store.lock();
         for key in self.keys {
-            let object = Object {
+            let object = CatalogObject {
                 key,
                 size: 0,
                 etag: store.google_etag(None, 0),
                 modified,
                 checksum: None,
                 part_sizes: Vec::new(),
-                attributes: Attributes::default(),
-                version: Version::default(),
+                attributes: CatalogAttributes::default(),
+                version: ObjectVersion::default(),
                 crc32c: Some(0),
                 md5: None,
                 pieces: Vec::new(),

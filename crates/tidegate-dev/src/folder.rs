@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::Error;
+use crate::ServerError;
 
 /// A directory of the storage.
 #[derive(Debug)]
@@ -26,11 +26,11 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 impl Folder {
     /// Opens the storage's own directory, whose path the user chose: created if missing; the path may contain
     /// links.
-    pub(crate) fn root(path: &Path) -> Result<Self, Error> {
-        std::fs::create_dir_all(path).map_err(Error::storage(path))?;
+    pub(crate) fn root(path: &Path) -> Result<Self, ServerError> {
+        std::fs::create_dir_all(path).map_err(ServerError::storage(path))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, path, flags, Mode::empty());
-        let fd = fd.map_err(|errno| Error::storage(path)(errno.into()))?;
+        let fd = fd.map_err(|errno| ServerError::storage(path)(errno.into()))?;
         Ok(Self { fd, path: path.to_owned() })
     }
 
@@ -40,13 +40,13 @@ impl Folder {
     }
 
     /// Opens a subdirectory.
-    pub(crate) fn open(&self, name: &str) -> Result<Self, Error> {
+    pub(crate) fn open(&self, name: &str) -> Result<Self, ServerError> {
         let fd = self.open_with(name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(self.at(name))?;
         Ok(Self { fd, path: self.path_of(name) })
     }
 
     /// Opens a subdirectory, creating it if missing.
-    pub(crate) fn make(&self, name: &str) -> Result<Self, Error> {
+    pub(crate) fn make(&self, name: &str) -> Result<Self, ServerError> {
         let make = || match rustix::fs::mkdirat(&self.fd, component(name)?, FOLDER_MODE) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Err(errno.into()),
@@ -71,13 +71,13 @@ impl Folder {
     }
 
     /// Opens a file for writing, creating it if missing.
-    pub(crate) fn create(&self, name: &str) -> Result<File, Error> {
+    pub(crate) fn create(&self, name: &str) -> Result<File, ServerError> {
         let opened = self.open_with(name, OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK);
         Ok(opened.map_err(self.at(name))?.into())
     }
 
     /// Reads a whole file.
-    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
+    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ServerError> {
         let read = || {
             let mut content = Vec::new();
             self.open_file(name)?.read_to_end(&mut content)?;
@@ -87,7 +87,7 @@ impl Folder {
     }
 
     /// Writes a temporary file and renames it to `name`: the file is whole or absent.
-    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), ServerError> {
         let beside = beside(name);
         let write = || {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
@@ -106,13 +106,17 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::empty())?)
     }
 
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn remove(&self, name: &str) -> Result<(), ServerError> {
         self.remove_file(name).map_err(self.at(name))
     }
 
     /// Removes a directory and those of its files for which `is_ours` is true. If other entries remain, the
     /// directory stays.
-    pub(crate) fn remove_folder(&self, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<(), Error> {
+    pub(crate) fn remove_folder(
+        &self,
+        name: &str,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Result<(), ServerError> {
         let folder = self.open(name)?;
         for entry in folder.entries()? {
             if entry.is_file && is_ours(&entry.name) {
@@ -123,7 +127,7 @@ impl Folder {
     }
 
     /// Removes a directory if it is empty.
-    pub(crate) fn remove_empty(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn remove_empty(&self, name: &str) -> Result<(), ServerError> {
         let remove = || match rustix::fs::unlinkat(&self.fd, component(name)?, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(()),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
@@ -137,7 +141,7 @@ impl Folder {
     }
 
     /// Lists this directory. Skips entries whose names are not UTF-8: the server creates no such names.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Error> {
+    pub(crate) fn entries(&self) -> Result<Vec<FolderEntry>, ServerError> {
         let list = || {
             let mut entries = Vec::new();
             for entry in Dir::read_from(&self.fd)? {
@@ -151,7 +155,7 @@ impl Folder {
                     let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
                     kind = FileType::from_raw_mode(stat.st_mode);
                 }
-                entries.push(Entry {
+                entries.push(FolderEntry {
                     name: name.to_owned(),
                     is_file: kind == FileType::RegularFile,
                     is_folder: kind == FileType::Directory,
@@ -159,7 +163,7 @@ impl Folder {
             }
             Ok(entries)
         };
-        list().map_err(Error::storage(&self.path))
+        list().map_err(ServerError::storage(&self.path))
     }
 
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
@@ -168,14 +172,14 @@ impl Folder {
     }
 
     /// Binds the path of an entry to an I/O error.
-    fn at(&self, name: &str) -> impl FnOnce(io::Error) -> Error {
-        Error::storage(self.path_of(name))
+    fn at(&self, name: &str) -> impl FnOnce(io::Error) -> ServerError {
+        ServerError::storage(self.path_of(name))
     }
 }
 
 /// A directory entry. Links and devices count neither as files nor as folders.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub(crate) name: String,
     pub(crate) is_file: bool,
     pub(crate) is_folder: bool,

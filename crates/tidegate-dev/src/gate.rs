@@ -8,18 +8,18 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
-use crate::counts::Counters;
+use crate::counts::LiveCounters;
 use crate::exchange::Exchange;
-use crate::faults::{Faults, Refusal, Subject};
-use crate::s3::Store;
+use crate::faults::{Faults, InjectedRefusal, RequestFacts};
+use crate::s3::ServerStore;
 
 /// The gate of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LiveCounters>,
     pub(crate) faults: Arc<Faults>,
     /// The store in which knobs make other clients' changes.
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<ServerStore>,
 }
 
 /// Why a request does not pass the gate.
@@ -27,14 +27,14 @@ pub(crate) struct Gate {
 pub(crate) enum Denied {
     /// Cut the connection without an answer.
     Reset,
-    Refused(Refusal),
+    Refused(InjectedRefusal),
     /// A change on behalf of another client failed.
     Store(S3Error),
 }
 
 impl Gate {
     /// Counts the request and applies the knobs to it.
-    pub(crate) async fn admit(&self, exchange: &Exchange, subject: Subject<'_>) -> Result<(), Denied> {
+    pub(crate) async fn admit(&self, exchange: &Exchange, subject: RequestFacts<'_>) -> Result<(), Denied> {
         self.counters.request(subject.operation);
         let verdict = self.faults.judge(subject, Instant::now());
         exchange.decide(subject.operation, &verdict);
@@ -72,7 +72,7 @@ impl S3Access for Gate {
             return Err(s3_error!(AccessDenied, "Anonymous requests are refused"));
         }
         let operation = cx.s3_op().name().to_owned();
-        let subject = Subject {
+        let subject = RequestFacts {
             operation: &operation,
             bucket: cx.s3_path().get_bucket_name().unwrap_or_default(),
             key: cx.s3_path().get_object_key().unwrap_or_default(),
@@ -86,7 +86,7 @@ impl S3Access for Gate {
     }
 }
 
-fn refuse(refusal: &Refusal) -> S3Error {
+fn refuse(refusal: &InjectedRefusal) -> S3Error {
     let code = S3ErrorCode::from_bytes(refusal.code.as_bytes())
         .unwrap_or_else(|| S3ErrorCode::Custom(refusal.code.as_str().into()));
     let mut error = S3Error::with_message(code, "Refused by a knob of the development server");

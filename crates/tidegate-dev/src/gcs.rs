@@ -29,14 +29,14 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::body::RequestBody;
+use crate::body::CountedBody;
 use crate::dialect::Dialect;
 use crate::exchange::Exchange;
-use crate::faults::Subject;
+use crate::faults::RequestFacts;
 use crate::gate::{Denied, Gate};
 use crate::guard::Refused;
-use call::{Call, Operation};
-use refusal::Refusal;
+use call::{Call, GcsOperation};
+use refusal::GcsRefusal;
 use request::Request;
 
 /// Google's side of a server.
@@ -69,7 +69,7 @@ impl Google {
     pub(crate) async fn answer(
         &self,
         mut parts: Parts,
-        body: RequestBody,
+        body: CountedBody,
         exchange: &Exchange,
     ) -> Response<Body> {
         if let Some(method) = header(&parts.headers, "x-http-method-override")
@@ -83,11 +83,11 @@ impl Google {
         answer.unwrap_or_else(|refusal| refusal.answer())
     }
 
-    async fn act(&self, request: Request, exchange: &Exchange) -> Result<Response<Body>, Refusal> {
+    async fn act(&self, request: Request, exchange: &Exchange) -> Result<Response<Body>, GcsRefusal> {
         let range = header(&request.parts.headers, CONTENT_RANGE.as_str());
         let is_query = range.is_some_and(|range| range.trim().starts_with("bytes */"));
         let call = Call::parse(&request.parts.method, &request.parts.uri, is_query)?;
-        let subject = Subject {
+        let subject = RequestFacts {
             operation: call.operation.name(),
             bucket: &call.bucket,
             key: &call.key,
@@ -97,32 +97,32 @@ impl Google {
         let store = &self.gate.store;
         let origin = request.origin();
         match call.operation {
-            Operation::InsertBucket => bucket::insert(store, request).await,
-            Operation::GetBucket => bucket::get(store, &origin, &call),
-            Operation::ListBuckets => bucket::list(store, &origin, &call),
-            Operation::DeleteBucket => bucket::delete(store, &call),
-            Operation::Get => object::get(store, &origin, &call),
-            Operation::Download => object::download(store, &request.parts.headers, &call),
-            Operation::List => list::list(store, &origin, &call),
-            Operation::Delete => object::delete(store, &call),
-            Operation::Patch | Operation::Update => object::change(store, request, &call).await,
-            Operation::Insert => insert::insert(store, request, call).await,
-            Operation::Start => resumable::start(store, request, call).await,
-            Operation::Rewrite => rewrite::rewrite(store, request, call).await,
-            Operation::Cancel => resumable::cancel(store, &call),
-            Operation::Append | Operation::Query => {
+            GcsOperation::InsertBucket => bucket::insert(store, request).await,
+            GcsOperation::GetBucket => bucket::get(store, &origin, &call),
+            GcsOperation::ListBuckets => bucket::list(store, &origin, &call),
+            GcsOperation::DeleteBucket => bucket::delete(store, &call),
+            GcsOperation::Get => object::get(store, &origin, &call),
+            GcsOperation::Download => object::download(store, &request.parts.headers, &call),
+            GcsOperation::List => list::list(store, &origin, &call),
+            GcsOperation::Delete => object::delete(store, &call),
+            GcsOperation::Patch | GcsOperation::Update => object::change(store, request, &call).await,
+            GcsOperation::Insert => insert::insert(store, request, call).await,
+            GcsOperation::Start => resumable::start(store, request, call).await,
+            GcsOperation::Rewrite => rewrite::rewrite(store, request, call).await,
+            GcsOperation::Cancel => resumable::cancel(store, &call),
+            GcsOperation::Append | GcsOperation::Query => {
                 let store = Arc::clone(store);
                 let appending =
                     self.tasks.spawn(async move { resumable::append(&store, request, call).await });
-                appending.await.map_err(Refusal::internal)?
+                appending.await.map_err(GcsRefusal::internal)?
             }
         }
     }
 }
 
 /// A knob's refusal, in the form of the JSON API.
-pub(crate) fn refuse(refusal: &crate::faults::Refusal) -> Response<Body> {
-    Refusal::by_knob(refusal).answer()
+pub(crate) fn refuse(refusal: &crate::faults::InjectedRefusal) -> Response<Body> {
+    GcsRefusal::by_knob(refusal).answer()
 }
 
 /// A refusal by the guard, in the form of the request's protocol.
@@ -133,7 +133,7 @@ pub(crate) fn forbid(dialect: Dialect, refused: &Refused) -> Response<Body> {
         (_, true) => "AccessDenied",
         (_, false) => "forbidden",
     };
-    let refusal = Refusal::new(refused.status, reason, refused.message.clone());
+    let refusal = GcsRefusal::new(refused.status, reason, refused.message.clone());
     match dialect {
         Dialect::S3 | Dialect::Xml => xml::refuse(&refusal),
         Dialect::Json => refusal.answer(),
@@ -141,7 +141,7 @@ pub(crate) fn forbid(dialect: Dialect, refused: &Refused) -> Response<Body> {
     }
 }
 
-impl From<Denied> for Refusal {
+impl From<Denied> for GcsRefusal {
     fn from(denied: Denied) -> Self {
         match denied {
             Denied::Refused(refusal) => Self::by_knob(&refusal),
@@ -156,8 +156,8 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn answer_json(value: &impl Serialize) -> Result<Response<Body>, Refusal> {
-    let text = serde_json::to_vec(value).map_err(Refusal::internal)?;
+fn answer_json(value: &impl Serialize) -> Result<Response<Body>, GcsRefusal> {
+    let text = serde_json::to_vec(value).map_err(GcsRefusal::internal)?;
     let mut answer = Response::new(Body::from(Bytes::from(text)));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));
@@ -172,13 +172,13 @@ fn no_content() -> Response<Body> {
 }
 
 /// Checks a key against Google's rules (`cloud.google.com/storage/docs/objects#naming`).
-fn check_key(key: &str) -> Result<(), Refusal> {
+fn check_key(key: &str) -> Result<(), GcsRefusal> {
     if key.is_empty() {
-        return Err(Refusal::required("name"));
+        return Err(GcsRefusal::required("name"));
     }
     let is_reserved = key == "." || key == ".." || key.starts_with(".well-known/acme-challenge/");
     if key.len() > 1024 || key.contains(['\r', '\n']) || is_reserved {
-        return Err(Refusal::invalid(format!("The specified object name is not valid: {key:?}")));
+        return Err(GcsRefusal::invalid(format!("The specified object name is not valid: {key:?}")));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ mod fault;
 
 use serde::{Deserialize, Serialize};
 
-pub use fault::{Action, Fault};
+pub use fault::{FaultAction, FaultRule};
 
 /// How the server behaves. Everything is off by default.
 ///
@@ -39,7 +39,7 @@ pub struct Knobs {
     /// Limits on the request rate of each key prefix.
     pub rate_limit: Option<RateLimit>,
     /// Faults to inject. Each request is checked against all rules, in order.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<FaultRule>,
     /// Refuses to complete a session whose parts, but the last, differ in size (as R2 does).
     pub equal_parts: bool,
     /// Behaves as a store that predates checksums: ignores them in requests, sends none.

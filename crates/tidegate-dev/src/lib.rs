@@ -83,7 +83,7 @@ mod storage;
 mod tls;
 
 pub use counts::Counts;
-pub use error::Error;
-pub use knobs::{Action, Bandwidth, Delay, Fault, Knobs, RateLimit, Slow};
+pub use error::ServerError;
+pub use knobs::{Bandwidth, Delay, FaultAction, FaultRule, Knobs, RateLimit, Slow};
 pub use server::{Server, ServerBuilder, Storage};
 pub use tls::{Tls, TlsError};

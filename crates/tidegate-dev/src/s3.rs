@@ -21,20 +21,20 @@ use http::Extensions;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::catalog::{Catalog, Dialect, Generations};
-use crate::counts::Counters;
+use crate::catalog::{Catalog, Generations, Protocol};
+use crate::counts::LiveCounters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Misrange};
 use crate::storage::Vault;
-use checksum::Algorithm;
+use checksum::S3Algorithm;
 
 /// The store behind one server.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct ServerStore {
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) vault: Vault,
     pub(crate) faults: Arc<Faults>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LiveCounters>,
     pub(crate) region: String,
     pub(crate) has_md5_etags: bool,
     pub(crate) creates_buckets: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Store {
     pub(crate) sequence: AtomicU64,
 }
 
-impl Store {
+impl ServerStore {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,17 +52,17 @@ impl Store {
     }
 
     /// The checksum algorithm for bytes that arrive without a checksum.
-    fn default_algorithm(&self, google: Option<Generations>) -> Option<Algorithm> {
+    fn default_algorithm(&self, google: Option<Generations>) -> Option<S3Algorithm> {
         let takes_one = self.vault.keeps_bytes() && !self.faults.knobs().no_checksums;
         match google {
             // Every object written over Google's API has a CRC32C.
-            Some(_) => Some(Algorithm::Crc32c),
-            None => takes_one.then_some(Algorithm::Crc64Nvme),
+            Some(_) => Some(S3Algorithm::Crc32c),
+            None => takes_one.then_some(S3Algorithm::Crc64Nvme),
         }
     }
 
     /// Finds the bucket before a body is read into it, or creates it where the server does so.
-    pub(crate) fn find_bucket(&self, name: &str, dialect: Dialect) -> S3Result<()> {
+    pub(crate) fn find_bucket(&self, name: &str, dialect: Protocol) -> S3Result<()> {
         let mut catalog = self.lock();
         if self.creates_buckets && !catalog.buckets.contains_key(name) {
             return catalog.create_bucket(name, dialect);
@@ -84,8 +84,8 @@ fn google_of(extensions: &Extensions) -> Option<Generations> {
     extensions.get::<Arc<Exchange>>()?.google()
 }
 
-fn dialect_of(extensions: &Extensions) -> Dialect {
-    google_of(extensions).map_or(Dialect::S3, |_| Dialect::Google)
+fn dialect_of(extensions: &Extensions) -> Protocol {
+    google_of(extensions).map_or(Protocol::S3, |_| Protocol::Google)
 }
 
 /// How the knobs make the server misread a requested range.
@@ -116,7 +116,7 @@ macro_rules! operations {
 
 /// The store, in the form that s3s takes.
 #[derive(Debug, Clone)]
-pub(crate) struct StoreHandle(pub(crate) Arc<Store>);
+pub(crate) struct StoreHandle(pub(crate) Arc<ServerStore>);
 
 operations! {
     bucket::create_bucket(CreateBucketInput) -> CreateBucketOutput;

@@ -13,17 +13,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{self, Catalog, Dialect, Moment};
-use crate::connection::{self, Shared};
-use crate::counts::{Counters, Counts};
+use crate::catalog::{self, Catalog, Moment, Protocol};
+use crate::connection::{self, ServerState};
+use crate::counts::{Counts, LiveCounters};
 use crate::faults::Faults;
 use crate::gate::Gate;
 use crate::gcs::Google;
 use crate::guard::Guard;
-use crate::s3::{Store, StoreHandle};
+use crate::s3::{ServerStore, StoreHandle};
 use crate::shaping::Rates;
 use crate::storage::Vault;
-use crate::{Error, Knobs, Tls};
+use crate::{Knobs, ServerError, Tls};
 
 /// The largest XML document accepted: a completion of 10,000 parts with checksums has about 3 MiB.
 const LARGEST_XML: usize = 8 << 20;
@@ -178,20 +178,20 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// If the address is taken, or the storage directory is not usable.
-    pub async fn start(self) -> Result<Server, Error> {
+    pub async fn start(self) -> Result<Server, ServerError> {
         let (catalog, vault) = match &self.storage {
             Storage::Memory => (Catalog::default(), Vault::Memory),
             Storage::Disk(root) => catalog::load::load(root)?,
             Storage::Discard => (Catalog::default(), Vault::Discard),
         };
-        let listen_error = |source| Error::Listen { addr: self.listen, source };
+        let listen_error = |source| ServerError::Listen { addr: self.listen, source };
         let listener = TcpListener::bind(self.listen).await.map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
 
         let rates = Arc::new(Rates::default());
         let faults = Arc::new(Faults::new(self.seed, Arc::clone(&rates), self.knobs));
-        let counters = Arc::new(Counters::new(self.keeps_journal));
-        let store = Arc::new(Store {
+        let counters = Arc::new(LiveCounters::new(self.keeps_journal));
+        let store = Arc::new(ServerStore {
             catalog: Mutex::new(catalog),
             vault,
             faults: Arc::clone(&faults),
@@ -215,7 +215,7 @@ impl ServerBuilder {
         let guard = Guard::new(self.hosts, addr, secret, self.allows_anonymous);
         let stop = CancellationToken::new();
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             s3: s3.build(),
             guard,
             google: Google { gate, tasks: TaskTracker::new(), stop: stop.clone(), scheme },
@@ -244,9 +244,9 @@ pub struct Server {
     addr: SocketAddr,
     scheme: &'static str,
     credentials: (String, String),
-    store: Arc<Store>,
+    store: Arc<ServerStore>,
     faults: Arc<Faults>,
-    counters: Arc<Counters>,
+    counters: Arc<LiveCounters>,
     stop: CancellationToken,
     accepting: Option<JoinHandle<()>>,
 }
@@ -310,9 +310,9 @@ impl Server {
     /// # Errors
     ///
     /// If S3 does not allow the name, the bucket exists, or the disk fails.
-    pub fn create_bucket(&self, name: &str) -> Result<(), Error> {
+    pub fn create_bucket(&self, name: &str) -> Result<(), ServerError> {
         let mut catalog = self.store.catalog.lock().unwrap_or_else(PoisonError::into_inner);
-        catalog.add_bucket(name, Dialect::S3)
+        catalog.add_bucket(name, Protocol::S3)
     }
 
     /// Stops the server and waits until it has released its port and its storage.

@@ -56,13 +56,13 @@ const BODY_STEP_SECONDS: f64 = 0.005;
 
 /// One direction's rates: for each connection, and shared by all connections.
 #[derive(Debug)]
-struct Way {
+struct DirectionRates {
     connection: AtomicU64,
     total: AtomicU64,
     shared: Mutex<TokenBucket>,
 }
 
-impl Default for Way {
+impl Default for DirectionRates {
     fn default() -> Self {
         Self {
             connection: AtomicU64::new(0),
@@ -72,7 +72,7 @@ impl Default for Way {
     }
 }
 
-impl Way {
+impl DirectionRates {
     fn is_open(&self) -> bool {
         self.connection.load(Ordering::Relaxed) == 0 && self.total.load(Ordering::Relaxed) == 0
     }
@@ -85,8 +85,8 @@ impl Way {
 /// The bandwidth limits in force. Zero means no limit.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    reads: Way,
-    writes: Way,
+    reads: DirectionRates,
+    writes: DirectionRates,
     bodies: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl Rates {
 
 /// State shared between the two layers that handle a connection: its stream and its requests.
 #[derive(Debug, Default)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionLink {
     /// The connection serves the control endpoint and is not paced.
     pub(crate) exempt: AtomicBool,
     /// The connection ends with a reset instead of an orderly close.
@@ -115,26 +115,26 @@ pub(crate) struct Link {
     /// The connection is reset after one byte of the next answer.
     pub(crate) cut_head: AtomicBool,
     /// When bytes last moved.
-    pub(crate) activity: Arc<Activity>,
+    pub(crate) activity: Arc<ConnectionActivity>,
     /// Factor by which this connection receives more slowly than others: the bits of an `f64`, 0 for none.
     slow: AtomicU64,
 }
 
 /// When a connection last moved bytes.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub(crate) struct ConnectionActivity {
     began: Instant,
     /// Milliseconds from `began`.
     last: AtomicU64,
 }
 
-impl Default for Activity {
+impl Default for ConnectionActivity {
     fn default() -> Self {
         Self { began: Instant::now(), last: AtomicU64::new(0) }
     }
 }
 
-impl Activity {
+impl ConnectionActivity {
     fn moved(&self) {
         let millis = self.began.elapsed().as_millis();
         self.last.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Activity {
     }
 }
 
-impl Link {
+impl ConnectionLink {
     /// Makes the connection receive more slowly by this factor from now on.
     pub(crate) fn set_slow(&self, times: Option<f64>) {
         self.slow.store(times.map_or(0, f64::to_bits), Ordering::Relaxed);
@@ -180,17 +180,23 @@ impl Pace {
     }
 
     /// Waits until some of `want` bytes may move, and takes their tokens.
-    fn poll_grant(&mut self, way: &Way, want: usize, slow: f64, cx: &mut Context<'_>) -> Poll<usize> {
+    fn poll_grant(
+        &mut self,
+        way: &DirectionRates,
+        want: usize,
+        slow: f64,
+        cx: &mut Context<'_>,
+    ) -> Poll<usize> {
         loop {
             if let Some(nap) = &mut self.nap {
                 ready!(nap.as_mut().poll(cx));
                 self.nap = None;
             }
             let now = Instant::now();
-            let own = Allowance::of(&way.connection, slow, want, |rate, burst| {
+            let own = BucketAllowance::of(&way.connection, slow, want, |rate, burst| {
                 self.own.available(rate, burst, now)
             });
-            let total = Allowance::of(&way.total, 1.0, want, |rate, burst| {
+            let total = BucketAllowance::of(&way.total, 1.0, want, |rate, burst| {
                 way.with_shared(|shared| shared.available(rate, burst, now))
             });
             let wait = own.wait.max(total.wait);
@@ -206,7 +212,7 @@ impl Pace {
         }
     }
 
-    fn refund(&mut self, way: &Way, bytes: usize) {
+    fn refund(&mut self, way: &DirectionRates, bytes: usize) {
         self.own.take(-(bytes as f64));
         way.with_shared(|shared| shared.take(-(bytes as f64)));
     }
@@ -257,12 +263,12 @@ impl BodyPace {
 }
 
 /// How many bytes one bucket would let through now, or how long to wait.
-struct Allowance {
+struct BucketAllowance {
     bytes: usize,
     wait: Duration,
 }
 
-impl Allowance {
+impl BucketAllowance {
     fn of(rate: &AtomicU64, slow: f64, want: usize, available: impl FnOnce(f64, f64) -> f64) -> Self {
         let rate = rate.load(Ordering::Relaxed) as f64 / slow;
         if rate == 0.0 {
@@ -283,17 +289,17 @@ impl Allowance {
 pub(crate) struct ShapedStream {
     stream: TcpStream,
     rates: Arc<Rates>,
-    link: Arc<Link>,
+    link: Arc<ConnectionLink>,
     reads: Pace,
     writes: Pace,
 }
 
 impl ShapedStream {
-    pub(crate) fn new(stream: TcpStream, rates: Arc<Rates>, link: Arc<Link>) -> Self {
+    pub(crate) fn new(stream: TcpStream, rates: Arc<Rates>, link: Arc<ConnectionLink>) -> Self {
         Self { stream, rates, link, reads: Pace::new(), writes: Pace::new() }
     }
 
-    fn is_paced(&self, way: &Way) -> bool {
+    fn is_paced(&self, way: &DirectionRates) -> bool {
         !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
     }
 

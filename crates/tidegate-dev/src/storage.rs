@@ -1,4 +1,4 @@
-//! Stores bytes. A [`Piece`] holds the bytes of one request, and an object is a list of pieces, so that
+//! Stores bytes. A [`StoredPiece`] holds the bytes of one request, and an object is a list of pieces, so that
 //! completing a session moves no bytes in any storage.
 
 pub(crate) mod discard;
@@ -25,11 +25,11 @@ pub(crate) enum Vault {
 
 impl Vault {
     /// Starts to store the bytes of one request.
-    pub(crate) fn writer(&self) -> Writer {
+    pub(crate) fn writer(&self) -> PieceWriter {
         match self {
-            Self::Memory => Writer::Memory(memory::Writer::default()),
-            Self::Disk(dir) => Writer::Disk(disk::Writer::new(Arc::clone(dir))),
-            Self::Discard => Writer::Discard(0),
+            Self::Memory => PieceWriter::Memory(memory::MemoryWriter::default()),
+            Self::Disk(dir) => PieceWriter::Disk(disk::DiskWriter::new(Arc::clone(dir))),
+            Self::Discard => PieceWriter::Discard(0),
         }
     }
 
@@ -41,13 +41,13 @@ impl Vault {
 
 /// Stores the bytes of one request; if dropped before `finish`, it leaves nothing behind.
 #[derive(Debug)]
-pub(crate) enum Writer {
-    Memory(memory::Writer),
-    Disk(disk::Writer),
+pub(crate) enum PieceWriter {
+    Memory(memory::MemoryWriter),
+    Disk(disk::DiskWriter),
     Discard(u64),
 }
 
-impl Writer {
+impl PieceWriter {
     pub(crate) async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         match self {
             Self::Memory(writer) => writer.push(bytes),
@@ -57,24 +57,24 @@ impl Writer {
         Ok(())
     }
 
-    pub(crate) async fn finish(self) -> io::Result<Piece> {
+    pub(crate) async fn finish(self) -> io::Result<StoredPiece> {
         Ok(match self {
             Self::Memory(writer) => writer.finish(),
-            Self::Disk(writer) => Piece::File(Arc::new(writer.finish().await?)),
-            Self::Discard(length) => Piece::Void(length),
+            Self::Disk(writer) => StoredPiece::File(Arc::new(writer.finish().await?)),
+            Self::Discard(length) => StoredPiece::Void(length),
         })
     }
 }
 
 /// The stored bytes of one request.
 #[derive(Clone, Debug)]
-pub(crate) enum Piece {
+pub(crate) enum StoredPiece {
     Memory(Arc<[Bytes]>, u64),
     File(Arc<DataFile>),
     Void(u64),
 }
 
-impl Piece {
+impl StoredPiece {
     pub(crate) fn length(&self) -> u64 {
         match self {
             Self::Memory(_, length) | Self::Void(length) => *length,
@@ -106,7 +106,7 @@ impl Piece {
 }
 
 /// Reads `range` of the concatenated pieces.
-pub(crate) fn read(pieces: &[Piece], range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
+pub(crate) fn read(pieces: &[StoredPiece], range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
     let mut parts = Vec::new();
     let mut start = 0;
     for piece in pieces {

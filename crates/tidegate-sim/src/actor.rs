@@ -14,9 +14,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{sleep, timeout};
 
 use crate::curtain::Curtain;
-use crate::scenario::{Ending, Producer, Source, WriterPlan};
+use crate::scenario::{Ending, ProducerPlan, WriterPlan, WriterSource};
 use crate::store::{SimStore, WRITER};
-use crate::trace::Trace;
+use crate::trace::RunTrace;
 
 mod feed;
 mod produce;
@@ -25,18 +25,18 @@ pub use feed::feed;
 
 /// How a writer ended.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum WriterOutcome {
     /// The engine reported the commit; with the object's description where the face returns one.
     Committed(Option<Box<Object>>),
     /// The writer failed.
-    Failed(Failed),
+    Failed(WriterFailure),
     /// The producer aborted the writer; holds the error of an abort that failed.
-    Aborted(Option<Failed>),
+    Aborted(Option<WriterFailure>),
     /// The writer was dropped.
     Dropped,
 }
 
-impl Outcome {
+impl WriterOutcome {
     /// The outcome in a few words, for counting.
     pub fn name(&self) -> String {
         match self {
@@ -51,7 +51,7 @@ impl Outcome {
 
 /// The fields of an error that the checks need.
 #[derive(Clone, Debug)]
-pub struct Failed {
+pub struct WriterFailure {
     /// The error's kind.
     pub kind: ErrorKind,
     /// The operation that failed.
@@ -66,7 +66,7 @@ pub struct Failed {
     pub waited: (u64, u64),
 }
 
-impl From<Error> for Failed {
+impl From<Error> for WriterFailure {
     fn from(error: Error) -> Self {
         Self {
             kind: error.kind(),
@@ -79,7 +79,7 @@ impl From<Error> for Failed {
     }
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for WriterFailure {
     fn from(error: io::Error) -> Self {
         let text = error.to_string();
         match error.into_inner().map(|inner| inner.downcast::<Error>()) {
@@ -112,7 +112,7 @@ pub struct Actor {
     /// The simulated store behind the bucket.
     pub store: SimStore,
     /// The run's trace.
-    pub trace: Arc<Trace>,
+    pub trace: Arc<RunTrace>,
     /// The writer's own random stream.
     pub random: Rng,
     /// The current step, for the report of a run that is stuck.
@@ -129,21 +129,21 @@ pub struct Actor {
 
 impl Actor {
     /// Carries out the plan from start to end.
-    pub async fn run(mut self) -> Outcome {
+    pub async fn run(mut self) -> WriterOutcome {
         self.set("not started");
         sleep(Duration::from_millis(self.plan.start_after)).await;
         let builder = self.builder();
         let ended = match self.plan.source.clone() {
-            Source::File { truncate_after } => self.upload(builder, truncate_after).await,
-            Source::Producer(producer) => self.write(builder, &producer).await,
+            WriterSource::File { truncate_after } => self.upload(builder, truncate_after).await,
+            WriterSource::Producer(producer) => self.write(builder, &producer).await,
         };
         self.ended(ended)
     }
 
-    fn ended(&self, ended: Result<Outcome, Failed>) -> Outcome {
+    fn ended(&self, ended: Result<WriterOutcome, WriterFailure>) -> WriterOutcome {
         let outcome = ended.unwrap_or_else(|failed| {
             let waited = (self.moved, self.trace.now());
-            Outcome::Failed(Failed { usage: self.tide.usage(), waited, ..failed })
+            WriterOutcome::Failed(WriterFailure { usage: self.tide.usage(), waited, ..failed })
         });
         self.set("ended");
         if self.plan.ending.holds().is_none() {
@@ -188,7 +188,7 @@ impl Actor {
         &mut self,
         builder: WriterBuilder,
         truncate_after: Option<u64>,
-    ) -> Result<Outcome, Failed> {
+    ) -> Result<WriterOutcome, WriterFailure> {
         let mut file = tempfile::NamedTempFile::new()?;
         file.write_all(&self.content)?;
         self.finishing();
@@ -213,12 +213,16 @@ impl Actor {
             upload.as_mut().poll(cx)
         });
         match timeout(limit, both).await {
-            Ok(result) => Ok(Outcome::Committed(Some(Box::new(result?)))),
-            Err(_) => Ok(Outcome::Dropped),
+            Ok(result) => Ok(WriterOutcome::Committed(Some(Box::new(result?)))),
+            Err(_) => Ok(WriterOutcome::Dropped),
         }
     }
 
-    async fn write(&mut self, builder: WriterBuilder, producer: &Producer) -> Result<Outcome, Failed> {
+    async fn write(
+        &mut self,
+        builder: WriterBuilder,
+        producer: &ProducerPlan,
+    ) -> Result<WriterOutcome, WriterFailure> {
         let mut writer = builder.start().await?;
         self.set("writing");
         if let Err(failed) = self.produce_all(&mut writer, producer).await {
@@ -228,7 +232,11 @@ impl Actor {
         self.end(writer).await
     }
 
-    async fn produce_all(&mut self, writer: &mut Writer, producer: &Producer) -> Result<(), Failed> {
+    async fn produce_all(
+        &mut self,
+        writer: &mut Writer,
+        producer: &ProducerPlan,
+    ) -> Result<(), WriterFailure> {
         let given = self.produce(writer, producer, 0, self.stop()).await?;
         if self.plan.ending.holds().is_some() {
             let given = self.last_word(writer, producer, given).await?;
@@ -250,7 +258,7 @@ impl Actor {
         }
     }
 
-    async fn end(&mut self, writer: Writer) -> Result<Outcome, Failed> {
+    async fn end(&mut self, writer: Writer) -> Result<WriterOutcome, WriterFailure> {
         let began = self.trace.now();
         let ended = self.bring_to_end(writer).await;
         // The last piece given to a sink may have waited for memory.
@@ -259,7 +267,7 @@ impl Actor {
         ended
     }
 
-    async fn bring_to_end(&mut self, mut writer: Writer) -> Result<Outcome, Failed> {
+    async fn bring_to_end(&mut self, mut writer: Writer) -> Result<WriterOutcome, WriterFailure> {
         match self.plan.ending {
             Ending::Finish | Ending::Return(_) => {
                 self.finishing();
@@ -268,21 +276,21 @@ impl Actor {
             Ending::DropInFinish(after) => {
                 self.finishing();
                 let finish = self.finish(writer);
-                timeout(Duration::from_millis(after), finish).await.unwrap_or(Ok(Outcome::Dropped))
+                timeout(Duration::from_millis(after), finish).await.unwrap_or(Ok(WriterOutcome::Dropped))
             }
             Ending::Abort(_) => {
                 self.set("aborting");
                 self.trace.note(format_args!("writer {} is aborted", self.number));
-                Ok(Outcome::Aborted(writer.abort().await.err().map(Failed::from)))
+                Ok(WriterOutcome::Aborted(writer.abort().await.err().map(WriterFailure::from)))
             }
             Ending::Drop(_) | Ending::Abandon(_) => {
                 self.trace.note(format_args!("writer {} is dropped", self.number));
-                Ok(Outcome::Dropped)
+                Ok(WriterOutcome::Dropped)
             }
             Ending::SourceFails(_) => {
                 let mut source = tokio_failing();
                 match writer.read_from(&mut source).await {
-                    Ok(_) => Ok(Outcome::Committed(None)), // no check allows that
+                    Ok(_) => Ok(WriterOutcome::Committed(None)), // no check allows that
                     Err(error) => {
                         self.check_closed(&mut writer).await;
                         Err(error.into())
@@ -292,17 +300,17 @@ impl Actor {
         }
     }
 
-    async fn finish(&self, mut writer: Writer) -> Result<Outcome, Failed> {
+    async fn finish(&self, mut writer: Writer) -> Result<WriterOutcome, WriterFailure> {
         match self.number % 3 {
             0 => {
                 writer.shutdown().await?;
-                Ok(Outcome::Committed(None))
+                Ok(WriterOutcome::Committed(None))
             }
             1 => {
                 SinkExt::<Bytes>::close(&mut writer).await?;
-                Ok(Outcome::Committed(None))
+                Ok(WriterOutcome::Committed(None))
             }
-            _ => Ok(Outcome::Committed(Some(Box::new(writer.finish().await?)))),
+            _ => Ok(WriterOutcome::Committed(Some(Box::new(writer.finish().await?)))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::faults::NAMES;
-use crate::{Plant, Report, Settings, run};
+use crate::{Plant, RunReport, Settings, run};
 
 /// Real time after which a seed counts as stuck; most take a millisecond.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ pub struct Campaign {
 
 /// The results of all runs.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct CampaignSummary {
     /// How many seeds were run.
     pub seeds: u64,
     /// Faults injected, in the order of [`NAMES`].
@@ -55,9 +55,13 @@ pub struct Summary {
 impl Campaign {
     /// Runs all seeds; calls `progress` at most every half second, and `stuck` for a seed that has run for more
     /// than a minute of real time, which no virtual clock can end.
-    pub fn run(&self, progress: impl Fn(&Summary) + Sync, stuck: impl Fn(u64) + Sync) -> Summary {
+    pub fn run(
+        &self,
+        progress: impl Fn(&CampaignSummary) + Sync,
+        stuck: impl Fn(u64) + Sync,
+    ) -> CampaignSummary {
         let (began, next, running) = (Instant::now(), AtomicU64::new(0), Mutex::new(BTreeMap::new()));
-        let summary = Mutex::new((Summary::default(), began));
+        let summary = Mutex::new((CampaignSummary::default(), began));
         std::thread::scope(|scope| {
             let jobs: Vec<_> = (0..self.jobs.max(1))
                 .map(|job| {
@@ -101,8 +105,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Summary {
-    fn add(&mut self, report: Report) {
+impl CampaignSummary {
+    fn add(&mut self, report: RunReport) {
         self.seeds += 1;
         for (sum, count) in self.troubles.iter_mut().zip(report.troubles) {
             *sum += count;
@@ -121,7 +125,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for CampaignSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let (seeds, took) = (self.seeds, self.took.as_secs_f64());

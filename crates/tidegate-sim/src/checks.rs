@@ -4,12 +4,12 @@ use tidegate::backend::FaultKind;
 use tidegate::progress::{Snapshot, Usage};
 use tidegate::{ErrorKind, Operation, Strategy};
 
-use crate::actor::{Failed, Outcome};
-use crate::faults::Trouble;
-use crate::model::Version;
-use crate::scenario::{Ending, Scenario, Source, WriterPlan};
-use crate::store::{self, State};
-use crate::witness::Subject;
+use crate::actor::{WriterFailure, WriterOutcome};
+use crate::faults::RequestTrouble;
+use crate::model::VisibleObject;
+use crate::scenario::{Ending, Scenario, WriterPlan, WriterSource};
+use crate::store::{self, StoreState};
+use crate::witness::WatchedWriter;
 
 mod certainty;
 mod counts;
@@ -17,9 +17,9 @@ mod pressure;
 
 /// How one writer ended, and its final progress.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct EndedWriter {
     /// How the writer ended.
-    pub outcome: Outcome,
+    pub outcome: WriterOutcome,
     /// The writer's progress at the end.
     pub progress: Option<Snapshot>,
 }
@@ -28,14 +28,14 @@ pub struct Seen {
 /// reported that everything was settled.
 pub fn check(
     scenario: &Scenario,
-    subjects: &[Subject],
-    writers: &[Seen],
-    state: &State,
+    subjects: &[WatchedWriter],
+    writers: &[EndedWriter],
+    state: &StoreState,
     at_settled: &[String],
     usage: Usage,
     whole: Snapshot,
 ) -> Vec<String> {
-    let mut run = Run { scenario, subjects, state, failures: Vec::new() };
+    let mut run = RunChecks { scenario, subjects, state, failures: Vec::new() };
     run.check_history();
     run.check_sessions(at_settled);
     run.check_memory(usage);
@@ -53,14 +53,14 @@ pub fn check(
     run.failures
 }
 
-struct Run<'a> {
+struct RunChecks<'a> {
     scenario: &'a Scenario,
-    subjects: &'a [Subject],
-    state: &'a State,
+    subjects: &'a [WatchedWriter],
+    state: &'a StoreState,
     failures: Vec<String>,
 }
 
-impl Run<'_> {
+impl RunChecks<'_> {
     fn hold(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
         if !holds {
             self.failures.push(otherwise());
@@ -84,17 +84,17 @@ impl Run<'_> {
         }
     }
 
-    fn versions_of(&self, number: usize) -> Vec<&Version> {
+    fn versions_of(&self, number: usize) -> Vec<&VisibleObject> {
         let history = self.state.model.history(&self.subjects[number].key);
         history.iter().filter(|version| writer_of(version) == Some(number)).collect()
     }
 
-    fn check_outcome(&mut self, number: usize, outcome: &Outcome) {
+    fn check_outcome(&mut self, number: usize, outcome: &WriterOutcome) {
         let plan = &self.scenario.writers[number];
         let versions = self.versions_of(number).len();
         let refusal = self.scenario.refusal(plan);
         match outcome {
-            Outcome::Committed(object) => {
+            WriterOutcome::Committed(object) => {
                 self.hold(versions > 0, || {
                     format!("writer {number} says committed, and no object was there")
                 });
@@ -116,7 +116,7 @@ impl Run<'_> {
                     format!("writer {number} committed, and was to end by {:?} or {refusal:?}", plan.ending)
                 });
             }
-            Outcome::Failed(failed) => {
+            WriterOutcome::Failed(failed) => {
                 let uncertain = failed.kind == ErrorKind::Uncertain;
                 self.hold(versions == 0 || uncertain, || {
                     format!("writer {number} failed ({}), and its object was visible", failed.text)
@@ -131,7 +131,7 @@ impl Run<'_> {
                     format!("writer {number} gave up after {} attempts: {failed:?}", failed.attempts)
                 });
             }
-            Outcome::Aborted(failed) => {
+            WriterOutcome::Aborted(failed) => {
                 self.hold(versions == 0, || {
                     format!("writer {number} was aborted, and its object was visible")
                 });
@@ -142,7 +142,7 @@ impl Run<'_> {
                     });
                 }
             }
-            Outcome::Dropped => {
+            WriterOutcome::Dropped => {
                 let finishing = self.state.witness.seen[number].finishing;
                 self.hold(versions == 0 || finishing, || {
                     format!("writer {number} was dropped, and its object was visible")
@@ -152,7 +152,7 @@ impl Run<'_> {
     }
 
     /// Whether an injected fault, or the writer's own plan, explains this error.
-    fn explains(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
+    fn explains(&self, number: usize, plan: &WriterPlan, failed: &WriterFailure) -> bool {
         let seen = &self.state.witness.seen[number];
         let told = |kind| seen.injected.contains(&kind);
         match failed.kind {
@@ -163,7 +163,7 @@ impl Run<'_> {
             }
             ErrorKind::Source => {
                 matches!(plan.ending, Ending::SourceFails(_))
-                    || matches!(plan.source, Source::File { truncate_after: Some(_) })
+                    || matches!(plan.source, WriterSource::File { truncate_after: Some(_) })
                     || self.spool_forgets()
                     || (plan.strategy == Strategy::Spool && self.spool_fails())
             }
@@ -203,7 +203,12 @@ impl Run<'_> {
             self.hold(excused, || format!("{id} is left behind: {seen:?}"));
         }
         let lost = self.state.witness.sessions.values().filter(|seen| !seen.delivered).count() as u64;
-        let troubles = [Trouble::LostAnswer, Trouble::Cut(0), Trouble::Late(0), Trouble::Late(1)];
+        let troubles = [
+            RequestTrouble::LostAnswer,
+            RequestTrouble::Cut(0),
+            RequestTrouble::Late(0),
+            RequestTrouble::Late(1),
+        ];
         let possible: u64 = troubles.iter().map(|trouble| self.state.witness.troubles[trouble.index()]).sum();
         let possible = possible + self.state.witness.given_up;
         self.hold(lost <= possible, || {
@@ -218,14 +223,14 @@ impl Run<'_> {
         self.hold(empty, || format!("memory is held in the end: {usage:?}"));
     }
 
-    fn check_progress(&mut self, number: usize, outcome: &Outcome, progress: Snapshot) {
+    fn check_progress(&mut self, number: usize, outcome: &WriterOutcome, progress: Snapshot) {
         let size = self.scenario.writers[number].size;
         let still = progress.in_flight == 0 && progress.waiting.is_none();
         self.hold(still, || format!("writer {number} has ended, and its progress goes on: {progress:?}"));
         self.hold(progress.accepted <= size, || {
             format!("writer {number} took too much: {progress:?} of {size}")
         });
-        if matches!(outcome, Outcome::Committed(_)) {
+        if matches!(outcome, WriterOutcome::Committed(_)) {
             let whole = progress.accepted == size && progress.acknowledged == size;
             self.hold(whole, || format!("writer {number} committed {size} bytes: {progress:?}"));
         }
@@ -233,11 +238,11 @@ impl Run<'_> {
 }
 
 /// Whether the engine reports this error only after the last attempt of a request.
-fn is_retried(failed: &Failed) -> bool {
+fn is_retried(failed: &WriterFailure) -> bool {
     let kinds = [ErrorKind::Throttled, ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Integrity];
     kinds.contains(&failed.kind) && failed.operation != Operation::Write
 }
 
-fn writer_of(version: &Version) -> Option<usize> {
+fn writer_of(version: &VisibleObject) -> Option<usize> {
     store::writer_of(&version.object.attributes)
 }

@@ -13,7 +13,7 @@ use tidegate::spool::{Disk, Space};
 use tokio::time::{Instant, sleep_until};
 
 use crate::plant::Plant;
-use crate::trace::Trace;
+use crate::trace::RunTrace;
 
 /// The disk allocates its space in blocks of this many bytes.
 pub const BLOCK: u64 = 64 << 10;
@@ -96,12 +96,12 @@ pub struct SimDisk {
     number: usize,
     plan: DiskPlan,
     plant: Option<Plant>,
-    trace: Arc<Trace>,
-    state: Arc<Mutex<State>>,
+    trace: Arc<RunTrace>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     random: Rng,
     blocks: BTreeMap<u64, Vec<u8>>,
     /// Ranges that are being written.
@@ -115,9 +115,15 @@ struct State {
 
 impl SimDisk {
     /// An empty disk.
-    pub fn new(number: usize, plan: DiskPlan, random: Rng, trace: Arc<Trace>, plant: Option<Plant>) -> Self {
+    pub fn new(
+        number: usize,
+        plan: DiskPlan,
+        random: Rng,
+        trace: Arc<RunTrace>,
+        plant: Option<Plant>,
+    ) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = DiskState {
             random,
             blocks: BTreeMap::new(),
             writing: Vec::new(),
@@ -138,7 +144,7 @@ impl SimDisk {
         self.lock().writing.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +163,7 @@ impl SimDisk {
         Ok(())
     }
 
-    fn put(&self, state: &mut State, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    fn put(&self, state: &mut DiskState, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let (block, within) = self.place(offset);
             if !state.blocks.contains_key(&block) && (state.blocks.len() as u64 + 1) * BLOCK > self.plan.size
@@ -180,7 +186,7 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl DiskState {
     fn violation(&mut self, message: String) {
         if self.violations.len() < 5 {
             self.violations.push(message);

@@ -79,14 +79,14 @@ pub struct Fate {
     /// Time from the effect to the answer.
     pub after: Duration,
     /// The fault, if any.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<RequestTrouble>,
     /// Whether the request still takes effect when the client gives up between last byte and effect.
     pub outlives_client: bool,
 }
 
 /// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum RequestTrouble {
     /// An error before the request took effect.
     LostRequest,
     /// An error after the request took effect.
@@ -113,7 +113,7 @@ pub enum Trouble {
     Expired,
 }
 
-impl Trouble {
+impl RequestTrouble {
     /// The index in [`NAMES`].
     pub fn index(self) -> usize {
         match self {
@@ -178,13 +178,13 @@ impl Profile {
                 _ => fate.after += tail,
             }
         }
-        if fate.trouble == Some(Trouble::Slow) {
+        if fate.trouble == Some(RequestTrouble::Slow) {
             fate.pace = Duration::from_millis(random.u64(1..=300));
         }
         fate
     }
 
-    fn trouble(&self, random: &mut Rng, operation: Operation, pieces: usize) -> Option<Trouble> {
+    fn trouble(&self, random: &mut Rng, operation: Operation, pieces: usize) -> Option<RequestTrouble> {
         let publishes = matches!(operation, Operation::Put | Operation::Complete);
         let payload = matches!(operation, Operation::Put | Operation::Part);
         let factor = if publishes { self.commit_factor.max(1.0) } else { 1.0 };
@@ -194,40 +194,40 @@ impl Profile {
             drawn < 0.0
         };
         if hit(self.lost_request, true) {
-            return Some(Trouble::LostRequest);
+            return Some(RequestTrouble::LostRequest);
         }
         if hit(self.lost_answer, true) {
-            return Some(Trouble::LostAnswer);
+            return Some(RequestTrouble::LostAnswer);
         }
         if hit(self.silence, true) {
             return Some(match random.u8(0..3) {
-                0 => Trouble::Silence,
-                1 => Trouble::Late(0),
-                _ => Trouble::Late(random.u64(1..=self.late.max(1))),
+                0 => RequestTrouble::Silence,
+                1 => RequestTrouble::Late(0),
+                _ => RequestTrouble::Late(random.u64(1..=self.late.max(1))),
             });
         }
         if hit(self.cut, true) {
-            return Some(Trouble::Cut(if random.bool() { 0 } else { random.u64(0..=self.late) }));
+            return Some(RequestTrouble::Cut(if random.bool() { 0 } else { random.u64(0..=self.late) }));
         }
         if hit(self.throttled, true) {
-            return Some(Trouble::Throttled(random.bool().then(|| random.u64(0..4))));
+            return Some(RequestTrouble::Throttled(random.bool().then(|| random.u64(0..4))));
         }
         if hit(self.slow, payload) {
-            return Some(Trouble::Slow);
+            return Some(RequestTrouble::Slow);
         }
         if hit(self.reset, payload) {
-            return Some(Trouble::Reset(random.usize(0..=pieces)));
+            return Some(RequestTrouble::Reset(random.usize(0..=pieces)));
         }
         if hit(self.integrity, payload) {
-            return Some(Trouble::Integrity);
+            return Some(RequestTrouble::Integrity);
         }
         if hit(self.ok_with_error, operation == Operation::Complete) {
-            return Some(Trouble::OkWithError);
+            return Some(RequestTrouble::OkWithError);
         }
         if hit(self.denied, true) {
-            return Some(Trouble::Denied);
+            return Some(RequestTrouble::Denied);
         }
         hit(self.expired, matches!(operation, Operation::Part | Operation::Complete))
-            .then_some(Trouble::Expired)
+            .then_some(RequestTrouble::Expired)
     }
 }

@@ -25,4 +25,4 @@ pub mod trace;
 pub mod witness;
 
 pub use plant::Plant;
-pub use run::{Report, Settings, run};
+pub use run::{RunReport, Settings, run};

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidegate_sim::campaign::{Campaign, Summary, replay_command};
+use tidegate_sim::campaign::{Campaign, CampaignSummary, replay_command};
 use tidegate_sim::{Plant, Settings, run};
 
 /// Most failed seeds that are shown in full.
@@ -13,13 +13,13 @@ const SHOWN: usize = 10;
 /// Deterministic simulation of the Tidegate engine.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-sim", version)]
-struct Cli {
+struct SimCommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: SimCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SimCommand {
     /// Run many seeds; fails if any of them fails.
     Run {
         /// Number of seeds.
@@ -53,22 +53,22 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Run { seeds, start, step, jobs, plant } => {
+    match SimCommandLine::parse().command {
+        SimCommand::Run { seeds, start, step, jobs, plant } => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             run_all(&Campaign { start, step, seeds, jobs: jobs.unwrap_or(cores), plant })
         }
-        Command::Replay { seed, trace, plant } => replay(&Settings { seed, plant, trace }),
+        SimCommand::Replay { seed, trace, plant } => replay(&Settings { seed, plant, trace }),
     }
 }
 
 fn run_all(campaign: &Campaign) -> ExitCode {
     let terminal = std::io::stderr().is_terminal();
-    let line = |summary: &Summary| {
+    let line = |summary: &CampaignSummary| {
         let failed = summary.failed.len();
         let _ = write!(std::io::stderr(), "\r{} of {} seeds, {failed} failed", summary.seeds, campaign.seeds);
     };
-    let progress = |summary: &Summary| {
+    let progress = |summary: &CampaignSummary| {
         if terminal {
             line(summary);
         }

@@ -12,7 +12,7 @@ use tidegate::checksum::{Algorithm, Checksum, Hasher};
 
 /// A request as the store carries it out, after its bytes have arrived.
 #[derive(Clone, Debug)]
-pub enum Command {
+pub enum StoreRequest {
     /// Write an object.
     Put {
         /// The object's key.
@@ -73,7 +73,7 @@ pub enum Command {
 
 /// The store's answer to a request that succeeded.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum StoreAnswer {
     /// An object.
     Object(Box<Object>),
     /// A session.
@@ -88,7 +88,7 @@ pub enum Answer {
 
 /// An object as it was visible at some time.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub struct VisibleObject {
     /// When the version became visible, in virtual milliseconds.
     pub at: u64,
     /// The object's description.
@@ -98,7 +98,7 @@ pub struct Version {
 }
 
 #[derive(Debug)]
-struct Upload {
+struct ModelUpload {
     key: String,
     options: WriteOptions,
     parts: BTreeMap<u32, (Receipt, Bytes)>,
@@ -114,9 +114,9 @@ pub struct Model {
     copies_differ: bool,
     copies: u64,
     /// Every version of every key, oldest first; versions are never removed.
-    history: BTreeMap<String, Vec<Version>>,
+    history: BTreeMap<String, Vec<VisibleObject>>,
     gone: BTreeMap<String, bool>,
-    sessions: BTreeMap<String, Upload>,
+    sessions: BTreeMap<String, ModelUpload>,
     opened: u64,
 }
 
@@ -136,7 +136,7 @@ impl Model {
     }
 
     /// Every version that `key` ever had, oldest first.
-    pub fn history(&self, key: &str) -> &[Version] {
+    pub fn history(&self, key: &str) -> &[VisibleObject] {
         self.history.get(key).map_or(&[], Vec::as_slice)
     }
 
@@ -146,7 +146,7 @@ impl Model {
     }
 
     /// The version visible at `key` now.
-    pub fn current(&self, key: &str) -> Option<&Version> {
+    pub fn current(&self, key: &str) -> Option<&VisibleObject> {
         if self.gone.get(key).copied().unwrap_or(false) { None } else { self.history.get(key)?.last() }
     }
 
@@ -161,58 +161,58 @@ impl Model {
     }
 
     /// Carries out a request at virtual time `now`.
-    pub fn execute(&mut self, command: Command, now: u64) -> Result<Answer, Fault> {
+    pub fn execute(&mut self, command: StoreRequest, now: u64) -> Result<StoreAnswer, Fault> {
         match command {
-            Command::Put { key, bytes, options } => {
+            StoreRequest::Put { key, bytes, options } => {
                 if bytes.len() as u64 > self.limits.max_put.min(self.limits.max_object) {
                     return Err(Fault::new(FaultKind::TooLarge, "EntityTooLarge: one request"));
                 }
                 let checksum = Checksum::of(self.limits.checksum, &bytes);
                 self.publish(&key, vec![bytes], &checksum, &options, options.create_only, now)
             }
-            Command::Open { key, options } => {
+            StoreRequest::Open { key, options } => {
                 self.opened += 1;
                 let id = format!("session-{}", self.opened);
-                let upload = Upload { key: key.clone(), options, parts: BTreeMap::new() };
+                let upload = ModelUpload { key: key.clone(), options, parts: BTreeMap::new() };
                 self.sessions.insert(id.clone(), upload);
-                Ok(Answer::Session(Session { key, id }))
+                Ok(StoreAnswer::Session(Session { key, id }))
             }
-            Command::Part { session, number, bytes } => self.part(&session, number, bytes),
-            Command::Parts { session } => {
+            StoreRequest::Part { session, number, bytes } => self.part(&session, number, bytes),
+            StoreRequest::Parts { session } => {
                 let parts = self.upload(&session)?.parts.values().map(|(receipt, _)| {
                     let mut part = StoredPart::new(receipt.number, receipt.size, receipt.etag.as_str());
                     part.checksum = receipt.checksum.map(|checksum| checksum.base64());
                     part
                 });
-                Ok(Answer::Parts(parts.collect()))
+                Ok(StoreAnswer::Parts(parts.collect()))
             }
-            Command::Complete { session, parts, checksum, create_only } => {
+            StoreRequest::Complete { session, parts, checksum, create_only } => {
                 self.complete(&session, &parts, &checksum, create_only, now)
             }
-            Command::Abort { session } => {
+            StoreRequest::Abort { session } => {
                 if !self.lenient_abort {
                     self.upload(&session)?;
                 }
                 self.sessions.remove(&session.id);
-                Ok(Answer::Done)
+                Ok(StoreAnswer::Done)
             }
-            Command::Head { key } => match self.current(&key) {
-                Some(version) => Ok(Answer::Object(Box::new(version.object.clone()))),
+            StoreRequest::Head { key } => match self.current(&key) {
+                Some(version) => Ok(StoreAnswer::Object(Box::new(version.object.clone()))),
                 None => Err(Fault::new(FaultKind::NotFound, "no such object")),
             },
-            Command::Delete { key } => {
+            StoreRequest::Delete { key } => {
                 self.gone.insert(key, true);
-                Ok(Answer::Done)
+                Ok(StoreAnswer::Done)
             }
         }
     }
 
-    fn upload(&mut self, session: &Session) -> Result<&mut Upload, Fault> {
+    fn upload(&mut self, session: &Session) -> Result<&mut ModelUpload, Fault> {
         let upload = self.sessions.get_mut(&session.id).filter(|upload| upload.key == session.key);
         upload.ok_or_else(|| Fault::new(FaultKind::NoSession, "no such session"))
     }
 
-    fn part(&mut self, session: &Session, number: u32, bytes: Bytes) -> Result<Answer, Fault> {
+    fn part(&mut self, session: &Session, number: u32, bytes: Bytes) -> Result<StoreAnswer, Fault> {
         let (most, count, algorithm) = (self.limits.max_part, self.limits.max_parts, self.limits.checksum);
         self.copies += u64::from(self.copies_differ);
         let copies = self.copies;
@@ -233,7 +233,7 @@ impl Model {
         }
         let receipt = Receipt { number, size: bytes.len() as u64, etag, checksum: Some(checksum) };
         upload.parts.insert(number, (receipt.clone(), bytes));
-        Ok(Answer::Receipt(receipt))
+        Ok(StoreAnswer::Receipt(receipt))
     }
 
     fn complete(
@@ -243,7 +243,7 @@ impl Model {
         checksum: &Checksum,
         create_only: bool,
         now: u64,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<StoreAnswer, Fault> {
         let (limits, copies_differ) = (self.limits.clone(), self.copies_differ);
         let upload = self.upload(session)?;
         let mut pieces = Vec::with_capacity(parts.len());
@@ -304,7 +304,7 @@ impl Model {
         options: &WriteOptions,
         create_only: bool,
         now: u64,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<StoreAnswer, Fault> {
         if create_only && self.current(key).is_some() {
             return Err(Fault::new(FaultKind::Exists, "the key has an object"));
         }
@@ -318,10 +318,10 @@ impl Model {
         }
         object.token = options.token.clone();
         object.attributes = options.attributes.clone();
-        let version = Version { at: now, object: object.clone(), pieces: pieces.into() };
+        let version = VisibleObject { at: now, object: object.clone(), pieces: pieces.into() };
         self.gone.remove(key);
         self.history.entry(key.to_owned()).or_default().push(version);
-        Ok(Answer::Object(Box::new(object)))
+        Ok(StoreAnswer::Object(Box::new(object)))
     }
 }
 

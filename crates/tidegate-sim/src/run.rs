@@ -12,18 +12,18 @@ use tidegate::settings::Concurrency;
 use tidegate::{Progress, Store, Tidegate};
 use tokio::time::timeout;
 
-use crate::actor::{Actor, Outcome, feed};
-use crate::checks::{self, Seen};
+use crate::actor::{Actor, WriterOutcome, feed};
+use crate::checks::{self, EndedWriter};
 use crate::content::{content, mix};
 use crate::curtain::Curtain;
 use crate::disk::SimDisk;
 use crate::faults::NAMES;
-use crate::model::Version;
+use crate::model::VisibleObject;
 use crate::plant::{Plant, Planted};
-use crate::scenario::{Scenario, Source};
+use crate::scenario::{Scenario, WriterSource};
 use crate::store::SimStore;
-use crate::trace::Trace;
-use crate::witness::{Subject, Witness};
+use crate::trace::RunTrace;
+use crate::witness::{WatchedWriter, Witness};
 
 /// Virtual time after which a run counts as stuck.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -48,7 +48,7 @@ impl Settings {
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct RunReport {
     /// The seed.
     pub seed: u64,
     /// The violations; empty when all is well.
@@ -76,14 +76,14 @@ pub struct Report {
 }
 
 /// Runs one seed.
-pub fn run(settings: &Settings) -> Report {
+pub fn run(settings: &Settings) -> RunReport {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     match runtime {
         Ok(runtime) => runtime.block_on(simulate(settings)),
-        Err(error) => Report {
+        Err(error) => RunReport {
             seed: settings.seed,
             failures: vec![format!("no runtime: {error}")],
-            ..Report::default()
+            ..RunReport::default()
         },
     }
 }
@@ -94,9 +94,9 @@ struct Started {
     progress: Arc<Mutex<Option<Progress>>>,
 }
 
-async fn simulate(settings: &Settings) -> Report {
+async fn simulate(settings: &Settings) -> RunReport {
     let scenario = Scenario::new(settings.seed);
-    let trace = Arc::new(Trace::new(settings.trace));
+    let trace = Arc::new(RunTrace::new(settings.trace));
     trace.note(format_args!("{scenario:?}"));
     let subjects = subjects(&scenario);
     let mut random = Rng::with_seed(mix(settings.seed ^ 0x0073_746f_7265));
@@ -121,7 +121,7 @@ async fn simulate(settings: &Settings) -> Report {
         Ok(tide) => tide,
         Err(error) => {
             let failures = vec![format!("the engine refuses its settings: {error}")];
-            return Report { seed: settings.seed, failures, ..Report::default() };
+            return RunReport { seed: settings.seed, failures, ..RunReport::default() };
         }
     };
     store.watch(tide.clone());
@@ -152,7 +152,7 @@ async fn simulate(settings: &Settings) -> Report {
             cancelled: 0,
         };
         writers.push(Started { status, progress });
-        match plan.task.filter(|_| matches!(plan.source, Source::Producer(_))) {
+        match plan.task.filter(|_| matches!(plan.source, WriterSource::Producer(_))) {
             Some(task) => tasks.entry(task).or_default().push(actor),
             None => actors.push(tokio::spawn(async move { vec![(number, actor.run().await)] })),
         }
@@ -167,7 +167,7 @@ async fn simulate(settings: &Settings) -> Report {
         tokio::spawn(write);
     }
 
-    let mut report = Report { seed: settings.seed, ..Report::default() };
+    let mut report = RunReport { seed: settings.seed, ..RunReport::default() };
     let mut outcomes = BTreeMap::new();
     let all = async {
         for actor in actors {
@@ -189,11 +189,11 @@ async fn simulate(settings: &Settings) -> Report {
     let mut seen = Vec::new();
     for (number, outcome) in outcomes {
         *report.outcomes.entry(outcome.name()).or_default() += 1;
-        if matches!(outcome, Outcome::Committed(_)) {
+        if matches!(outcome, WriterOutcome::Committed(_)) {
             report.committed += scenario.writers[number].size;
         }
         let progress = writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        seen.push(Seen { outcome, progress: progress.map(|progress| progress.snapshot()) });
+        seen.push(EndedWriter { outcome, progress: progress.map(|progress| progress.snapshot()) });
     }
     report.spilled = tide.progress().snapshot().spilled;
     if report.failures.is_empty() {
@@ -221,7 +221,7 @@ async fn simulate(settings: &Settings) -> Report {
 /// Reads every visible object through the engine, and returns the differences.
 async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
     let mut failures = Vec::new();
-    let current: Vec<Version> = {
+    let current: Vec<VisibleObject> = {
         let state = store.state();
         state.model.keys().filter_map(|key| state.model.current(key)).cloned().collect()
     };
@@ -256,7 +256,7 @@ async fn quiesce(disks: &[SimDisk]) {
     }
 }
 
-fn disks(scenario: &Scenario, settings: &Settings, random: &mut Rng, trace: &Arc<Trace>) -> Vec<SimDisk> {
+fn disks(scenario: &Scenario, settings: &Settings, random: &mut Rng, trace: &Arc<RunTrace>) -> Vec<SimDisk> {
     let disks = scenario.disks.iter().enumerate();
     disks
         .map(|(number, plan)| {
@@ -265,19 +265,19 @@ fn disks(scenario: &Scenario, settings: &Settings, random: &mut Rng, trace: &Arc
         .collect()
 }
 
-fn subjects(scenario: &Scenario) -> Vec<Subject> {
+fn subjects(scenario: &Scenario) -> Vec<WatchedWriter> {
     let writers = scenario.writers.iter().enumerate();
     writers
-        .map(|(number, plan)| Subject {
+        .map(|(number, plan)| WatchedWriter {
             key: plan.key.clone(),
             content: content(scenario.seed, number, plan.size),
             parts_in_flight: match plan.strategy {
                 tidegate::Strategy::Chunked => 1,
                 // All parts are spooled before the first is sent, so any number may be in flight.
-                tidegate::Strategy::Spool if !matches!(plan.source, Source::File { .. }) => usize::MAX,
+                tidegate::Strategy::Spool if !matches!(plan.source, WriterSource::File { .. }) => usize::MAX,
                 _ => plan.parts_in_flight.unwrap_or(scenario.parts_in_flight),
             },
-            streamed: matches!(plan.source, Source::File { .. }) || !scenario.disks.is_empty(),
+            streamed: matches!(plan.source, WriterSource::File { .. }) || !scenario.disks.is_empty(),
         })
         .collect()
 }

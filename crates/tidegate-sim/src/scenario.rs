@@ -18,7 +18,7 @@ mod size;
 mod trouble;
 mod writers;
 
-pub use plan::{Ending, Face, Producer, Source, WriterPlan};
+pub use plan::{Ending, Face, ProducerPlan, WriterPlan, WriterSource};
 
 const KIB: u64 = 1 << 10;
 

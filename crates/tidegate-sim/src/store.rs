@@ -11,10 +11,10 @@ use tidegate::payload::Payload;
 use tidegate::{Attributes, Operation, Tidegate};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::faults::{Fate, Profile, Trouble};
-use crate::model::{Answer, Command, Model};
+use crate::faults::{Fate, Profile, RequestTrouble};
+use crate::model::{Model, StoreAnswer, StoreRequest};
 use crate::scenario::Scenario;
-use crate::trace::Trace;
+use crate::trace::RunTrace;
 use crate::witness::Witness;
 
 mod backend;
@@ -27,23 +27,23 @@ pub const WRITER: &str = "writer";
 /// A simulated store; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct SimStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedStore {
     info: Info,
     profile: Profile,
     /// When the store stops answering, and when it answers again.
     stall: Option<(Instant, Instant)>,
-    trace: Arc<Trace>,
+    trace: Arc<RunTrace>,
     engine: OnceLock<Tidegate>,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
 }
 
 /// Everything that the store holds and has recorded.
 #[derive(Debug)]
-pub struct State {
+pub struct StoreState {
     /// Objects and sessions.
     pub model: Model,
     /// The record of all requests.
@@ -54,17 +54,17 @@ pub struct State {
 }
 
 /// A request between arrival and answer. Dropped without an answer, the request was given up by the client.
-struct Arrival {
+struct ArrivedRequest {
     store: SimStore,
     id: u64,
     label: String,
     /// The command to carry out even if the client gives up now.
-    outlives: Option<Command>,
+    outlives: Option<StoreRequest>,
     answered: bool,
 }
 
 /// A request, before its bytes are read.
-struct Asked<'a> {
+struct AskedRequest<'a> {
     operation: Operation,
     writers: Vec<usize>,
     label: String,
@@ -76,17 +76,17 @@ struct Asked<'a> {
 
 impl SimStore {
     /// An empty store.
-    pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<Trace>) -> Self {
+    pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<RunTrace>) -> Self {
         let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
         let model = Model::new(capabilities.clone(), scenario.lenient_abort, scenario.copies_differ);
-        let state = State { model, witness, late: 0, random };
+        let state = StoreState { model, witness, late: 0, random };
         let stall = scenario.stall.map(|(at, length)| {
             let from = Instant::now() + Duration::from_millis(at);
             (from, from + Duration::from_millis(length))
         });
         let (engine, state) = (OnceLock::new(), Mutex::new(state));
         let info = Info::new("sim://store", "sim://", capabilities);
-        let shared = Shared { info, profile, stall, trace, engine, state };
+        let shared = SharedStore { info, profile, stall, trace, engine, state };
         Self { shared: Arc::new(shared) }
     }
 
@@ -97,7 +97,7 @@ impl SimStore {
     }
 
     /// The store's state. Lock it only between awaits.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, StoreState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,7 @@ impl SimStore {
     pub fn write_foreign(&self, key: &str, bytes: Bytes) {
         let mut options = WriteOptions::default();
         options.attributes.metadata.insert(WRITER.to_owned(), "foreign".to_owned());
-        self.carry_out("another's put", Command::Put { key: key.to_owned(), bytes, options });
+        self.carry_out("another's put", StoreRequest::Put { key: key.to_owned(), bytes, options });
     }
 
     /// Waits until no late request has still to take effect.
@@ -115,18 +115,18 @@ impl SimStore {
         }
     }
 
-    fn execute(&self, label: &str, command: Command) -> Result<Answer, Fault> {
+    fn execute(&self, label: &str, command: StoreRequest) -> Result<StoreAnswer, Fault> {
         let opener = match &command {
-            Command::Open { options, .. } => writer_of(&options.attributes),
+            StoreRequest::Open { options, .. } => writer_of(&options.attributes),
             _ => None,
         };
         let mut state = self.state();
-        if let Command::Head { key } = &command {
+        if let StoreRequest::Head { key } = &command {
             state.witness.heads.push((key.clone(), self.shared.trace.now()));
         }
         let answer = state.model.execute(command, self.shared.trace.now());
         match &answer {
-            Ok(Answer::Session(session)) => state.witness.opened(session, opener),
+            Ok(StoreAnswer::Session(session)) => state.witness.opened(session, opener),
             // The engine must know the store's rules, and never break them.
             Err(fault) if fault.kind == FaultKind::Invalid => {
                 state.witness.violation(format!("{label}: {fault}"))
@@ -143,12 +143,12 @@ impl SimStore {
     }
 
     /// Like `execute`, when no client waits for the answer; the trace records the outcome.
-    fn carry_out(&self, label: &str, command: Command) {
+    fn carry_out(&self, label: &str, command: StoreRequest) {
         let _ = self.execute(label, command);
     }
 
-    fn arrive(&self, asked: &Asked<'_>) -> (Arrival, Fate) {
-        let Asked { operation, writers, label, payload, .. } = asked;
+    fn arrive(&self, asked: &AskedRequest<'_>) -> (ArrivedRequest, Fate) {
+        let AskedRequest { operation, writers, label, payload, .. } = asked;
         let usage = self.shared.engine.get().map(Tidegate::usage);
         let bytes = payload.map_or(0, |payload| payload.len());
         let mut state = self.state();
@@ -166,29 +166,29 @@ impl SimStore {
         drop(state);
         self.shared.trace.note(format_args!("#{id} {label}, {bytes} bytes, trouble {:?}", fate.trouble));
         let arrival =
-            Arrival { store: self.clone(), id, label: label.clone(), outlives: None, answered: false };
+            ArrivedRequest { store: self.clone(), id, label: label.clone(), outlives: None, answered: false };
         (arrival, fate)
     }
 
     /// One request, from its arrival to its answer.
     async fn exchange(
         &self,
-        asked: Asked<'_>,
-        command: impl FnOnce(Bytes) -> Command + Send,
-    ) -> Result<Answer, Fault> {
+        asked: AskedRequest<'_>,
+        command: impl FnOnce(Bytes) -> StoreRequest + Send,
+    ) -> Result<StoreAnswer, Fault> {
         let (mut arrival, fate) = self.arrive(&asked);
         let label = asked.label.clone();
         sleep(fate.before).await;
         if let Some((_, until)) = self.shared.stall.filter(|(from, _)| *from <= Instant::now()) {
             sleep_until(until).await;
         }
-        if let (Some(Trouble::Expired), Some(session)) = (fate.trouble, asked.session) {
+        if let (Some(RequestTrouble::Expired), Some(session)) = (fate.trouble, asked.session) {
             self.state().model.expire(session);
         }
         let mut bytes = Bytes::new();
         if let Some(payload) = asked.payload {
             let stop_after = match fate.trouble {
-                Some(Trouble::Reset(pieces)) => pieces,
+                Some(RequestTrouble::Reset(pieces)) => pieces,
                 _ => usize::MAX,
             };
             match receive(payload, stop_after, fate.pace).await {
@@ -196,49 +196,49 @@ impl SimStore {
                 Ok(None) => {}
                 Err(fault) => return arrival.answer(Err(fault)),
             }
-            if !matches!(fate.trouble, Some(Trouble::Reset(_))) {
+            if !matches!(fate.trouble, Some(RequestTrouble::Reset(_))) {
                 self.state().witness.received(&asked.writers, &label, asked.part, &bytes);
             }
         }
         let command = command(bytes);
         match fate.trouble {
             Some(
-                Trouble::LostRequest
-                | Trouble::Throttled(_)
-                | Trouble::Reset(_)
-                | Trouble::Integrity
-                | Trouble::OkWithError
-                | Trouble::Denied,
+                RequestTrouble::LostRequest
+                | RequestTrouble::Throttled(_)
+                | RequestTrouble::Reset(_)
+                | RequestTrouble::Integrity
+                | RequestTrouble::OkWithError
+                | RequestTrouble::Denied,
             ) => {
                 sleep(fate.after).await;
-                let fault = fate.trouble.and_then(Trouble::fault);
-                return arrival.answer(fault.map_or(Ok(Answer::Done), Err));
+                let fault = fate.trouble.and_then(RequestTrouble::fault);
+                return arrival.answer(fault.map_or(Ok(StoreAnswer::Done), Err));
             }
-            Some(Trouble::Silence) => return std::future::pending().await,
-            Some(Trouble::Late(after)) => {
+            Some(RequestTrouble::Silence) => return std::future::pending().await,
+            Some(RequestTrouble::Late(after)) => {
                 self.spawn_late(label, command, Duration::from_millis(after));
                 return std::future::pending().await;
             }
-            Some(Trouble::Cut(after)) => {
+            Some(RequestTrouble::Cut(after)) => {
                 self.spawn_late(label, command, Duration::from_millis(after));
                 sleep(fate.after).await;
-                let fault = fate.trouble.and_then(Trouble::fault);
-                return arrival.answer(fault.map_or(Ok(Answer::Done), Err));
+                let fault = fate.trouble.and_then(RequestTrouble::fault);
+                return arrival.answer(fault.map_or(Ok(StoreAnswer::Done), Err));
             }
-            Some(Trouble::LostAnswer | Trouble::Slow | Trouble::Expired) | None => {}
+            Some(RequestTrouble::LostAnswer | RequestTrouble::Slow | RequestTrouble::Expired) | None => {}
         }
         arrival.outlives = fate.outlives_client.then(|| command.clone());
         sleep(fate.work).await;
         arrival.outlives = None;
         let answer = self.execute(&label, command);
         sleep(fate.after).await;
-        match fate.trouble.and_then(Trouble::fault) {
+        match fate.trouble.and_then(RequestTrouble::fault) {
             Some(fault) => arrival.answer(Err(fault)),
             None => arrival.answer(answer),
         }
     }
 
-    fn spawn_late(&self, label: String, command: Command, after: Duration) {
+    fn spawn_late(&self, label: String, command: StoreRequest, after: Duration) {
         self.state().late += 1;
         let store = self.clone();
         tokio::spawn(async move {
@@ -249,8 +249,8 @@ impl SimStore {
     }
 }
 
-impl Arrival {
-    fn answer(&mut self, answer: Result<Answer, Fault>) -> Result<Answer, Fault> {
+impl ArrivedRequest {
+    fn answer(&mut self, answer: Result<StoreAnswer, Fault>) -> Result<StoreAnswer, Fault> {
         self.answered = true;
         let trace = self.store.shared.trace.clone();
         match &answer {
@@ -259,7 +259,7 @@ impl Arrival {
         }
         let mut state = self.store.state();
         state.witness.answer(self.id, &answer);
-        if let Ok(Answer::Session(session)) = &answer
+        if let Ok(StoreAnswer::Session(session)) = &answer
             && let Some(seen) = state.witness.sessions.get_mut(&session.id)
         {
             seen.delivered = true;
@@ -268,7 +268,7 @@ impl Arrival {
     }
 }
 
-impl Drop for Arrival {
+impl Drop for ArrivedRequest {
     fn drop(&mut self) {
         let answered = self.answered;
         self.store.state().witness.ended(self.id, answered);

@@ -7,22 +7,23 @@ use tokio::time::Instant;
 
 /// Records events.
 #[derive(Debug)]
-pub struct Trace {
+pub struct RunTrace {
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<TraceState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TraceState {
     digest: Digest,
     events: u64,
     lines: Option<Vec<String>>,
 }
 
-impl Trace {
+impl RunTrace {
     /// An empty trace that starts now; `keep` keeps its lines.
     pub fn new(keep: bool) -> Self {
-        let state = State { digest: Digest(0xcbf2_9ce4_8422_2325), events: 0, lines: keep.then(Vec::new) };
+        let state =
+            TraceState { digest: Digest(0xcbf2_9ce4_8422_2325), events: 0, lines: keep.then(Vec::new) };
         Self { began: Instant::now(), state: Mutex::new(state) }
     }
 

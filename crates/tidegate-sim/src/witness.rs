@@ -6,13 +6,13 @@ use bytes::Bytes;
 use tidegate::Operation;
 use tidegate::backend::{Fault, FaultKind, Session};
 
-use crate::faults::{NAMES, Trouble};
-use crate::model::Answer;
+use crate::faults::{NAMES, RequestTrouble};
+use crate::model::StoreAnswer;
 use crate::store::writer_of;
 
 /// The facts about a writer that the witness checks against.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct WatchedWriter {
     /// The key that the writer writes.
     pub key: String,
     /// The bytes that the object must have.
@@ -26,7 +26,7 @@ pub struct Subject {
 
 /// Everything seen of one writer.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct WriterRequests {
     /// Requests by operation, retries included.
     pub requests: BTreeMap<&'static str, u64>,
     /// Offset and length of each part that was seen, by part number.
@@ -38,10 +38,10 @@ pub struct Seen {
     /// Whether a put or a completion met a fault that may be retried, so that the outcome may be unclear.
     pub doubt: bool,
     /// The store's answers about the object; where a key has several writers, the answers to all of them.
-    pub told: Told,
+    pub told: CheckAnswers,
 }
 
-impl Seen {
+impl WriterRequests {
     /// Requests of one operation.
     pub fn count(&self, operation: Operation) -> u64 {
         self.requests.get(operation.name()).copied().unwrap_or(0)
@@ -50,7 +50,7 @@ impl Seen {
 
 /// The store's answers when a client checked whether its object is there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct CheckAnswers {
     /// The last HEAD for the object was not answered.
     pub no_answer: bool,
     /// An abort of the session failed or was not answered.
@@ -79,7 +79,7 @@ pub struct SessionSeen {
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct Flight {
+pub struct RequestInFlight {
     /// The operation.
     pub operation: Operation,
     /// The writers of the request; several where the key has several writers.
@@ -94,9 +94,9 @@ pub struct Flight {
 /// Records every request.
 #[derive(Debug)]
 pub struct Witness {
-    subjects: Vec<Subject>,
+    subjects: Vec<WatchedWriter>,
     /// Each writer, in order.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<WriterRequests>,
     /// Each session, by id.
     pub sessions: BTreeMap<String, SessionSeen>,
     /// Faults injected, in the order of [`NAMES`].
@@ -108,7 +108,7 @@ pub struct Witness {
     /// The violations, at most 20.
     pub violations: Vec<String>,
     /// Requests in flight, by number.
-    pub flights: BTreeMap<u64, Flight>,
+    pub flights: BTreeMap<u64, RequestInFlight>,
     /// The most requests in flight at once.
     pub most_flights: usize,
     /// All requests.
@@ -120,8 +120,8 @@ pub struct Witness {
 
 impl Witness {
     /// A witness that has seen nothing; `limit` is the most requests that may be in flight.
-    pub fn new(subjects: Vec<Subject>, limit: Option<usize>) -> Self {
-        let seen = vec![Seen::default(); subjects.len()];
+    pub fn new(subjects: Vec<WatchedWriter>, limit: Option<usize>) -> Self {
+        let seen = vec![WriterRequests::default(); subjects.len()];
         Self {
             subjects,
             seen,
@@ -177,7 +177,10 @@ impl Witness {
         let id = self.requests;
         let held_here = if streamed { 0 } else { bytes };
         let told = label.clone();
-        self.flights.insert(id, Flight { operation, writers: writers.clone(), label, part, held: held_here });
+        self.flights.insert(
+            id,
+            RequestInFlight { operation, writers: writers.clone(), label, part, held: held_here },
+        );
         for writer in writers {
             // Two copies of a part count as one part.
             let (now, most) = (self.parts_of(writer), self.subjects[writer].parts_in_flight);
@@ -191,7 +194,8 @@ impl Witness {
         }
         // The bytes of two copies of a part count once, too.
         let mut parts = BTreeSet::new();
-        let counts = |flight: &&Flight| flight.part.as_ref().is_none_or(|part| parts.insert(part.clone()));
+        let counts =
+            |flight: &&RequestInFlight| flight.part.as_ref().is_none_or(|part| parts.insert(part.clone()));
         let in_requests: u64 = self.flights.values().filter(counts).map(|flight| flight.held).sum();
         if in_requests > held {
             self.violation(format!(
@@ -234,11 +238,11 @@ impl Witness {
     }
 
     /// Records an injected fault.
-    pub fn injected(&mut self, operation: Operation, writers: &[usize], trouble: Trouble) {
+    pub fn injected(&mut self, operation: Operation, writers: &[usize], trouble: RequestTrouble) {
         self.troubles[trouble.index()] += 1;
         let kind = match trouble {
-            Trouble::Slow => return,
-            Trouble::Expired => FaultKind::NoSession,
+            RequestTrouble::Slow => return,
+            RequestTrouble::Expired => FaultKind::NoSession,
             other => other.fault().map_or(FaultKind::Timeout, |fault| fault.kind),
         };
         for writer in writers {
@@ -247,12 +251,12 @@ impl Witness {
     }
 
     /// Records the answer to a request.
-    pub fn answer(&mut self, id: u64, answer: &Result<Answer, Fault>) {
+    pub fn answer(&mut self, id: u64, answer: &Result<StoreAnswer, Fault>) {
         let Some(flight) = self.flights.get(&id) else { return };
         for writer in &flight.writers {
             let told = &mut self.seen[*writer].told;
             match (flight.operation, answer) {
-                (Operation::Head, Ok(Answer::Object(object))) => {
+                (Operation::Head, Ok(StoreAnswer::Object(object))) => {
                     let own = writer_of(&object.attributes) == Some(*writer);
                     told.own |= own;
                     told.another |= !own;

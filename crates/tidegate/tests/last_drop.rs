@@ -10,7 +10,7 @@ use futures::StreamExt;
 use tidegate::backend::Admin;
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
 use tidegate::{Store, Tidegate, Writer};
-use tidegate_dev::{Action, Fault, Knobs, Server};
+use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 use tokio::runtime::{Builder, Runtime};
 
 const PART: usize = 5 << 20;
@@ -25,7 +25,7 @@ struct Site {
 type Until = fn(&Site) -> bool;
 
 impl Site {
-    fn new(faults: Vec<Fault>) -> Self {
+    fn new(faults: Vec<FaultRule>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let server = runtime.block_on(Server::builder().start()).unwrap();
         server.create_bucket("bucket").unwrap();
@@ -84,10 +84,10 @@ async fn fails(site: &Site, until: Until) -> Result<(), &'static str> {
 #[test]
 fn an_error_out_of_main_leaves_no_session() {
     for runtime in [multi_thread, current_thread] {
-        let slow_open = || vec![Fault::new("CreateMultipartUpload", Action::DelayMs(100.0))];
-        let slow_part = || vec![Fault::new("UploadPart", Action::DelayMs(60_000.0))];
+        let slow_open = || vec![FaultRule::new("CreateMultipartUpload", FaultAction::DelayMs(100.0))];
+        let slow_part = || vec![FaultRule::new("UploadPart", FaultAction::DelayMs(60_000.0))];
         // The session is being opened; its parts are in flight, more than the limiter lets; its parts are stored.
-        let cases: [(Vec<Fault>, Until); 4] = [
+        let cases: [(Vec<FaultRule>, Until); 4] = [
             (Vec::new(), |_| true),
             (slow_open(), |site| site.made("CreateMultipartUpload") > 0),
             (slow_part(), |site| site.made("UploadPart") >= 3),
@@ -108,7 +108,8 @@ fn an_error_out_of_main_leaves_no_session() {
 
 #[test]
 fn an_error_in_the_task_of_the_only_worker_leaves_no_session() {
-    let site = Arc::new(Site::new(vec![Fault::new("CreateMultipartUpload", Action::DelayMs(100.0))]));
+    let site =
+        Arc::new(Site::new(vec![FaultRule::new("CreateMultipartUpload", FaultAction::DelayMs(100.0))]));
     let runtime = multi_thread();
     let sites = site.clone();
     let task = async move { fails(&sites, |site| site.made("CreateMultipartUpload") > 0).await };
@@ -165,7 +166,7 @@ fn a_writer_whose_task_ends_with_its_runtime_leaves_no_session() {
 
 #[test]
 fn the_last_drop_waits_two_seconds_at_most() {
-    let site = Site::new(vec![Fault::new("AbortMultipartUpload", Action::DelayMs(60_000.0))]);
+    let site = Site::new(vec![FaultRule::new("AbortMultipartUpload", FaultAction::DelayMs(60_000.0))]);
     let runtime = current_thread();
     let (tide, writer) = runtime.block_on(with_a_session(&site));
     drop(writer);

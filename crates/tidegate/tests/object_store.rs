@@ -325,7 +325,7 @@ async fn errors_are_of_their_kinds_and_keep_their_source() {
     let source = std::error::Error::source(&exists).unwrap();
     let source = source.downcast_ref::<tidegate::Error>().unwrap();
     assert_eq!(source.kind(), ErrorKind::AlreadyExists);
-    let rules = vec![tidegate_dev::Fault::error("*", 403, "AccessDenied")];
+    let rules = vec![tidegate_dev::FaultRule::error("*", 403, "AccessDenied")];
     let knobs = tidegate_dev::Knobs { faults: rules, ..tidegate_dev::Knobs::default() };
     place.server.as_ref().unwrap().set_knobs(knobs);
     assert!(matches!(place.store.get(&path).await, Err(Error::PermissionDenied { .. })));
@@ -339,7 +339,7 @@ async fn errors_are_of_their_kinds_and_keep_their_source() {
 #[tokio::test]
 async fn the_error_of_a_completion_comes_through_the_helpers_of_the_crate() {
     use object_store::buffered::BufWriter;
-    use tidegate_dev::{Fault, Knobs};
+    use tidegate_dev::{FaultRule, Knobs};
     use tokio::io::AsyncWriteExt;
     for (location, operation) in
         [("s3://bucket", "CompleteMultipartUpload"), ("gs://bucket", "CompleteMultipartUpload")]
@@ -351,7 +351,7 @@ async fn the_error_of_a_completion_comes_through_the_helpers_of_the_crate() {
         ] {
             let place = place(location, GcsTransport::Http).await;
             let (path, bytes) = (Path::from("k"), vec![7; 20 << 20]);
-            let faults = vec![Fault::error(operation, status, code)];
+            let faults = vec![FaultRule::error(operation, status, code)];
             place.server.as_ref().unwrap().set_knobs(Knobs { faults, ..Knobs::default() });
             let mut writer = BufWriter::new(Arc::new(place.store.clone()), path.clone());
             writer.write_all(&bytes).await.unwrap();
@@ -484,7 +484,7 @@ async fn an_update_whose_answer_is_lost_is_one_update() {
         let place = place(location, GcsTransport::Http).await;
         let path = Path::from("k");
         let first = place.store.put(&path, "first".into()).await.unwrap();
-        let faults = vec![tidegate_dev::Fault::lose_answer(operation).times(1)];
+        let faults = vec![tidegate_dev::FaultRule::lose_answer(operation).times(1)];
         let knobs = tidegate_dev::Knobs { faults, ..tidegate_dev::Knobs::default() };
         place.server.as_ref().unwrap().set_knobs(knobs);
         let of_first = || PutMode::Update(first.clone().into());

@@ -1,8 +1,8 @@
 //! Parses the command line.
 
 use clap::{Args, Parser, Subcommand, value_parser};
-use compaction::Way;
-use compaction::build::Made;
+use compaction::TableWay;
+use compaction::build::EntryParameters;
 
 const AFTER_HELP: &str = "\
 Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory; credentials, region
@@ -19,15 +19,15 @@ Exit codes: 0 done; 1 failed, and what had been written is removed; 2 the comman
 /// Sorted tables in an object store, and their compaction in constant memory: an example of Tidegate.
 #[derive(Debug, Parser)]
 #[command(name = "compaction", version, after_help = AFTER_HELP, max_term_width = 100)]
-pub(crate) struct CommandLine {
+pub(crate) struct CompactionCommandLine {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CompactionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Build(Build),
-    Compact(Compact),
+pub(crate) enum CompactionCommand {
+    Build(BuildArgs),
+    Compact(CompactArgs),
 }
 
 /// Make sorted runs of tables from made-up entries.
@@ -35,7 +35,7 @@ pub(crate) enum Command {
 /// The runs have different keys from one key space, with some keys in several runs. Each run is newer than the
 /// one before.
 #[derive(Debug, Args)]
-pub(crate) struct Build {
+pub(crate) struct BuildArgs {
     /// Where the tables go, as run-SEQUENCE-NUMBER.table.
     pub(crate) to: String,
 
@@ -72,17 +72,17 @@ pub(crate) struct Build {
     seed: u64,
 
     #[command(flatten)]
-    pub(crate) shape: Shape,
+    pub(crate) shape: TableArgs,
 
     #[command(flatten)]
-    pub(crate) engine: Engine,
+    pub(crate) engine: EngineArgs,
 }
 
-impl Build {
+impl BuildArgs {
     /// The shape of the tables of one run.
-    pub(crate) fn shape_of(&self, run: u32) -> compaction::outputs::Shape {
+    pub(crate) fn shape_of(&self, run: u32) -> compaction::outputs::SeriesParameters {
         let sequence = self.sequence + u64::from(run);
-        compaction::outputs::Shape {
+        compaction::outputs::SeriesParameters {
             capacity: self.table_size.unwrap_or(u64::MAX),
             block_size: self.shape.block_size as usize,
             sequence,
@@ -91,8 +91,8 @@ impl Build {
     }
 
     /// The parameters for the entries of one run.
-    pub(crate) fn made(&self, run: u32) -> Made {
-        Made {
+    pub(crate) fn made(&self, run: u32) -> EntryParameters {
+        EntryParameters {
             size: self.run_size,
             value: self.value as usize,
             apart: self.apart,
@@ -107,7 +107,7 @@ impl Build {
 /// Of each key the newest entry is kept, according to its table's sequence. A tombstone is dropped if no older
 /// table outside the merge can have its key. The inputs stay; the user decides which tables count.
 #[derive(Debug, Args)]
-pub(crate) struct Compact {
+pub(crate) struct CompactArgs {
     /// Where the tables are: every object there whose key ends with .table belongs to the same database.
     pub(crate) from: String,
 
@@ -123,15 +123,15 @@ pub(crate) struct Compact {
     pub(crate) table_size: u64,
 
     #[command(flatten)]
-    pub(crate) shape: Shape,
+    pub(crate) shape: TableArgs,
 
     #[command(flatten)]
-    pub(crate) engine: Engine,
+    pub(crate) engine: EngineArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tables")]
-pub(crate) struct Shape {
+pub(crate) struct TableArgs {
     /// Close a block when it has reached this size.
     #[arg(long, default_value = "64KiB", value_name = "SIZE", value_parser = block_size)]
     pub(crate) block_size: u64,
@@ -139,12 +139,12 @@ pub(crate) struct Shape {
     /// How tables are built and uploaded. In all ways but `streamed`, `compact` reads its inputs whole into
     /// memory.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) way: Way,
+    pub(crate) way: TableWay,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Engine")]
-pub(crate) struct Engine {
+pub(crate) struct EngineArgs {
     /// The memory budget for bytes read ahead and bytes on their way to the store. Tables held whole in memory
     /// come on top.
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = memory)]
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        CommandLine::command().debug_assert();
+        CompactionCommandLine::command().debug_assert();
     }
 
     #[test]

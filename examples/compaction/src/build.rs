@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::entry::Entry;
+use crate::entry::TableEntry;
 use crate::error::Result;
 use crate::outputs::Outputs;
 
 /// Parameters of a run's entries. The same parameters give the same entries.
 #[derive(Clone, Copy, Debug)]
-pub struct Made {
+pub struct EntryParameters {
     /// Bytes of all tables of the run; the last entry may exceed it.
     pub size: u64,
     /// Bytes of a value; values do not compress.
@@ -36,7 +36,7 @@ pub struct Built {
 ///
 /// # Errors
 /// As [`Outputs::add`].
-pub async fn build(made: &Made, outputs: &mut Outputs) -> Result<Built> {
+pub async fn build(made: &EntryParameters, outputs: &mut Outputs) -> Result<Built> {
     let mut random = fastrand::Rng::with_seed(made.seed);
     let mut built = Built::default();
     let mut value = vec![0; made.value];
@@ -47,7 +47,7 @@ pub async fn build(made: &Made, outputs: &mut Outputs) -> Result<Built> {
         let is_tombstone = random.u32(0..100) < made.tombstones;
         random.fill(&mut value);
         let name = format!("{key:016x}");
-        outputs.add(&Entry::new(name.as_bytes(), (!is_tombstone).then_some(&value))).await?;
+        outputs.add(&TableEntry::new(name.as_bytes(), (!is_tombstone).then_some(&value))).await?;
         built.entries += 1;
         built.tombstones += u64::from(is_tombstone);
     }

@@ -1,10 +1,10 @@
 //! Builds the bytes of a table, without I/O.
 
-use crate::entry::Entry;
-use crate::format::{BLOCK_ENTRY_HEAD, Block, CRC, Footer, Index, LARGEST_BLOCK_SIZE};
+use crate::entry::TableEntry;
+use crate::format::{BLOCK_ENTRY_HEAD, BlockEntries, CRC, Footer, LARGEST_BLOCK_SIZE, TableIndex};
 
 /// Below this size, an index still has room for the first key, the last block's entry and the checksum.
-const MOST_INDEX: usize = u32::MAX as usize - 3 * Entry::LONGEST_KEY;
+const MOST_INDEX: usize = u32::MAX as usize - 3 * TableEntry::LONGEST_KEY;
 
 /// Builds a table from entries in ascending order of keys: returns the bytes of each block when it is full, and
 /// those of the index and the footer at the end.
@@ -47,19 +47,19 @@ impl TableBuilder {
     /// The reason, as a sentence, if the key is not after the last one, if the key or the value is too long, or
     /// if the index has no room for another block. The entry is then not added.
     pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<Option<&[u8]>, String> {
-        if key.len() > Entry::LONGEST_KEY {
-            return Err(format!("a key of {} bytes is longer than {}", key.len(), Entry::LONGEST_KEY));
+        if key.len() > TableEntry::LONGEST_KEY {
+            return Err(format!("a key of {} bytes is longer than {}", key.len(), TableEntry::LONGEST_KEY));
         }
         let length = value.map_or(0, <[u8]>::len);
-        if length > Entry::LONGEST_VALUE {
-            return Err(format!("a value of {length} bytes is longer than {}", Entry::LONGEST_VALUE));
+        if length > TableEntry::LONGEST_VALUE {
+            return Err(format!("a value of {length} bytes is longer than {}", TableEntry::LONGEST_VALUE));
         }
         if self.index.len() > MOST_INDEX {
             return Err(format!("the table has {} blocks, and no room in its index for more", self.blocks));
         }
         match &mut self.last_key {
             None => {
-                self.index = Index::begin(key);
+                self.index = TableIndex::begin(key);
                 self.last_key = Some(key.to_vec());
             }
             Some(last) if key <= last.as_slice() => {
@@ -74,14 +74,14 @@ impl TableBuilder {
         if std::mem::take(&mut self.is_given) {
             self.block.clear();
         }
-        Block::add(&mut self.block, key, value);
+        BlockEntries::add(&mut self.block, key, value);
         self.entries += 1;
         Ok((self.block.len() >= self.block_size).then(|| self.seal()))
     }
 
     fn seal(&mut self) -> &[u8] {
-        Block::seal(&mut self.block);
-        Index::add(&mut self.index, self.block.len(), self.last_key.as_deref().unwrap_or_default());
+        BlockEntries::seal(&mut self.block);
+        TableIndex::add(&mut self.index, self.block.len(), self.last_key.as_deref().unwrap_or_default());
         self.blocks += 1;
         self.given += self.block.len() as u64;
         self.is_given = true;
@@ -113,9 +113,9 @@ impl TableBuilder {
         }
         let mut tail = if self.is_given { Vec::new() } else { self.block };
         if self.last_key.is_none() {
-            self.index = Index::begin(&[]);
+            self.index = TableIndex::begin(&[]);
         }
-        Block::seal(&mut self.index);
+        BlockEntries::seal(&mut self.index);
         tail.extend_from_slice(&self.index);
         let footer = Footer {
             index: self.index.len() as u32,

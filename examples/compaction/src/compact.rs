@@ -7,11 +7,11 @@ use tidegate::Store;
 use tidegate::backend::Entry as Listed;
 use tidegate::merge::{MergeError, MergeStream, Merged};
 
-use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::entry::TableEntry;
+use crate::error::{CompactionError, Result};
 use crate::outputs::Outputs;
-use crate::plan::{Plan, Summary};
-use crate::reader::{Entries, TableReader};
+use crate::plan::{MergePlan, TableSummary};
+use crate::reader::{TableEntries, TableReader};
 
 /// How many tables are opened concurrently.
 const OPENED_AT_ONCE: usize = 16;
@@ -31,7 +31,7 @@ pub struct Compacted {
 
 /// How the inputs are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
+pub enum InputReading {
     /// As streams of blocks.
     #[default]
     Streamed,
@@ -43,9 +43,9 @@ pub enum Reading {
 /// others.
 ///
 /// # Errors
-/// [`Error::Refused`] if a name does not exist; [`Error::Damaged`] if an object whose key ends with `.table` is
-/// not a table.
-pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, Vec<Summary>)> {
+/// [`CompactionError::Refused`] if a name does not exist; [`CompactionError::Damaged`] if an object whose key ends
+/// with `.table` is not a table.
+pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, Vec<TableSummary>)> {
     let mut listed: Vec<_> = store
         .list("")
         .try_filter_map(async |entry| {
@@ -58,7 +58,7 @@ pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, 
         .await?;
     listed.sort_by(|a, b| a.key.cmp(&b.key));
     if let Some(missing) = named.iter().find(|name| !listed.iter().any(|object| object.key == **name)) {
-        return Err(Error::Refused(format!("there is no table {missing} in {}", store.location())));
+        return Err(CompactionError::Refused(format!("there is no table {missing} in {}", store.location())));
     }
     let (mut inputs, mut others) = (Vec::new(), Vec::new());
     let mut opened =
@@ -84,17 +84,17 @@ pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, 
 /// [`Outputs::abandon`].
 pub async fn compact(
     inputs: &[TableReader],
-    plan: &Plan,
-    reading: Reading,
+    plan: &MergePlan,
+    reading: InputReading,
     outputs: &mut Outputs,
 ) -> Result<Compacted> {
     let newest_first = plan.order.iter().filter_map(|input| inputs.get(*input));
-    let entries: Vec<Entries> = try_join_all(newest_first.map(async |input| match reading {
-        Reading::Streamed => input.entries().await,
-        Reading::Whole => input.whole().await,
+    let entries: Vec<TableEntries> = try_join_all(newest_first.map(async |input| match reading {
+        InputReading::Streamed => input.entries().await,
+        InputReading::Whole => input.whole().await,
     }))
     .await?;
-    let mut merge = MergeStream::new(entries, |a: &Entry, b: &Entry| a.key().cmp(b.key()));
+    let mut merge = MergeStream::new(entries, |a: &TableEntry, b: &TableEntry| a.key().cmp(b.key()));
     let mut compacted = Compacted::default();
     let mut last: Option<Vec<u8>> = None;
     while let Some(merged) = merge.try_next().await.map_err(|MergeError { error, .. }| error)? {

@@ -5,14 +5,14 @@ use bytes::Bytes;
 /// An entry of a table: a key, and a value or a tombstone. Clones share the bytes and keep them alive; so does
 /// an entry read from a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TableEntry {
     /// The key, followed by the value.
     bytes: Bytes,
     key: usize,
     is_tombstone: bool,
 }
 
-impl Entry {
+impl TableEntry {
     /// The longest key, in bytes.
     pub const LONGEST_KEY: usize = u16::MAX as usize;
     /// The longest value, in bytes.

@@ -3,12 +3,12 @@
 use crate::format::Damage;
 
 /// The result of this crate's operations.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = CompactionError> = std::result::Result<T, E>;
 
 /// A failed operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum CompactionError {
     /// A request failed, or the memory budget was exhausted.
     #[error(transparent)]
     Store(#[from] tidegate::Error),
@@ -38,15 +38,15 @@ pub enum Error {
     #[error("{error}; and of what was written before is left {}: {removal}", left.join(", "))]
     LeftBehind {
         /// The failure.
-        error: Box<Error>,
+        error: Box<CompactionError>,
         /// The keys that were not removed.
         left: Vec<String>,
         /// Why they were not removed.
-        removal: Box<Error>,
+        removal: Box<CompactionError>,
     },
 }
 
-impl Error {
+impl CompactionError {
     /// Converts an error of a writer's `AsyncWrite`.
     pub(crate) fn of_writer(error: std::io::Error) -> Self {
         match error.downcast::<tidegate::Error>() {

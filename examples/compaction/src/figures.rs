@@ -5,23 +5,23 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use compaction::build::Built;
-use compaction::{Compacted, Way, Written};
+use compaction::{Compacted, TableWay, WrittenTable};
 use serde::Serialize;
 use tidegate::Tidegate;
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Figures {
+pub(crate) struct CompactionFigures {
     way: String,
     /// Time from before the first request to after the last.
     seconds: f64,
     /// Bytes of all outputs.
     bytes_out: u64,
     /// The outputs.
-    outputs: Vec<Table>,
+    outputs: Vec<OutputTable>,
     /// Bytes of all inputs.
     bytes_in: u64,
     /// The inputs.
-    inputs: Vec<Table>,
+    inputs: Vec<OutputTable>,
     #[serde(flatten)]
     built: Option<Built>,
     #[serde(flatten)]
@@ -37,13 +37,13 @@ pub(crate) struct Figures {
 }
 
 #[derive(Debug, Serialize)]
-struct Table {
+struct OutputTable {
     key: String,
     bytes: u64,
 }
 
-impl Figures {
-    pub(crate) fn new(tide: &Tidegate, began: Instant, way: Way, outputs: Vec<Written>) -> Self {
+impl CompactionFigures {
+    pub(crate) fn new(tide: &Tidegate, began: Instant, way: TableWay, outputs: Vec<WrittenTable>) -> Self {
         let (usage, requests) = (tide.usage(), tide.progress().snapshot());
         Self {
             way: way.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned()),
@@ -67,7 +67,7 @@ impl Figures {
         self
     }
 
-    pub(crate) fn with_compacted(mut self, compacted: Compacted, inputs: Vec<Written>) -> Self {
+    pub(crate) fn with_compacted(mut self, compacted: Compacted, inputs: Vec<WrittenTable>) -> Self {
         self.compacted = Some(compacted);
         self.bytes_in = inputs.iter().map(|table| table.size).sum();
         self.inputs = tables(inputs);
@@ -75,15 +75,15 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for CompactionFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let json = serde_json::to_string(self).map_err(|_| fmt::Error)?;
         f.write_str(&json)
     }
 }
 
-fn tables(written: Vec<Written>) -> Vec<Table> {
-    written.into_iter().map(|Written { key, size }| Table { key, bytes: size }).collect()
+fn tables(written: Vec<WrittenTable>) -> Vec<OutputTable> {
+    written.into_iter().map(|WrittenTable { key, size }| OutputTable { key, bytes: size }).collect()
 }
 
 /// Reads the peak resident memory from Linux's `/proc`.

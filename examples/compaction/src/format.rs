@@ -43,13 +43,13 @@ mod index;
 
 use std::fmt;
 
-pub use block::Block;
+pub use block::BlockEntries;
 pub use footer::Footer;
-pub use index::{Blocks, Index, Located};
+pub use index::{Blocks, Located, TableIndex};
 
 use tidegate::checksum::{Algorithm, Checksum};
 
-use crate::entry::Entry;
+use crate::entry::TableEntry;
 
 /// The largest block size that a writer may be given, in bytes.
 pub const LARGEST_BLOCK_SIZE: usize = 16 << 20;
@@ -65,11 +65,11 @@ pub(crate) const CRC: usize = 4;
 
 /// The longest possible block: one byte short of full, followed by the largest entry.
 pub(crate) const LONGEST_BLOCK: usize =
-    LARGEST_BLOCK_SIZE + ENTRY_HEAD + Entry::LONGEST_KEY + Entry::LONGEST_VALUE + CRC;
+    LARGEST_BLOCK_SIZE + ENTRY_HEAD + TableEntry::LONGEST_KEY + TableEntry::LONGEST_VALUE + CRC;
 
 /// A place in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TablePlace {
     /// The last 40 bytes.
     Footer,
     /// The list of blocks.
@@ -85,7 +85,7 @@ pub enum Place {
 #[error("{place}: {wrong}")]
 pub struct Damage {
     /// The place.
-    pub place: Place,
+    pub place: TablePlace,
     /// The error.
     pub wrong: Wrong,
 }
@@ -117,7 +117,7 @@ pub enum Wrong {
     Count,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TablePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Footer => f.write_str("footer"),
@@ -128,7 +128,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
+impl TablePlace {
     pub(crate) fn is(self, wrong: Wrong) -> Damage {
         Damage { place: self, wrong }
     }
@@ -136,9 +136,9 @@ impl Place {
 
 /// Reads numbers and bytes in sequence; `None` if too few are left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -173,7 +173,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Returns the bytes before the checksum at the end of `bytes`, if it matches.
-pub(crate) fn checked(bytes: &[u8], place: Place) -> Result<&[u8], Damage> {
+pub(crate) fn checked(bytes: &[u8], place: TablePlace) -> Result<&[u8], Damage> {
     let (content, crc) = bytes.split_last_chunk().ok_or(place.is(Wrong::Length))?;
     if crc32c(content) != u32::from_le_bytes(*crc) {
         return Err(place.is(Wrong::Checksum));

@@ -7,7 +7,7 @@
 //! meanwhile; and while the last parts of one output are in flight, [`Outputs`] starts the next.
 //!
 //! - [`mod@format`]: the bytes of a table, without I/O; [`TableBuilder`] builds them.
-//! - [`Plan`]: which tables may be merged and which tombstones may be dropped, without I/O.
+//! - [`MergePlan`]: which tables may be merged and which tombstones may be dropped, without I/O.
 //! - [`compact`] and [`build`]: the commands of the program `compaction`.
 //!
 //! A database's manifest says which tables it consists of. This example has no manifest: a compaction leaves
@@ -28,9 +28,9 @@ pub mod writer;
 
 pub use builder::TableBuilder;
 pub use compact::Compacted;
-pub use entry::Entry;
-pub use error::{Error, Result};
-pub use outputs::{Outputs, Way, Written};
-pub use plan::{Plan, Summary};
-pub use reader::{Entries, TableReader};
+pub use entry::TableEntry;
+pub use error::{CompactionError, Result};
+pub use outputs::{Outputs, TableWay, WrittenTable};
+pub use plan::{MergePlan, TableSummary};
+pub use reader::{TableEntries, TableReader};
 pub use writer::TableWriter;

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use clap::Parser;
 use compaction::build::{self, Built};
-use compaction::compact::{self, Reading};
-use compaction::outputs::Shape;
-use compaction::{Error, Outputs, Plan, Result, Way, Written};
+use compaction::compact::{self, InputReading};
+use compaction::outputs::SeriesParameters;
+use compaction::{CompactionError, MergePlan, Outputs, Result, TableWay, WrittenTable};
 use tidegate::Tidegate;
 
-use crate::arguments::{Build, Command, CommandLine, Compact, Engine};
-use crate::figures::Figures;
+use crate::arguments::{BuildArgs, CompactArgs, CompactionCommand, CompactionCommandLine, EngineArgs};
+use crate::figures::CompactionFigures;
 
 /// The number of worker threads, as in Tidegate's command line.
 const WORKERS: usize = 2;
@@ -23,7 +23,7 @@ const WORKERS: usize = 2;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let command = CommandLine::parse().command;
+    let command = CompactionCommandLine::parse().command;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -44,22 +44,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn exit_code(error: &Error) -> ExitCode {
+fn exit_code(error: &CompactionError) -> ExitCode {
     match error {
-        Error::Interrupted(_) => ExitCode::from(INTERRUPTED),
-        Error::LeftBehind { error, .. } => exit_code(error),
+        CompactionError::Interrupted(_) => ExitCode::from(INTERRUPTED),
+        CompactionError::LeftBehind { error, .. } => exit_code(error),
         _ => ExitCode::FAILURE,
     }
 }
 
-async fn run(command: Command) -> Result<Figures> {
+async fn run(command: CompactionCommand) -> Result<CompactionFigures> {
     match command {
-        Command::Build(arguments) => {
+        CompactionCommand::Build(arguments) => {
             let tide = engine(&arguments.engine)?;
             let done = build(&tide, &arguments).await;
             settled(&tide, done).await
         }
-        Command::Compact(arguments) => {
+        CompactionCommand::Compact(arguments) => {
             let tide = engine(&arguments.engine)?;
             let done = compact(&tide, &arguments).await;
             settled(&tide, done).await
@@ -67,7 +67,7 @@ async fn run(command: Command) -> Result<Figures> {
     }
 }
 
-fn engine(arguments: &Engine) -> Result<Tidegate> {
+fn engine(arguments: &EngineArgs) -> Result<Tidegate> {
     let mut builder = Tidegate::builder().memory(arguments.memory);
     if let Some(bytes) = arguments.part_size {
         builder = builder.part_size(bytes);
@@ -83,7 +83,7 @@ async fn settled<T>(tide: &Tidegate, done: Result<T>) -> Result<T> {
     done
 }
 
-async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
+async fn build(tide: &Tidegate, arguments: &BuildArgs) -> Result<CompactionFigures> {
     let store = tide.open(&arguments.to).await?;
     let (began, way) = (Instant::now(), arguments.shape.way);
     // One `Outputs` for all runs: if a later run fails, the tables of the earlier runs are removed too.
@@ -99,37 +99,38 @@ async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
         Ok((built, outputs.finish().await?))
     });
     let (built, written) = all_or_none(done.await, &mut outputs).await?;
-    Ok(Figures::new(tide, began, way, written).with_built(built))
+    Ok(CompactionFigures::new(tide, began, way, written).with_built(built))
 }
 
-async fn compact(tide: &Tidegate, arguments: &Compact) -> Result<Figures> {
+async fn compact(tide: &Tidegate, arguments: &CompactArgs) -> Result<CompactionFigures> {
     let (from, to) = (tide.open(&arguments.from).await?, tide.open(&arguments.to).await?);
     if format!("{}/", to.location()).starts_with(&format!("{}/", from.location())) {
         let message = "the outputs go where the inputs are, and would be inputs of the next compaction: \
                        name another prefix";
-        return Err(Error::Refused(message.to_owned()));
+        return Err(CompactionError::Refused(message.to_owned()));
     }
     let began = Instant::now();
     let (inputs, others) = compact::open(&from, &arguments.table).await?;
     let summaries: Vec<_> = inputs.iter().map(compaction::TableReader::summary).collect();
-    let plan = Plan::new(&summaries, &others)?;
-    let shape = Shape {
+    let plan = MergePlan::new(&summaries, &others)?;
+    let shape = SeriesParameters {
         capacity: arguments.table_size,
         block_size: arguments.shape.block_size as usize,
         sequence: plan.sequence,
         stem: format!("merged-{:06}-", plan.sequence),
     };
     let way = arguments.shape.way;
-    let reading = if way == Way::Streamed { Reading::Streamed } else { Reading::Whole };
+    let reading = if way == TableWay::Streamed { InputReading::Streamed } else { InputReading::Whole };
     let mut outputs = Outputs::new(to, shape, way);
     let done = interruptible(async {
         let compacted = compact::compact(&inputs, &plan, reading, &mut outputs).await?;
         Ok((compacted, outputs.finish().await?))
     });
     let (compacted, written) = all_or_none(done.await, &mut outputs).await?;
-    let read =
-        inputs.iter().map(|table| Written { key: table.object().key.clone(), size: table.object().size });
-    Ok(Figures::new(tide, began, way, written).with_compacted(compacted, read.collect()))
+    let read = inputs
+        .iter()
+        .map(|table| WrittenTable { key: table.object().key.clone(), size: table.object().size });
+    Ok(CompactionFigures::new(tide, began, way, written).with_compacted(compacted, read.collect()))
 }
 
 /// On an error, removes the outputs already written.
@@ -142,7 +143,8 @@ async fn all_or_none<T>(done: Result<T>, outputs: &mut Outputs) -> Result<T> {
     tokio::select! {
         error = outputs.abandon(error) => Err(error),
         _ = tokio::signal::ctrl_c() => {
-            Err(Error::Interrupted(format!("{why}; the removal was interrupted: some of what was written may be left")))
+            let left = "the removal was interrupted: some of what was written may be left";
+            Err(CompactionError::Interrupted(format!("{why}; {left}")))
         }
     }
 }
@@ -153,8 +155,8 @@ async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,
         pressed = tokio::signal::ctrl_c() => Err(match pressed {
-            Ok(()) => Error::Interrupted("interrupted".to_owned()),
-            Err(error) => Error::Refused(format!("can't listen for Ctrl-C: {error}")),
+            Ok(()) => CompactionError::Interrupted("interrupted".to_owned()),
+            Err(error) => CompactionError::Refused(format!("can't listen for Ctrl-C: {error}")),
         }),
     }
 }

@@ -6,13 +6,13 @@ use tidegate::{Object, Store};
 use tokio::task::JoinSet;
 
 use crate::builder::TableBuilder;
-use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::entry::TableEntry;
+use crate::error::{CompactionError, Result};
 use crate::writer::TableWriter;
 
 /// How tables are built and uploaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Way {
+pub enum TableWay {
     /// Upload each part while the next one is built, and a table's last parts while the next tables are built.
     #[default]
     Streamed,
@@ -22,7 +22,7 @@ pub enum Way {
     Beside,
 }
 
-impl Way {
+impl TableWay {
     /// How many tables may be uploaded in the background while the next one is built.
     fn beside(self) -> usize {
         match self {
@@ -36,7 +36,7 @@ impl Way {
 
 /// The parameters of a series of tables.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct SeriesParameters {
     /// A table is closed when it has reached this many bytes.
     pub capacity: u64,
     /// A block is closed when it has reached this many bytes, 16 MiB at most.
@@ -52,7 +52,7 @@ const MOST_AT_ONCE: u64 = 1 << 30;
 
 /// A table that was written to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenTable {
     /// The table's key.
     pub key: String,
     /// The table's size in bytes.
@@ -67,14 +67,14 @@ pub struct Written {
 #[derive(Debug)]
 pub struct Outputs {
     store: Store,
-    shape: Shape,
-    way: Way,
+    shape: SeriesParameters,
+    way: TableWay,
     current: Option<Current>,
-    uploads: JoinSet<Result<Written>>,
+    uploads: JoinSet<Result<WrittenTable>>,
     begun: u64,
     /// Bytes of all closed tables.
     closed: u64,
-    written: Vec<Written>,
+    written: Vec<WrittenTable>,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ enum Current {
 
 impl Outputs {
     /// Prepares to write tables into `store`. Sends nothing yet.
-    pub fn new(store: Store, shape: Shape, way: Way) -> Self {
+    pub fn new(store: Store, shape: SeriesParameters, way: TableWay) -> Self {
         let (uploads, written) = (JoinSet::new(), Vec::new());
         Self { store, shape, way, current: None, uploads, begun: 0, closed: 0, written }
     }
@@ -94,7 +94,7 @@ impl Outputs {
     ///
     /// # Errors
     /// Any error of an upload, this table's or an earlier one's. Add no further entry then.
-    pub async fn add(&mut self, entry: &Entry) -> Result<()> {
+    pub async fn add(&mut self, entry: &TableEntry) -> Result<()> {
         if self.current.as_ref().is_some_and(|current| current.size() >= self.shape.capacity) {
             self.close().await?;
         }
@@ -109,7 +109,7 @@ impl Outputs {
             Current::Streamed { table, .. } => table.add(entry).await,
             Current::Whole { key, builder, bytes } => {
                 let block = builder.add(entry.key(), entry.value());
-                let block = block.map_err(|reason| Error::Entry { table: key.clone(), reason })?;
+                let block = block.map_err(|reason| CompactionError::Entry { table: key.clone(), reason })?;
                 bytes.extend_from_slice(block.unwrap_or_default());
                 Ok(())
             }
@@ -121,7 +121,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`add`](Self::add).
-    pub async fn reshape(&mut self, shape: Shape) -> Result<()> {
+    pub async fn reshape(&mut self, shape: SeriesParameters) -> Result<()> {
         self.close().await?;
         (self.shape, self.begun) = (shape, 0);
         Ok(())
@@ -137,7 +137,7 @@ impl Outputs {
     ///
     /// # Errors
     /// As [`add`](Self::add).
-    pub async fn finish(&mut self) -> Result<Vec<Written>> {
+    pub async fn finish(&mut self) -> Result<Vec<WrittenTable>> {
         self.close().await?;
         while !self.uploads.is_empty() {
             self.join().await?;
@@ -148,22 +148,24 @@ impl Outputs {
 
     /// Aborts the table being built, waits for the outcome of all uploads in flight, and removes the finished
     /// tables. Returns `error`, extended by the keys that could not be removed.
-    pub async fn abandon(&mut self, error: Error) -> Error {
+    pub async fn abandon(&mut self, error: CompactionError) -> CompactionError {
         self.current = None;
         while !self.uploads.is_empty() {
             // `error` already gives the reason; further errors are ignored.
             let _ = self.join().await;
         }
         let (mut left, mut removal) = (Vec::new(), None);
-        for Written { key, .. } in mem::take(&mut self.written) {
+        for WrittenTable { key, .. } in mem::take(&mut self.written) {
             if let Err(error) = self.store.delete(&key).await {
                 left.push(key);
-                removal = Some(Error::Store(error));
+                removal = Some(CompactionError::Store(error));
             }
         }
         match removal {
             None => error,
-            Some(removal) => Error::LeftBehind { error: error.into(), left, removal: removal.into() },
+            Some(removal) => {
+                CompactionError::LeftBehind { error: error.into(), left, removal: removal.into() }
+            }
         }
     }
 
@@ -171,7 +173,7 @@ impl Outputs {
         let key = format!("{}{:06}.table", self.shape.stem, self.begun);
         self.begun += 1;
         let builder = TableBuilder::new(self.shape.block_size, self.shape.sequence);
-        if self.way != Way::Streamed {
+        if self.way != TableWay::Streamed {
             // Reserved at once, so that the buffer is not copied as it grows; unused capacity takes no physical
             // memory.
             let bytes = Vec::with_capacity(self.shape.capacity.min(MOST_AT_ONCE) as usize);
@@ -187,7 +189,7 @@ impl Outputs {
         match self.current.take() {
             None => return Ok(()),
             Some(Current::Streamed { key, table }) => {
-                let written = async move { Ok(Written { key, size: table.finish().await?.size }) };
+                let written = async move { Ok(WrittenTable { key, size: table.finish().await?.size }) };
                 self.uploads.spawn(written);
             }
             Some(Current::Whole { key, builder, mut bytes }) => {
@@ -195,7 +197,7 @@ impl Outputs {
                 let store = self.store.clone();
                 self.uploads.spawn(async move {
                     let object = upload(&store, &key, bytes).await?;
-                    Ok(Written { key, size: object.size })
+                    Ok(WrittenTable { key, size: object.size })
                 });
             }
         }
@@ -215,7 +217,7 @@ impl Outputs {
             }
             Some(Err(ended)) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Error::Refused("the runtime was shut down".to_owned())),
+                Err(_) => Err(CompactionError::Refused("the runtime was shut down".to_owned())),
             },
         }
     }

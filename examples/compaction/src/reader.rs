@@ -9,10 +9,10 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tidegate::{Object, Store};
 
-use crate::entry::Entry;
-use crate::error::{Error, Result};
-use crate::format::{Block, Blocks, Damage, Footer, Index, Located, Place, Wrong};
-use crate::plan::Summary;
+use crate::entry::TableEntry;
+use crate::error::{CompactionError, Result};
+use crate::format::{BlockEntries, Blocks, Damage, Footer, Located, TableIndex, TablePlace, Wrong};
+use crate::plan::TableSummary;
 
 /// How many bytes the first request reads from a table's end; a second request reads an index that does not
 /// fit.
@@ -24,14 +24,14 @@ pub struct TableReader {
     store: Store,
     object: Object,
     footer: Footer,
-    index: Index,
+    index: TableIndex,
 }
 
 impl TableReader {
     /// Opens a table found by a listing or [`Store::head`], with one or two ranged reads.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the object does not end like a table.
+    /// [`CompactionError::Damaged`] if the object does not end like a table.
     pub async fn open(store: &Store, object: Object) -> Result<Self> {
         let size = object.size;
         let tail_at = size.saturating_sub(TAIL);
@@ -45,7 +45,7 @@ impl TableReader {
             Some(at) => Bytes::copy_from_slice(&tail[at as usize..(end - tail_at) as usize]),
             None => read(store, &object, start..end).await?,
         };
-        let index = Index::parse(index, &footer, size).map_err(damaged)?;
+        let index = TableIndex::parse(index, &footer, size).map_err(damaged)?;
         Ok(Self { store: store.clone(), object, footer, index })
     }
 
@@ -65,21 +65,21 @@ impl TableReader {
     }
 
     /// The facts that decide how the table can be merged.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> TableSummary {
         let (first, last) = self.index.keys();
         let keys = (!self.is_empty()).then(|| (first.clone(), last.clone()));
-        Summary { key: self.object.key.clone(), sequence: self.footer.sequence, keys }
+        TableSummary { key: self.object.key.clone(), sequence: self.footer.sequence, keys }
     }
 
     /// All entries in order. Blocks are read on demand, with some blocks read ahead under the engine's memory
     /// budget.
-    pub async fn entries(&self) -> Result<Entries> {
+    pub async fn entries(&self) -> Result<TableEntries> {
         Ok(self.entries_of(self.streamed().await?))
     }
 
     /// All entries in order, after reading all blocks into one buffer of the table's size, outside the memory
     /// budget: for comparison with streaming.
-    pub async fn whole(&self) -> Result<Entries> {
+    pub async fn whole(&self) -> Result<TableEntries> {
         let bytes = read(&self.store, &self.object, 0..self.blocks_end()).await?;
         let block = move |block: Located| {
             let start = block.offset as usize;
@@ -94,8 +94,8 @@ impl TableReader {
         Ok(blocks.map_ok(|block| block.bytes).boxed())
     }
 
-    fn entries_of(&self, blocks: BoxStream<'static, tidegate::Result<Bytes>>) -> Entries {
-        Entries {
+    fn entries_of(&self, blocks: BoxStream<'static, tidegate::Result<Bytes>>) -> TableEntries {
+        TableEntries {
             object: self.object.clone(),
             blocks,
             located: self.index.blocks(),
@@ -114,11 +114,11 @@ impl TableReader {
 }
 
 /// The entries of one table in order; checks each block and each key. The stream ends after an error.
-pub struct Entries {
+pub struct TableEntries {
     object: Object,
     blocks: BoxStream<'static, tidegate::Result<Bytes>>,
     located: Blocks,
-    block: Option<(Block, Located)>,
+    block: Option<(BlockEntries, Located)>,
     first: Bytes,
     /// The last key returned.
     previous: Option<Vec<u8>>,
@@ -127,11 +127,11 @@ pub struct Entries {
     is_ended: bool,
 }
 
-impl Entries {
-    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Entry>>> {
+impl TableEntries {
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<TableEntry>>> {
         loop {
             if let Some((block, located)) = &mut self.block {
-                let wrong = |wrong| damaged(&self.object, Place::Block(located.number).is(wrong));
+                let wrong = |wrong| damaged(&self.object, TablePlace::Block(located.number).is(wrong));
                 if let Some(entry) = block.next() {
                     let entry = entry.map_err(|damage| damaged(&self.object, damage))?;
                     let is_in_order = match &self.previous {
@@ -153,25 +153,26 @@ impl Entries {
                 self.block = None;
             }
             let Some(located) = self.located.clone().next() else {
-                let wrong = (self.left > 0).then(|| damaged(&self.object, Place::Table.is(Wrong::Count)));
+                let wrong =
+                    (self.left > 0).then(|| damaged(&self.object, TablePlace::Table.is(Wrong::Count)));
                 return Poll::Ready(wrong.map_or(Ok(None), Err));
             };
             let bytes = ready!(self.blocks.poll_next_unpin(cx)?).unwrap_or_default();
-            let place = Place::Block(located.number);
+            let place = TablePlace::Block(located.number);
             if bytes.len() != located.length as usize {
                 return Poll::Ready(Err(damaged(&self.object, place.is(Wrong::Length))));
             }
-            let block = Block::parse(&bytes, located.number);
+            let block = BlockEntries::parse(&bytes, located.number);
             self.block = Some((block.map_err(|damage| damaged(&self.object, damage))?, located));
             self.located.next();
         }
     }
 }
 
-impl Stream for Entries {
-    type Item = Result<Entry>;
+impl Stream for TableEntries {
+    type Item = Result<TableEntry>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Entry>>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<TableEntry>>> {
         if self.is_ended {
             return Poll::Ready(None);
         }
@@ -181,8 +182,8 @@ impl Stream for Entries {
     }
 }
 
-fn damaged(object: &Object, damage: Damage) -> Error {
-    Error::Damaged { table: object.key.clone(), damage }
+fn damaged(object: &Object, damage: Damage) -> CompactionError {
+    CompactionError::Damaged { table: object.key.clone(), damage }
 }
 
 /// Reads one range into one buffer.

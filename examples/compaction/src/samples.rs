@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use tidegate::{Store, Tidegate};
 
 use crate::builder::TableBuilder;
-use crate::entry::Entry;
+use crate::entry::TableEntry;
 use crate::error::Result;
 use crate::reader::TableReader;
 use crate::writer::TableWriter;
@@ -34,7 +34,7 @@ pub(crate) async fn put(
     let writer = store.writer(key).create_only().await?;
     let mut table = TableWriter::new(key.to_owned(), TableBuilder::new(block_size, sequence), writer);
     for (key, value) in content {
-        table.add(&Entry::new(key, value.as_deref())).await?;
+        table.add(&TableEntry::new(key, value.as_deref())).await?;
     }
     table.finish().await.map(drop)
 }
@@ -42,7 +42,7 @@ pub(crate) async fn put(
 /// Reads all entries of the table, as a stream of blocks.
 pub(crate) async fn get(store: &Store, key: &str) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
     let table = TableReader::open(store, store.head(key).await?).await?;
-    let owned = |entry: Entry| (entry.key().to_vec(), entry.value().map(<[u8]>::to_vec));
+    let owned = |entry: TableEntry| (entry.key().to_vec(), entry.value().map(<[u8]>::to_vec));
     table.entries().await?.map_ok(owned).try_collect().await
 }
 

@@ -4,8 +4,8 @@ use tidegate::{Object, Writer};
 use tokio::io::AsyncWriteExt;
 
 use crate::builder::TableBuilder;
-use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::entry::TableEntry;
+use crate::error::{CompactionError, Result};
 
 /// Writes one table into an object: each full block goes to the store's writer, which uploads it while the next
 /// block is built. Holds one block and the index; bytes on their way to the store are under the engine's memory
@@ -30,14 +30,14 @@ impl TableWriter {
     /// up, waits.
     ///
     /// # Errors
-    /// [`Error::Entry`] if no table can hold the entry; [`Error::Store`] if the upload failed.
+    /// [`CompactionError::Entry`] if no table can hold the entry; [`CompactionError::Store`] if the upload failed.
     ///
     /// # Cancellation
     /// A cancelled call may have written half a block: drop the `TableWriter` then.
-    pub async fn add(&mut self, entry: &Entry) -> Result<()> {
+    pub async fn add(&mut self, entry: &TableEntry) -> Result<()> {
         let block = self.builder.add(entry.key(), entry.value());
-        match block.map_err(|reason| Error::Entry { table: self.key.clone(), reason })? {
-            Some(block) => self.writer.write_all(block).await.map_err(Error::of_writer),
+        match block.map_err(|reason| CompactionError::Entry { table: self.key.clone(), reason })? {
+            Some(block) => self.writer.write_all(block).await.map_err(CompactionError::of_writer),
             None => Ok(()),
         }
     }
@@ -49,7 +49,7 @@ impl TableWriter {
 
     /// Writes the index and the footer and publishes the table.
     pub async fn finish(mut self) -> Result<Object> {
-        self.writer.write_all(&self.builder.finish()).await.map_err(Error::of_writer)?;
+        self.writer.write_all(&self.builder.finish()).await.map_err(CompactionError::of_writer)?;
         Ok(self.writer.finish().await?)
     }
 }

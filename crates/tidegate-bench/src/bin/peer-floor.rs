@@ -23,14 +23,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tidegate_bench::peer::{Direction, Job, Result, expect_success, success_length, tuning, variable};
+use tidegate_bench::peer::{
+    PeerDirection, PeerJob, Result, expect_success, success_length, tuning, variable,
+};
 use tidegate_bench::sign::Signer;
 use tidegate_bench::size::KIB;
 
 const BUFFER: u64 = 256 * KIB;
 
 fn main() -> Result<()> {
-    let job = Job::from_arguments()?;
+    let job = PeerJob::from_arguments()?;
     let endpoint = variable("AWS_ENDPOINT_URL")?;
     let endpoint = endpoint.trim_end_matches('/');
     let (address, tls) = match endpoint.split_once("://") {
@@ -44,7 +46,7 @@ fn main() -> Result<()> {
         region: variable("AWS_REGION")?,
     };
     let (part, connections) = tuning()?.unwrap_or((16 << 20, 8));
-    let is_upload = job.direction == Direction::Upload;
+    let is_upload = job.direction == PeerDirection::Upload;
     let file = if is_upload { File::open(&job.file)? } else { File::create_new(&job.file)? };
     let mut floor = Floor {
         job,
@@ -79,11 +81,11 @@ fn trusting(bundle: &str) -> Result<Arc<ClientConfig>> {
 }
 
 /// Both directions of a connection.
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait Duplex: Read + Write {}
+impl<T: Read + Write> Duplex for T {}
 
 struct Floor<'a> {
-    job: Job,
+    job: PeerJob,
     endpoint: &'a str,
     /// The endpoint without its scheme.
     address: &'a str,
@@ -96,10 +98,10 @@ struct Floor<'a> {
 }
 
 impl Floor<'_> {
-    fn connect(&self) -> Result<BufReader<Box<dyn Stream>>> {
+    fn connect(&self) -> Result<BufReader<Box<dyn Duplex>>> {
         let socket = TcpStream::connect(self.address)?;
         socket.set_nodelay(true)?;
-        let stream: Box<dyn Stream> = match &self.tls {
+        let stream: Box<dyn Duplex> = match &self.tls {
             None => Box::new(socket),
             Some(config) => {
                 let host = self.address.rsplit_once(':').map_or(self.address, |(host, _)| host);
@@ -123,15 +125,15 @@ impl Floor<'_> {
                 return Ok(());
             }
             match self.job.direction {
-                Direction::Upload => self.send(&mut stream, &mut buffer, number, at..end)?,
-                Direction::Download => self.receive(&mut stream, &mut buffer, at..end)?,
+                PeerDirection::Upload => self.send(&mut stream, &mut buffer, number, at..end)?,
+                PeerDirection::Download => self.receive(&mut stream, &mut buffer, at..end)?,
             }
         }
     }
 
     fn send(
         &self,
-        stream: &mut BufReader<impl Stream>,
+        stream: &mut BufReader<impl Duplex>,
         buffer: &mut [u8],
         number: u64,
         part: Range<u64>,
@@ -152,7 +154,7 @@ impl Floor<'_> {
 
     fn receive(
         &self,
-        stream: &mut BufReader<impl Stream>,
+        stream: &mut BufReader<impl Duplex>,
         buffer: &mut [u8],
         range: Range<u64>,
     ) -> Result<()> {

@@ -1,13 +1,13 @@
 use clap::Parser;
 
 use super::*;
-use crate::example::Figures;
+use crate::example::ExampleFigures;
 use crate::machine::Machine;
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 
-fn line(way: Way, inputs: u32, entries: u64, walls: &[f64]) -> Line {
-    let run = |wall: &f64| Run {
-        figures: Figures {
+fn line(way: ExampleWay, inputs: u32, entries: u64, walls: &[f64]) -> CompactionLine {
+    let run = |wall: &f64| ExampleRun {
+        figures: ExampleFigures {
             seconds: *wall,
             bytes_in: GIB,
             bytes_out: 512 * MIB,
@@ -16,51 +16,60 @@ fn line(way: Way, inputs: u32, entries: u64, walls: &[f64]) -> Line {
             retries: 0,
             peak_budget_bytes: 3 * MIB,
         },
-        usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+        usage: ProcessUsage {
+            wall: *wall,
+            user: 1.0,
+            system: 0.5,
+            peak_kib: 20 << 10,
+            exit: Some(0),
+            signal: None,
+        },
         memory: (0..1000_u32).map(|at| (f64::from(at), 1024 * u64::from(at % 7 + 1))).collect(),
     };
-    Line { way, inputs, runs: walls.iter().map(run).collect() }
+    CompactionLine { way, inputs, runs: walls.iter().map(run).collect() }
 }
 
 #[test]
 fn ways_that_make_something_else_are_found() {
     let runs = |way, entries, walls: &[f64]| (way, line(way, 2, entries, walls).runs);
-    let same = [runs(Way::Streamed, 7, &[1.0, 2.0]), runs(Way::Whole, 7, &[1.0])];
+    let same = [runs(ExampleWay::Streamed, 7, &[1.0, 2.0]), runs(ExampleWay::Whole, 7, &[1.0])];
     check_same(2, &same).unwrap();
-    let other = [runs(Way::Streamed, 7, &[1.0]), runs(Way::Whole, 8, &[1.0])];
+    let other = [runs(ExampleWay::Streamed, 7, &[1.0]), runs(ExampleWay::Whole, 8, &[1.0])];
     let error = check_same(2, &other).unwrap_err().to_string();
     assert!(error.starts_with("2 inputs: streamed made (entries, bytes) (7, "), "{error}");
 }
 
-fn report(lines: Vec<Line>) -> Report {
-    let trial = Trial {
+fn report(lines: Vec<CompactionLine>) -> CompactionReport {
+    let trial = CompactionTrial {
         inputs: vec![2],
         size: 512 * MIB,
         table_size: 64 * MIB,
         memory: 64 * MIB,
         to: None,
-        ways: vec![Way::Streamed],
+        ways: vec![ExampleWay::Streamed],
         runs: 3,
         quick: false,
         scratch: None,
         limit: 1,
     };
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    Report { trial, conditions, lines }
+    CompactionReport { trial, conditions, lines }
 }
 
 #[test]
 fn streams_are_to_hold_less() {
-    let mut whole = line(Way::Whole, 2, 7, &[1.0]);
-    let equal = report(vec![line(Way::Streamed, 2, 7, &[1.0]), whole.clone()]).broken();
+    let mut whole = line(ExampleWay::Whole, 2, 7, &[1.0]);
+    let equal = report(vec![line(ExampleWay::Streamed, 2, 7, &[1.0]), whole.clone()]).broken();
     assert_eq!(equal, ["2 inputs: 20 MiB as streams, 20 MiB whole"]);
     whole.runs[0].usage.peak_kib = 21 << 10;
-    assert!(report(vec![line(Way::Streamed, 2, 7, &[1.0]), whole]).broken().is_empty());
+    assert!(report(vec![line(ExampleWay::Streamed, 2, 7, &[1.0]), whole]).broken().is_empty());
 }
 
 #[test]
 fn memory_over_time_keeps_its_peaks() {
-    let memory = report(vec![line(Way::Streamed, 2, 7, &[1.0]), line(Way::Whole, 1, 7, &[1.0])]).memory();
+    let memory =
+        report(vec![line(ExampleWay::Streamed, 2, 7, &[1.0]), line(ExampleWay::Whole, 1, 7, &[1.0])])
+            .memory();
     let series = memory["series"].as_array().unwrap();
     assert_eq!((series.len(), &series[0]["name"]), (1, &json!("streamed")));
     let points = series[0]["points"].as_array().unwrap();
@@ -69,7 +78,7 @@ fn memory_over_time_keeps_its_peaks() {
 
 #[test]
 fn a_line_is_of_all_runs() {
-    let said = report(vec![line(Way::Streamed, 2, 7, &[4.0, 2.0, 8.0])]).to_string();
+    let said = report(vec![line(ExampleWay::Streamed, 2, 7, &[4.0, 2.0, 8.0])]).to_string();
     let row = said.lines().find(|line| line.starts_with("| streamed")).unwrap();
     let cells: Vec<_> = row.split('|').map(str::trim).collect();
     assert_eq!(
@@ -81,7 +90,7 @@ fn a_line_is_of_all_runs() {
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    trial: Trial,
+    trial: CompactionTrial,
 }
 
 #[test]
@@ -96,8 +105,9 @@ fn a_store_is_this_machines_or_a_real_one() {
 
 #[test]
 fn the_store_is_named_and_measured_alike() {
-    let mut report = report(vec![line(Way::Streamed, 2, 7, &[1.0]), line(Way::Whole, 2, 7, &[1.0])]);
-    let first = |report: &Report| report.to_string().lines().next().unwrap().to_owned();
+    let mut report =
+        report(vec![line(ExampleWay::Streamed, 2, 7, &[1.0]), line(ExampleWay::Whole, 2, 7, &[1.0])]);
+    let first = |report: &CompactionReport| report.to_string().lines().next().unwrap().to_owned();
     assert!(first(&report).ends_with("; server on the same machine, unshaped, on disk"));
     report.trial.to = Some("s3://bucket/prefix".to_owned());
     assert!(first(&report).ends_with("; in s3://bucket/prefix"));

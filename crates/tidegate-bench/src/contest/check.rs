@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use crate::Result;
-use crate::embedded::Counts;
+use crate::embedded::ServerCounts;
 use crate::scratch::first_difference;
 
 /// Checks that all bytes arrived, and that all objects exist. Bytes alone are not enough: bodies include their
 /// framing, and may belong to a session that was never completed.
-pub(super) fn check_stored(name: &str, counts: &Counts, objects: u64, bytes: u64) -> Result<()> {
+pub(super) fn check_stored(name: &str, counts: &ServerCounts, objects: u64, bytes: u64) -> Result<()> {
     let sent = counts.bytes_in;
     if sent < bytes {
         return Err(format!("{name} ended well, but sent {sent} of {bytes} bytes").into());
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn bytes_that_are_sent_must_be_stored_as_objects() {
-        let counts = |bytes_in, none: u64, crc32: u64| Counts {
+        let counts = |bytes_in, none: u64, crc32: u64| ServerCounts {
             bytes_in,
             checksums: [("none".to_owned(), none), ("CRC32".to_owned(), crc32)].into(),
-            ..Counts::default()
+            ..ServerCounts::default()
         };
         let check = |counts| check_stored("x", &counts, 3, 100).map_err(|error| error.to_string());
         assert_eq!(check(counts(100, 1, 2)), Ok(()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Entrant, Run};
+use super::{ContestRun, Entrant};
 use crate::Result;
 use crate::tool::Tool;
 
@@ -23,7 +23,7 @@ impl Rounds {
         &self,
         entrants: &mut [Entrant],
         is_warm: impl Fn(Tool) -> bool,
-        mut run: impl FnMut(&Entrant, &str) -> Result<Run>,
+        mut run: impl FnMut(&Entrant, &str) -> Result<ContestRun>,
     ) -> Result<()> {
         let enough = self.enough.as_secs_f64();
         let mut spent = vec![0.0; entrants.len()];

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Result;
-use crate::interrupt::Interrupted;
+use crate::interrupt::InterruptedRun;
 
 /// Creates the directory.
 pub(super) fn new() -> Result<PathBuf> {
@@ -21,7 +21,7 @@ pub(super) fn new() -> Result<PathBuf> {
 pub(super) fn clear<T>(journal: &Path, done: &Result<T>, is_store_named: bool) {
     let stays = match done {
         Ok(_) => false,
-        Err(error) if error.is::<Interrupted>() => is_store_named,
+        Err(error) if error.is::<InterruptedRun>() => is_store_named,
         Err(_) => true,
     };
     if stays && std::fs::read_dir(journal).is_ok_and(|mut entries| entries.next().is_some()) {
@@ -47,7 +47,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let journal = directory.path().join("journal");
         let failed = || Err("a reason".into());
-        let interrupted = || Err(Interrupted { exit_code: 130 }.into());
+        let interrupted = || Err(InterruptedRun { exit_code: 130 }.into());
         let cases: [(Result<()>, bool, bool); 5] = [
             (failed(), false, true),
             (failed(), true, true),

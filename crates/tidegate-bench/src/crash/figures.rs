@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::process::Ended;
+use super::process::WorkerOutcome;
 use crate::Result;
 use crate::size::MIB;
 
 /// The figures of a run; the names are those of `--json`.
 #[derive(Debug, Default, Serialize)]
-pub struct Figures {
+pub struct CrashFigures {
     pub(super) seed: u64,
     pub(super) objects: u64,
     pub(super) bytes: u64,
@@ -31,9 +31,9 @@ pub struct Figures {
     pub(super) seconds: f64,
 }
 
-impl Figures {
+impl CrashFigures {
     /// Counts a process that started after others had written as `far` as that.
-    pub(super) fn take_in(&mut self, far: &Ended, ended: &Ended) {
+    pub(super) fn take_in(&mut self, far: &WorkerOutcome, ended: &WorkerOutcome) {
         self.kills += u64::from(ended.is_killed);
         self.overtaken += u64::from(ended.is_overtaken);
         if let Some(begins) = ended.begins {
@@ -59,7 +59,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for CrashFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn what_the_next_process_does_not_find_is_lost() {
-        let before = Ended { written: 10, ..Ended::default() };
-        let mut figures = Figures::default();
+        let before = WorkerOutcome { written: 10, ..WorkerOutcome::default() };
+        let mut figures = CrashFigures::default();
         for (begins, lost) in [(Some(10), 0), (Some(12), 0), (None, 0), (Some(4), 6), (Some(0), 16)] {
-            figures.take_in(&before, &Ended { begins, ..Ended::default() });
+            figures.take_in(&before, &WorkerOutcome { begins, ..WorkerOutcome::default() });
             assert_eq!(figures.lost_bytes, lost, "begun at {begins:?}");
         }
         assert_eq!((figures.resumed, figures.wrong()), (3, 16));

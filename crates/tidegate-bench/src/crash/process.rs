@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Run, WORKER};
+use super::{CrashRun, WORKER};
 use crate::process::remove_foreign;
 use crate::{Error, Result};
 
@@ -26,7 +26,7 @@ pub(super) enum Limit {
 
 /// The result of one process.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct WorkerOutcome {
     /// The position where it began to write; `None` if it never began.
     pub(super) begins: Option<u64>,
     /// Bytes whose write had returned.
@@ -40,7 +40,7 @@ pub(super) struct Ended {
     pub(super) is_overtaken: bool,
 }
 
-impl Run<'_> {
+impl CrashRun<'_> {
     /// Starts a process, kills it at its `limit`, and returns its result.
     pub(super) async fn process(
         &self,
@@ -48,9 +48,9 @@ impl Run<'_> {
         size: u64,
         limit: Limit,
         linger: Option<Duration>,
-    ) -> Result<Ended> {
+    ) -> Result<WorkerOutcome> {
         let mut child = self.start(index, size, linger)?;
-        let mut ended = Ended::default();
+        let mut ended = WorkerOutcome::default();
         let output = child.stdout.take();
         let output = output.ok_or("a process has no output")?;
         let mut lines = BufReader::new(output).lines();

@@ -9,14 +9,14 @@ use crate::embedded::Embedded;
 
 /// The place of the tables.
 #[derive(Debug)]
-pub struct Place {
+pub struct ExampleStore {
     /// The prefix of every location.
     root: String,
     /// The embedded server; `None` for a real store, which the environment describes.
     server: Option<Embedded>,
 }
 
-impl Place {
+impl ExampleStore {
     /// A place in the embedded server.
     #[must_use]
     pub fn embedded(server: Embedded) -> Self {
@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn places_in_a_real_store_are_new_each_time() {
-        let (one, other) = (Place::within("s3://bucket/prefix/"), Place::within("s3://bucket/prefix"));
+        let (one, other) =
+            (ExampleStore::within("s3://bucket/prefix/"), ExampleStore::within("s3://bucket/prefix"));
         let [one, other] = [one, other].map(|place| place.location("in/"));
         assert_ne!(one, other);
         for location in [one, other] {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The straight line closest to some points, by least squares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Fit {
+pub struct LineFit {
     /// The rise for each unit of x.
     pub slope: f64,
     /// The value at x = 0.
@@ -14,7 +14,7 @@ pub struct Fit {
     pub farthest_percent: f64,
 }
 
-impl Fit {
+impl LineFit {
     /// The line of these points; `None` unless they have at least two different x and are all numbers.
     #[must_use]
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
@@ -46,7 +46,7 @@ impl Fit {
 /// points.
 pub(super) fn beyond(points: &[(f64, f64)]) -> Option<f64> {
     let [before @ .., (x, y)] = points else { return None };
-    let expected = Fit::of(before)?.at(*x);
+    let expected = LineFit::of(before)?.at(*x);
     (expected > 0.0).then_some(y / expected)
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn points_on_a_line_give_that_line() {
-        let line = Fit::of(&[(1.0, 5.0), (2.0, 7.0), (64.0, 131.0)]).unwrap();
+        let line = LineFit::of(&[(1.0, 5.0), (2.0, 7.0), (64.0, 131.0)]).unwrap();
         let [slope, intercept] = [line.slope - 2.0, line.intercept - 3.0].map(f64::abs);
         assert!(slope < 1e-9 && intercept < 1e-9 && line.farthest_percent < 1e-9, "{line:?}");
         assert!((line.at(10.0) - 23.0).abs() < 1e-9);
@@ -65,16 +65,16 @@ mod tests {
     #[test]
     fn the_farthest_point_is_told_by_the_highest() {
         // Computed by hand: the mean is (1, 2), the slope 12/2, and the residuals are 1, -2 and 1 times 2.
-        let line = Fit::of(&[(0.0, 0.0), (1.0, -2.0), (2.0, 8.0)]).unwrap();
+        let line = LineFit::of(&[(0.0, 0.0), (1.0, -2.0), (2.0, 8.0)]).unwrap();
         assert_eq!((line.slope, line.intercept), (4.0, -2.0));
         assert_eq!(line.farthest_percent, 4.0 / 8.0 * 100.0);
-        assert_eq!(Fit::of(&[(1.0, 0.0), (2.0, 0.0)]).unwrap().farthest_percent, 0.0);
+        assert_eq!(LineFit::of(&[(1.0, 0.0), (2.0, 0.0)]).unwrap().farthest_percent, 0.0);
     }
 
     #[test]
     fn there_is_no_line_through_one_place() {
         for points in [&[][..], &[(1.0, 1.0)], &[(1.0, 1.0), (1.0, 2.0)], &[(1.0, 1.0), (2.0, f64::NAN)]] {
-            assert_eq!(Fit::of(points), None, "{points:?}");
+            assert_eq!(LineFit::of(points), None, "{points:?}");
         }
     }
 

@@ -7,24 +7,27 @@ use crate::size::GIB;
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    trial: Trial,
+    trial: GrowthTrial,
 }
 
-fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
+fn parsed(words: &[&str]) -> Result<GrowthTrial, clap::Error> {
     Line::try_parse_from(["growth"].iter().chain(words)).map(|line| line.trial)
 }
 
-pub(crate) fn run(wall: f64, peak_mib: f64) -> Run {
+pub(crate) fn run(wall: f64, peak_mib: f64) -> GrowthRun {
     let peak_kib = (peak_mib * 1024.0) as u64;
-    Run { usage: Usage { wall, user: wall, system: 0.0, peak_kib, exit: Some(0), signal: None }, requests: 7 }
+    GrowthRun {
+        usage: ProcessUsage { wall, user: wall, system: 0.0, peak_kib, exit: Some(0), signal: None },
+        requests: 7,
+    }
 }
 
 /// Uploads: size in GiB, seconds and peak MiB.
-fn uploads(rows: &[(u64, f64, f64)]) -> Report {
+fn uploads(rows: &[(u64, f64, f64)]) -> GrowthReport {
     let moved: Vec<_> = rows
         .iter()
-        .map(|(size, wall, peak)| Moved {
-            direction: Direction::Upload,
+        .map(|(size, wall, peak)| TransferRuns {
+            direction: GrowthDirection::Upload,
             size: size * GIB,
             runs: vec![run(*wall, *peak)],
         })
@@ -33,10 +36,10 @@ fn uploads(rows: &[(u64, f64, f64)]) -> Report {
 }
 
 /// Writers of one kind: number, seconds, peak MiB, and whether they starved.
-fn writers(way: Way, rows: &[(u32, f64, f64, bool)]) -> Report {
+fn writers(way: WriterFeed, rows: &[(u32, f64, f64, bool)]) -> GrowthReport {
     let written = rows
         .iter()
-        .map(|(writers, wall, peak, starved)| Written {
+        .map(|(writers, wall, peak, starved)| WriterRuns {
             way,
             writers: *writers,
             runs: vec![run(*wall, *peak)],
@@ -46,10 +49,10 @@ fn writers(way: Way, rows: &[(u32, f64, f64, bool)]) -> Report {
     report(Vec::new(), written)
 }
 
-pub(crate) fn report(moved: Vec<Moved>, written: Vec<Written>) -> Report {
+pub(crate) fn report(moved: Vec<TransferRuns>, written: Vec<WriterRuns>) -> GrowthReport {
     let fits = report::fits(&moved, &written);
     let conditions = Conditions { machine: Machine::this(), load: [0.5, f64::NAN] };
-    Report { trial: parsed(&[]).unwrap(), conditions, moved, written, fits }
+    GrowthReport { trial: parsed(&[]).unwrap(), conditions, moved, written, fits }
 }
 
 #[test]
@@ -68,14 +71,14 @@ fn sizes_and_writers_are_lists() {
 
 #[test]
 fn a_process_is_told_its_way_as_it_reads_it() {
-    for way in Way::ALL {
-        assert_eq!(<Way as clap::ValueEnum>::from_str(way.argument(), false), Ok(way));
+    for way in WriterFeed::ALL {
+        assert_eq!(<WriterFeed as clap::ValueEnum>::from_str(way.argument(), false), Ok(way));
     }
 }
 
 #[test]
 fn objects_are_published_by_requests_that_succeed() {
-    let counts: Counts = serde_json::from_value(serde_json::json!({
+    let counts: ServerCounts = serde_json::from_value(serde_json::json!({
         "requests": {"PutObject": 5, "UploadPart": 8, "CompleteMultipartUpload": 2},
         "failed": {"PutObject": 1, "UploadPart": 1}, "bytes_in": 0, "bytes_out": 0, "connections": 1, "checksums": {},
     }))
@@ -122,10 +125,10 @@ fn memory_above_the_bound_is_told() {
 #[test]
 fn every_open_writer_is_allowed_for() {
     let rows = [(1, 0.1, 288.0, false), (1000, 1.0, 295.0, false), (10_000, 4.0, 366.0, false)];
-    assert_eq!(writers(Way::Tasks, &rows).broken(), Vec::<String>::new());
+    assert_eq!(writers(WriterFeed::Tasks, &rows).broken(), Vec::<String>::new());
     let rows = [(1, 0.1, 16.0, false), (1000, 1.0, 297.0, false)];
     assert_eq!(
-        writers(Way::SpooledTurns, &rows).broken(),
+        writers(WriterFeed::SpooledTurns, &rows).broken(),
         ["1000 writers, one task, a spool: 297 MiB, where 296 are allowed"]
     );
 }
@@ -133,13 +136,13 @@ fn every_open_writer_is_allowed_for() {
 #[test]
 fn only_one_task_without_a_spool_may_be_stopped() {
     let rows = [(1, 0.1, 16.0, false), (1000, 5.0, 200.0, true)];
-    let turns = writers(Way::Turns, &rows);
+    let turns = writers(WriterFeed::Turns, &rows);
     assert_eq!(turns.broken(), Vec::<String>::new());
     assert!(turns.to_string().contains("- 1000 writers, one task: waited for memory"));
     assert!(turns.to_string().contains("none: starved"));
     let broken = ["1000 writers, a task each: waited for memory"];
-    assert_eq!(writers(Way::Tasks, &rows).broken(), broken);
+    assert_eq!(writers(WriterFeed::Tasks, &rows).broken(), broken);
     // If all bytes fit in memory, no writer waits.
     let rows = [(1, 0.1, 16.0, false), (100, 5.0, 100.0, true)];
-    assert_eq!(writers(Way::Turns, &rows).broken(), ["100 writers, one task: waited for memory"]);
+    assert_eq!(writers(WriterFeed::Turns, &rows).broken(), ["100 writers, one task: waited for memory"]);
 }

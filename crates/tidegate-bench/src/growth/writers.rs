@@ -24,7 +24,7 @@ const FINISHED_AT_ONCE: usize = 64;
 /// The tasks that feed the writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum WriterFeed {
     /// One task for each writer, which yields after every turn.
     Tasks,
     /// One task that feeds all writers in turn.
@@ -33,7 +33,7 @@ pub enum Way {
     SpooledTurns,
 }
 
-impl Way {
+impl WriterFeed {
     /// All ways.
     pub const ALL: [Self; 3] = [Self::Tasks, Self::Turns, Self::SpooledTurns];
 
@@ -80,7 +80,7 @@ pub struct Writers {
     pub memory: u64,
     /// How the writers are fed.
     #[arg(long)]
-    pub way: Way,
+    pub way: WriterFeed,
     /// Folder for the spool, if any.
     #[arg(long)]
     pub spool: Option<PathBuf>,
@@ -88,7 +88,7 @@ pub struct Writers {
 
 /// The line that the process prints at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct WritersSummary {
     /// The error, if a writer waited for memory that nothing could free.
     pub(super) starved: Option<String>,
 }
@@ -101,10 +101,10 @@ impl Writers {
     pub fn run(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let done = match runtime.block_on(self.write_all()) {
-            Ok(()) => Done::default(),
+            Ok(()) => WritersSummary::default(),
             Err(error) => match error.downcast_ref::<tidegate::Error>() {
                 Some(found) if found.kind() == ErrorKind::Starved => {
-                    Done { starved: Some(found.to_string()) }
+                    WritersSummary { starved: Some(found.to_string()) }
                 }
                 _ => return Err(error),
             },
@@ -121,8 +121,8 @@ impl Writers {
             writers.push(store.writer(format!("{}{number}", self.prefix)).start().await?);
         }
         match self.way {
-            Way::Tasks => self.feed_by_tasks(writers).await,
-            Way::Turns | Way::SpooledTurns => self.feed_in_turn(writers).await,
+            WriterFeed::Tasks => self.feed_by_tasks(writers).await,
+            WriterFeed::Turns | WriterFeed::SpooledTurns => self.feed_in_turn(writers).await,
         }
     }
 

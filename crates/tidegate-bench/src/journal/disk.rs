@@ -12,13 +12,13 @@ const EVERY: Duration = Duration::from_millis(20);
 
 /// Watches the files of one directory until the peak is read.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct DiskWatch {
     most: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watched {
+impl DiskWatch {
     pub(super) fn new(directory: &Path) -> Self {
         let (most, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (directory, seen, end) = (directory.to_owned(), most.clone(), stop.clone());
@@ -50,7 +50,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for DiskWatch {
     fn drop(&mut self) {
         self.end();
     }

@@ -4,30 +4,30 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::way::Way;
-use super::{OBJECTS, Trial};
+use super::way::JournalWay;
+use super::{JournalTrial, OBJECTS};
 use crate::machine::Conditions;
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 use crate::size::{self, GIB, MIB};
 use crate::stats::Distribution;
-use crate::table::Table;
+use crate::table::MarkdownTable;
 
 /// One process.
 #[derive(Clone, Debug, Serialize)]
-pub struct Run {
+pub struct JournalRun {
     /// Bytes of each object.
     pub sizes: Vec<u64>,
     /// Seconds of each object.
     pub seconds: Vec<f64>,
     /// The cost of the process.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
     /// The most bytes on disk of the folder of journals or spools.
     pub disk: u64,
 }
 
 /// All runs of one way with one number of streams.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct JournalLine {
     /// The way.
     pub way: String,
     /// Objects at once.
@@ -39,11 +39,11 @@ pub struct Line {
     /// The published mean, if there is one.
     pub published: Option<f64>,
     /// The runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<JournalRun>,
 }
 
-impl Line {
-    pub(super) fn of(way: Way, streams: u32, scale: f64, runs: Vec<Run>) -> Option<Self> {
+impl JournalLine {
+    pub(super) fn of(way: JournalWay, streams: u32, scale: f64, runs: Vec<JournalRun>) -> Option<Self> {
         let objects = runs.iter().flat_map(|run| run.sizes.iter().zip(&run.seconds));
         let speed = Distribution::of(objects.map(|(size, took)| *size as f64 / MIB as f64 / took * scale))?;
         Some(Self { way: way.name(), streams, scale, speed, published: way.published(streams), runs })
@@ -52,23 +52,23 @@ impl Line {
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct JournalReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: JournalTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// The results by way and streams.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// Programs that are not built.
     pub missing: Vec<String>,
     /// Failed runs of other people's programs.
     pub failed: Vec<String>,
 }
 
-impl Report {
+impl JournalReport {
     /// The median speed of a way with this number of streams.
-    fn speed(&self, way: Way, streams: u32) -> Option<f64> {
+    fn speed(&self, way: JournalWay, streams: u32) -> Option<f64> {
         let line = self.lines.iter().find(|line| line.way == way.name() && line.streams == streams);
         line.map(|line| line.speed.p50)
     }
@@ -82,8 +82,8 @@ impl Report {
             return broken;
         }
         for streams in &self.trial.streams {
-            for chunked in Way::CHUNKED {
-                let speeds = (self.speed(Way::JOURNAL, *streams), self.speed(chunked, *streams));
+            for chunked in JournalWay::CHUNKED {
+                let speeds = (self.speed(JournalWay::JOURNAL, *streams), self.speed(chunked, *streams));
                 if let (Some(journal), Some(speed)) = speeds
                     && journal <= speed
                 {
@@ -108,10 +108,10 @@ impl Report {
         format!("{runs}, after one with objects of an eighth of the size, which warms up and does not count")
     }
 
-    fn speeds(&self) -> Table {
+    fn speeds(&self) -> MarkdownTable {
         let columns =
             ["way", "streams", "count", "mean", "published", "std", "min", "50%", "75%", "90%", "99%", "max"];
-        let mut table = Table::new(columns);
+        let mut table = MarkdownTable::new(columns);
         for line in &self.lines {
             let Distribution { count, mean, std, min, p50, p75, p90, p99, max } = line.speed;
             let mut row =
@@ -123,7 +123,7 @@ impl Report {
         table
     }
 
-    fn costs(&self) -> Table {
+    fn costs(&self) -> MarkdownTable {
         let columns = [
             "way",
             "streams",
@@ -134,13 +134,13 @@ impl Report {
             "peak RSS MiB",
             "peak disk MiB",
         ];
-        let mut table = Table::new(columns);
+        let mut table = MarkdownTable::new(columns);
         for line in &self.lines {
-            let most = |figure: fn(&Run) -> f64| line.runs.iter().map(figure).fold(0.0, f64::max);
+            let most = |figure: fn(&JournalRun) -> f64| line.runs.iter().map(figure).fold(0.0, f64::max);
             let bytes: u64 = line.runs.iter().flat_map(|run| &run.sizes).sum();
             let cpu: f64 = line.runs.iter().map(|run| run.usage.cpu()).sum();
             let median = line.speed.p50;
-            let gain = self.speed(Way::JOURNAL, line.streams).map(|journal| journal / median);
+            let gain = self.speed(JournalWay::JOURNAL, line.streams).map(|journal| journal / median);
             table.row([
                 line.way.clone(),
                 line.streams.to_string(),
@@ -160,9 +160,10 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for JournalReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { stream_mib, commit_ms, producer_mib, most_mib, size, largest, to, .. } = &self.trial;
+        let JournalTrial { stream_mib, commit_ms, producer_mib, most_mib, size, largest, to, .. } =
+            &self.trial;
         let store = match to {
             Some(url) => format!("to {url}"),
             None if self.trial.unshaped => "to the embedded server, unshaped".to_owned(),

@@ -2,28 +2,40 @@ use clap::Parser;
 
 use super::*;
 use crate::machine::Machine;
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 use crate::size::GIB;
 
 /// The trial of these options.
-fn trial(words: &[&str]) -> Trial {
+fn trial(words: &[&str]) -> JournalTrial {
     #[derive(Parser)]
     struct Words {
         #[command(flatten)]
-        trial: Trial,
+        trial: JournalTrial,
     }
     Words::try_parse_from(["b"].iter().chain(words)).unwrap().trial
 }
 
-fn report(ways: &[(Way, f64)]) -> Report {
-    let usage = Usage { wall: 9.0, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None };
+fn report(ways: &[(JournalWay, f64)]) -> JournalReport {
+    let usage =
+        ProcessUsage { wall: 9.0, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None };
     let trial = trial(&["--streams", "1"]);
-    let run =
-        |seconds: &f64| Run { sizes: vec![GIB, 2 * GIB], seconds: vec![*seconds; 2], usage, disk: 7 * MIB };
-    let line = |&(way, seconds): &(Way, f64)| Line::of(way, 1, 2.0, vec![run(&seconds)]).unwrap();
+    let run = |seconds: &f64| JournalRun {
+        sizes: vec![GIB, 2 * GIB],
+        seconds: vec![*seconds; 2],
+        usage,
+        disk: 7 * MIB,
+    };
+    let line =
+        |&(way, seconds): &(JournalWay, f64)| JournalLine::of(way, 1, 2.0, vec![run(&seconds)]).unwrap();
     let lines = ways.iter().map(line).collect();
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    Report { trial, conditions, lines, missing: vec!["that".to_owned()], failed: vec!["this".to_owned()] }
+    JournalReport {
+        trial,
+        conditions,
+        lines,
+        missing: vec!["that".to_owned()],
+        failed: vec!["this".to_owned()],
+    }
 }
 
 /// The cells of the rows of a way.
@@ -34,7 +46,7 @@ fn rows<'a>(said: &'a str, way: &str) -> Vec<Vec<&'a str>> {
 
 #[test]
 fn speeds_are_those_of_the_published_rates() {
-    let said = report(&[(Way::CHUNKED[0], 32.0), (Way::JOURNAL, 16.0)]).to_string();
+    let said = report(&[(JournalWay::CHUNKED[0], 32.0), (JournalWay::JOURNAL, 16.0)]).to_string();
     // 1 and 2 GiB in 16 s, all twice as slow as the published rates.
     let journal = rows(&said, "journal");
     let expected =
@@ -49,13 +61,18 @@ fn speeds_are_those_of_the_published_rates() {
 
 #[test]
 fn journaling_is_to_be_above_chunks() {
-    let broken = report(&[(Way::CHUNKED[0], 32.0), (Way::CHUNKED[1], 15.0), (Way::JOURNAL, 16.0)]).broken();
+    let broken = report(&[
+        (JournalWay::CHUNKED[0], 32.0),
+        (JournalWay::CHUNKED[1], 15.0),
+        (JournalWay::JOURNAL, 16.0),
+    ])
+    .broken();
     assert_eq!(broken, ["1 streams: journal 128.0 MiB/s, chunked, 64 MiB 136.5"]);
 }
 
 #[test]
 fn without_limits_nothing_is_scaled_and_journaling_need_not_win() {
-    let mut slow = report(&[(Way::CHUNKED[0], 15.0), (Way::JOURNAL, 16.0)]);
+    let mut slow = report(&[(JournalWay::CHUNKED[0], 15.0), (JournalWay::JOURNAL, 16.0)]);
     assert_eq!((slow.trial.scale(32), slow.broken().len()), (16.0, 1));
     slow.trial.unshaped = true;
     assert_eq!((slow.trial.scale(32), slow.broken().len()), (1.0, 0));
@@ -64,7 +81,7 @@ fn without_limits_nothing_is_scaled_and_journaling_need_not_win() {
     assert_eq!(rows(&said, "journal")[1][3..5], ["", "1.00"]);
     (slow.trial.unshaped, slow.trial.to) = (false, Some("s3://b/p".to_owned()));
     assert!(slow.to_string().contains("to s3://b/p\n"));
-    let to = |url: &str| Way::ALL.into_iter().filter(|way| way.goes_to(url)).count();
+    let to = |url: &str| JournalWay::ALL.into_iter().filter(|way| way.goes_to(url)).count();
     assert_eq!((to("s3://b"), to("gs://b")), (5, 6));
 }
 
@@ -108,14 +125,14 @@ fn runs_are_told() {
 
 #[test]
 fn ways_are_wanted_by_how_their_names_begin() {
-    let names = |words: &[&str]| trial(words).ways().into_iter().map(Way::name).collect::<Vec<_>>();
+    let names = |words: &[&str]| trial(words).ways().into_iter().map(JournalWay::name).collect::<Vec<_>>();
     let ours = ["chunked, 16 MiB", "chunked, 64 MiB", "spool", "journal", "journal, gRPC"];
     assert_eq!(names(&["--only", "chunked,spool,journal"]), ours);
     assert_eq!(names(&["--only", "Java"]), ["Java: chunked, 16 MiB", "Java: journaling"]);
     assert_eq!(names(&["--only", "bare"]), ["(bare stream)"]);
     assert_eq!(names(&["--quick"]), ours[..4]);
     assert_eq!(names(&["--quick", "--only", "journal"]), ["journal"]);
-    assert_eq!(names(&[]).len(), Way::ALL.len());
+    assert_eq!(names(&[]).len(), JournalWay::ALL.len());
     let refused = trial(&["--only", "spool,stream"]).hold(Path::new("none")).unwrap_err().to_string();
     assert!(
         refused.starts_with("--only stream: there is no way whose name begins so, but chunked"),
@@ -126,7 +143,7 @@ fn ways_are_wanted_by_how_their_names_begin() {
 #[test]
 fn the_published_means_are_those_of_the_write_up() {
     let means = |threads| {
-        let known = Way::ALL.into_iter().filter_map(|way| Some((way.name(), way.published(threads)?)));
+        let known = JournalWay::ALL.into_iter().filter_map(|way| Some((way.name(), way.published(threads)?)));
         known.collect::<Vec<_>>()
     };
     let names = ["chunked, 16 MiB", "chunked, 64 MiB", "spool", "journal"].map(str::to_owned);
@@ -200,7 +217,7 @@ fn figures_of_all_objects_are_wanted() {
 #[test]
 fn what_was_in_use_of_a_disk_is_seen_though_it_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let watched = Watched::new(folder.path());
+    let watched = DiskWatch::new(folder.path());
     let file = folder.path().join("journal");
     std::fs::write(&file, vec![1; MIB as usize]).unwrap();
     std::fs::File::open(&file).unwrap().sync_all().unwrap();
@@ -213,8 +230,8 @@ fn what_was_in_use_of_a_disk_is_seen_though_it_is_gone() {
 
 #[test]
 fn each_program_is_told_what_it_knows() {
-    let load = Load {
-        place: Place {
+    let load = JournalLoad {
+        place: JournalDestination {
             store: "gs://b/".to_owned(),
             url: "http://h:1".to_owned(),
             bucket: "b".to_owned(),
@@ -223,19 +240,26 @@ fn each_program_is_told_what_it_knows() {
         sizes: vec![2, 3],
         produce: 4,
     };
-    let line = |way: Way| {
+    let line = |way: JournalWay| {
         let program = way.program(Path::new("/x"), &load, Path::new("/s"));
         let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ")
     };
     let what = "--url http://h:1 --bucket b --prefix p --how";
     let numbers = "--sizes 2,3 --produce 4";
-    assert_eq!(line(Way::JOURNAL), format!("uploads --store gs://b/ {what} journal {numbers} --scratch /s"));
     assert_eq!(
-        line(Way::CHUNKED[0]),
+        line(JournalWay::JOURNAL),
+        format!("uploads --store gs://b/ {what} journal {numbers} --scratch /s")
+    );
+    assert_eq!(
+        line(JournalWay::CHUNKED[0]),
         format!("uploads --store gs://b/ {what} chunked {numbers} --chunk 16777216 --scratch /s")
     );
     // Google's client gets only the options that it uses.
-    assert!(line(Way::Java { chunk: Some(5) }).ends_with(&format!("{what} chunked {numbers} --chunk 5")));
-    assert!(line(Way::Java { chunk: None }).ends_with(&format!("{what} journal {numbers} --scratch /s")));
+    assert!(
+        line(JournalWay::Java { chunk: Some(5) }).ends_with(&format!("{what} chunked {numbers} --chunk 5"))
+    );
+    assert!(
+        line(JournalWay::Java { chunk: None }).ends_with(&format!("{what} journal {numbers} --scratch /s"))
+    );
 }

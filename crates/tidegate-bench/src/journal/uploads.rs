@@ -16,9 +16,9 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::http::Client;
+use crate::http::LocalClient;
 use crate::peer::expect_success;
-use crate::producer::{self, Producer};
+use crate::producer::{self, PacedProducer};
 use crate::size::MIB;
 
 /// The uploads of one process.
@@ -26,7 +26,7 @@ use crate::size::MIB;
 pub struct Uploads {
     /// The objects and the store.
     #[command(flatten)]
-    pub load: Load,
+    pub load: JournalLoad,
     /// A strategy's name, or `stream`.
     #[arg(long)]
     pub how: How,
@@ -43,7 +43,7 @@ pub struct Uploads {
 
 /// The destination of the objects.
 #[derive(Clone, Debug, Args)]
-pub struct Place {
+pub struct JournalDestination {
     /// The store, such as `gs://BUCKET/`, for the library.
     #[arg(long)]
     pub store: String,
@@ -60,10 +60,10 @@ pub struct Place {
 
 /// The objects and their destination. Google's Java client takes the same arguments, except for the store.
 #[derive(Clone, Debug, Args)]
-pub struct Load {
+pub struct JournalLoad {
     /// The destination.
     #[command(flatten)]
-    pub place: Place,
+    pub place: JournalDestination,
     /// Bytes of each object; all objects are uploaded at once.
     #[arg(long, value_delimiter = ',', required = true)]
     pub sizes: Vec<u64>,
@@ -107,7 +107,7 @@ impl FromStr for How {
 
 /// The line that the process prints at its end, as the Java client does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Done {
+pub struct UploadTimes {
     /// Seconds of each object in turn, from the making of its first byte to its publication.
     pub seconds: Vec<f64>,
 }
@@ -125,7 +125,7 @@ impl Uploads {
                 runtime.block_on(self.upload_all(strategy))?
             }
         };
-        println!("{}", serde_json::to_string(&Done { seconds })?);
+        println!("{}", serde_json::to_string(&UploadTimes { seconds })?);
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl Uploads {
         piece: Bytes,
     ) -> Result<f64> {
         let (load, began) = (&self.load, Instant::now());
-        let mut producer = Producer::new(piece, size, load.produce);
+        let mut producer = PacedProducer::new(piece, size, load.produce);
         let writer = store.writer(format!("{}{number}", load.place.prefix)).strategy(strategy);
         let mut writer = match self.chunk {
             Some(chunk) => writer.part_size(chunk),
@@ -198,7 +198,7 @@ impl Uploads {
     }
 }
 
-impl Load {
+impl JournalLoad {
     fn stream_all(&self) -> Result<Vec<f64>> {
         let piece = producer::piece();
         let start = sync::Barrier::new(self.sizes.len());
@@ -221,11 +221,11 @@ impl Load {
     /// One resumable upload in one request of unknown length (`bytes 0-*/*`), whose clean end publishes it.
     fn stream(&self, number: usize, size: u64, piece: Bytes) -> Result<f64> {
         let began = Instant::now();
-        let mut producer = Producer::new(piece, size, self.produce);
-        let Place { url, bucket, prefix, .. } = &self.place;
+        let mut producer = PacedProducer::new(piece, size, self.produce);
+        let JournalDestination { url, bucket, prefix, .. } = &self.place;
         let url = url.trim_end_matches('/');
         let name = format!("{prefix}{number}").replace('/', "%2F");
-        let session = Client::default()
+        let session = LocalClient::default()
             .begin(&format!("{url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&name={name}"))?;
         let address = url.strip_prefix("http://").ok_or("only http://HOST:PORT addresses")?;
         let path = session.strip_prefix(url).ok_or_else(|| format!("a session elsewhere: {session}"))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::Strategy;
 
-use super::uploads::{How, Load, Place};
+use super::uploads::{How, JournalDestination, JournalLoad};
 use crate::process::Program;
 use crate::size::MIB;
 
@@ -14,12 +14,12 @@ pub const UPLOADS: &str = "uploads";
 
 /// How the objects of a run are uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum JournalWay {
     Ours { how: How, chunk: Option<u64>, grpc: bool },
     Java { chunk: Option<u64> },
 }
 
-impl Way {
+impl JournalWay {
     pub(super) const JOURNAL: Self =
         Self::Ours { how: How::Strategy(Strategy::Journal), chunk: None, grpc: false };
     pub(super) const STREAM: Self = Self::Ours { how: How::Stream, chunk: None, grpc: false };
@@ -104,8 +104,8 @@ impl Way {
     }
 
     /// The program with the arguments for this load; its journals or spools go to `scratch`.
-    pub(super) fn program(self, path: &Path, load: &Load, scratch: &Path) -> Program {
-        let Load { place: Place { store, url, bucket, prefix }, sizes, produce } = load;
+    pub(super) fn program(self, path: &Path, load: &JournalLoad, scratch: &Path) -> Program {
+        let JournalLoad { place: JournalDestination { store, url, bucket, prefix }, sizes, produce } = load;
         let mut program = Program::new(path);
         let (how, chunk, grpc) = match self {
             Self::Ours { how, chunk, grpc } => {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::plot::{Plot, Table};
-use super::read::{Conditions, Number, Spread, Usage};
-use super::rows::{Bar, bars};
-use super::section::Section;
+use super::plot::{Plot, PlotTable};
+use super::read::{JsonConditions, JsonSpread, JsonUsage, Number};
+use super::rows::{PlotBar, bars};
+use super::section::PageSection;
 use super::{Shown, shown};
 use crate::report::noise;
 use crate::size::GIB;
@@ -17,16 +17,16 @@ use crate::tool::Tool;
 
 /// The JSON of a contest.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonContest {
     title: String,
     objects: u64,
     bytes: u64,
     runs: usize,
     #[serde(flatten)]
-    conditions: Conditions,
+    conditions: JsonConditions,
     source: String,
-    nothing: Usage,
-    tools: Vec<Line>,
+    nothing: JsonUsage,
+    tools: Vec<JsonContestLine>,
     failed: Vec<(String, String)>,
     missing: Vec<(String, String)>,
     /// Absent in older files.
@@ -37,44 +37,44 @@ pub(super) struct Report {
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct JsonContestLine {
     tool: String,
     version: Option<String>,
     settings: String,
-    wall: Spread,
-    cpu: Spread,
-    peak_mib: Spread,
-    requests: Spread,
-    connections: Spread,
-    server_cpu: Spread,
+    wall: JsonSpread,
+    cpu: JsonSpread,
+    peak_mib: JsonSpread,
+    requests: JsonSpread,
+    connections: JsonSpread,
+    server_cpu: JsonSpread,
     checksums: Vec<String>,
     runs: Vec<IgnoredAny>,
     refused: BTreeMap<String, u64>,
 }
 
 /// A figure of one tool.
-type Figure = fn(&Line) -> stats::Spread;
+type Figure = fn(&JsonContestLine) -> stats::RunSpread;
 
-fn wall(line: &Line) -> stats::Spread {
+fn wall(line: &JsonContestLine) -> stats::RunSpread {
     line.wall.into()
 }
 
-fn cpu(line: &Line) -> stats::Spread {
+fn cpu(line: &JsonContestLine) -> stats::RunSpread {
     line.cpu.into()
 }
 
 /// For memory, the highest peak of all runs counts.
-fn peak(line: &Line) -> stats::Spread {
-    stats::Spread { median: line.peak_mib.max.0, ..line.peak_mib.into() }
+fn peak(line: &JsonContestLine) -> stats::RunSpread {
+    stats::RunSpread { median: line.peak_mib.max.0, ..line.peak_mib.into() }
 }
 
-impl Report {
-    fn ours(&self) -> Option<&Line> {
+impl JsonContest {
+    fn ours(&self) -> Option<&JsonContestLine> {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
     /// A figure as a multiple of tidegate's.
-    fn ratio(&self, line: &Line, figure: Figure) -> String {
+    fn ratio(&self, line: &JsonContestLine, figure: Figure) -> String {
         self.ours().map_or_else(String::new, |ours| format!("{:.2}", figure(line).times(&figure(ours))))
     }
 
@@ -83,11 +83,11 @@ impl Report {
         &self,
         title: &str,
         unit: &str,
-        shown: impl Fn(&stats::Spread) -> String,
+        shown: impl Fn(&stats::RunSpread) -> String,
         figure: Figure,
     ) -> Plot {
         let mut rows = Vec::new();
-        let mut table = Table::new(["tool", unit, "× tidegate"]);
+        let mut table = PlotTable::new(["tool", unit, "× tidegate"]);
         for line in &self.tools {
             let spread = figure(line);
             let said = shown(&spread);
@@ -97,7 +97,7 @@ impl Report {
                 tool if tool == Tool::Floor.name() => "floor",
                 _ => "peer",
             };
-            rows.push(Bar { name: line.tool.clone(), said, spread, kind });
+            rows.push(PlotBar { name: line.tool.clone(), said, spread, kind });
         }
         Plot {
             title: format!("{title}: {unit}"),
@@ -110,11 +110,11 @@ impl Report {
     }
 
     /// The counts of the server.
-    fn rest(&self) -> Table {
+    fn rest(&self) -> PlotTable {
         // Downloaded objects were stored before, so they have no checksums here.
         let has_checksums = self.tools.iter().any(|line| !line.checksums.is_empty());
         let columns = ["tool", "requests", "refused in all runs", "connections", "server CPU s"];
-        let mut table = Table::new(columns.into_iter().chain(has_checksums.then_some("checksum stored")));
+        let mut table = PlotTable::new(columns.into_iter().chain(has_checksums.then_some("checksum stored")));
         for line in &self.tools {
             let cells = [
                 line.tool.clone(),
@@ -131,13 +131,13 @@ impl Report {
     }
 }
 
-fn count(spread: &Spread) -> String {
-    let Spread { median: Number(median), min: Number(min), max: Number(max) } = spread;
+fn count(spread: &JsonSpread) -> String {
+    let JsonSpread { median: Number(median), min: Number(min), max: Number(max) } = spread;
     if min == max { median.to_string() } else { format!("{min}–{max}") }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonContest {
+    fn section(&self, _: &str) -> PageSection {
         let (unit, by) = if self.objects == 1 {
             ("seconds a GiB", self.bytes as f64 / GIB as f64)
         } else {
@@ -164,7 +164,7 @@ impl Shown for Report {
         depends.push(format!(
             "The program true, measured like the tools: {wall_ms:.1} ms, {cpu_ms:.1} ms CPU, {mib:.1} MiB."
         ));
-        Section {
+        PageSection {
             title: self.title.clone(),
             first: self.losses.clone(),
             what: format!(

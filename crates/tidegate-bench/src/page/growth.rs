@@ -4,83 +4,85 @@ use serde::Deserialize;
 
 use super::axis::{Axis, short};
 use super::lines::{Lines, Series};
-use super::plot::{LOOKS, Plot, Table};
-use super::read::{Conditions, Number, Run, Trial, Usage, command, noise};
-use super::section::Section;
+use super::plot::{LOOKS, Plot, PlotTable};
+use super::read::{JsonConditions, JsonRun, JsonUsage, Number, Trial, command, noise};
+use super::section::PageSection;
 use super::{Shown, shown};
 use crate::size::{self, GIB, MIB};
-use crate::stats::Spread;
+use crate::stats::RunSpread;
 
 #[cfg(test)]
 pub(super) mod tests;
 
 /// The JSON of `growth --json`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonGrowth {
     trial: Trial,
     #[serde(flatten)]
-    conditions: Conditions,
-    moved: Vec<Moved>,
-    written: Vec<Written>,
-    fits: Vec<Fitted>,
+    conditions: JsonConditions,
+    moved: Vec<JsonTransferRuns>,
+    written: Vec<JsonWriterRuns>,
+    fits: Vec<JsonFigureFit>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Moved {
+struct JsonTransferRuns {
     direction: String,
     size: u64,
-    runs: Vec<Run>,
+    runs: Vec<JsonRun>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Written {
+struct JsonWriterRuns {
     way: String,
     writers: u64,
     starved: Option<String>,
-    runs: Vec<Run>,
+    runs: Vec<JsonRun>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Fitted {
+struct JsonFigureFit {
     of: String,
     figure: String,
     per: String,
-    fit: Fit,
+    fit: JsonLineFit,
 }
 
 #[derive(Debug, Deserialize)]
-struct Fit {
+struct JsonLineFit {
     slope: Number,
     intercept: Number,
     farthest_percent: Number,
 }
 
 /// A point of a line: the line's name, the value along the axis and its label, and the runs.
-struct Row<'a> {
+struct GrowthRow<'a> {
     name: &'a str,
     x: f64,
     x_said: String,
-    runs: &'a [Run],
+    runs: &'a [JsonRun],
 }
 
 /// A figure to draw.
 struct Figure {
     title: &'static str,
     name: &'static str,
-    of: fn(&Usage) -> f64,
+    of: fn(&JsonUsage) -> f64,
     digits: usize,
 }
 
 const WALL: Figure = Figure { title: "Time by size", name: "seconds", of: |usage| usage.wall.0, digits: 2 };
-const PEAK: Figure = Figure { title: "Memory by size", name: "peak MiB", of: Usage::peak_mib, digits: 0 };
+const PEAK: Figure = Figure { title: "Memory by size", name: "peak MiB", of: JsonUsage::peak_mib, digits: 0 };
 const OF_WRITERS: Figure = Figure { title: "Memory by writers", ..PEAK };
 
 /// Lines of one figure, with a dashed line at the budget if there is one.
-fn plot(rows: &[Row<'_>], x_name: &str, x: Axis, figure: &Figure, budget: Option<f64>) -> Plot {
-    let mut table = Table::new(["of", x_name, figure.name]);
+fn plot(rows: &[GrowthRow<'_>], x_name: &str, x: Axis, figure: &Figure, budget: Option<f64>) -> Plot {
+    let mut table = PlotTable::new(["of", x_name, figure.name]);
     let mut series: Vec<Series> = Vec::new();
     for row in rows {
-        let Some(spread) = Spread::of(row.runs.iter().map(|run| (figure.of)(&run.usage))) else { continue };
+        let Some(spread) = RunSpread::of(row.runs.iter().map(|run| (figure.of)(&run.usage))) else {
+            continue;
+        };
         table.row([row.name.to_owned(), row.x_said.clone(), shown(&spread, figure.digits)]);
         let place = series.iter().position(|series| series.name == row.name).unwrap_or_else(|| {
             let (name, look) = (row.name.to_owned(), series.len() % (LOOKS - 1));
@@ -105,30 +107,30 @@ fn plot(rows: &[Row<'_>], x_name: &str, x: Axis, figure: &Figure, budget: Option
     }
 }
 
-impl Report {
-    fn sizes(&self) -> Vec<Row<'_>> {
-        let row = |moved: &'_ Moved| (moved.size as f64 / GIB as f64, size::format(moved.size));
+impl JsonGrowth {
+    fn sizes(&self) -> Vec<GrowthRow<'_>> {
+        let row = |moved: &'_ JsonTransferRuns| (moved.size as f64 / GIB as f64, size::format(moved.size));
         let of = |moved| {
             let (x, x_said) = row(moved);
-            Row { name: &moved.direction, x, x_said, runs: &moved.runs }
+            GrowthRow { name: &moved.direction, x, x_said, runs: &moved.runs }
         };
         self.moved.iter().map(of).collect()
     }
 
-    fn writers(&self) -> Vec<Row<'_>> {
-        let of = |written: &'_ Written| (written.writers as f64, written.writers.to_string());
+    fn writers(&self) -> Vec<GrowthRow<'_>> {
+        let of = |written: &'_ JsonWriterRuns| (written.writers as f64, written.writers.to_string());
         // Starved writers did not write as many bytes as the others.
         let rows = self.written.iter().filter(|written| written.starved.is_none());
         rows.map(|written| {
             let (x, x_said) = of(written);
-            Row { name: name(&written.way), x, x_said, runs: &written.runs }
+            GrowthRow { name: name(&written.way), x, x_said, runs: &written.runs }
         })
         .collect()
     }
 
-    fn fits(&self) -> Table {
-        let mut table = Table::new(["line", "figure", "slope", "by", "at 0", "farthest from it"]);
-        for Fitted { of, figure, per, fit } in &self.fits {
+    fn fits(&self) -> PlotTable {
+        let mut table = PlotTable::new(["line", "figure", "slope", "by", "at 0", "farthest from it"]);
+        for JsonFigureFit { of, figure, per, fit } in &self.fits {
             table.row([
                 of.clone(),
                 figure.clone(),
@@ -152,8 +154,8 @@ fn name(way: &str) -> &str {
     }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonGrowth {
+    fn section(&self, _: &str) -> PageSection {
         let budget = self.trial.get("memory").and_then(serde_json::Value::as_f64);
         let budget = budget.map(|bytes| bytes / MIB as f64);
         let (sizes, writers) = (self.sizes(), self.writers());
@@ -173,7 +175,7 @@ impl Shown for Report {
         });
         let runs = self.moved.iter().map(|moved| moved.runs.iter().map(|run| run.usage.wall.0).collect());
         let depends = [self.conditions.to_string(), noise(runs)];
-        Section {
+        PageSection {
             title: "Time and memory by size".to_owned(),
             what: "Objects through a pipe into the store and out of it again, and writers that are all open at once on one \
                    engine. Dashed: the memory budget, which a process's code and connections come on top of. The axis of \
@@ -183,7 +185,7 @@ impl Shown for Report {
             plots,
             more: Some(("Straight lines by least squares".to_owned(), self.fits())),
             depends: stopped.chain(depends).collect(),
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }

@@ -3,43 +3,43 @@
 use serde::Deserialize;
 
 use super::axis::Axis;
-use super::plot::{Plot, Table};
-use super::read::{Conditions, Number, Trial, Usage, command, noise, plain};
+use super::plot::{Plot, PlotTable};
+use super::read::{JsonConditions, JsonUsage, Number, Trial, command, noise, plain};
 use super::rows::{Strip, quartiles, strips};
-use super::section::Section;
+use super::section::PageSection;
 use super::{Shown, most};
 use crate::size::MIB;
 
 /// The JSON of `b --json`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonJournal {
     trial: Trial,
     #[serde(flatten)]
-    conditions: Conditions,
-    lines: Vec<Line>,
+    conditions: JsonConditions,
+    lines: Vec<JsonJournalLine>,
     missing: Vec<String>,
     failed: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct JsonJournalLine {
     way: String,
     streams: u64,
     scale: Number,
     /// The published mean, if there is one.
     published: Option<Number>,
-    runs: Vec<Run>,
+    runs: Vec<JsonJournalRun>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Run {
+struct JsonJournalRun {
     sizes: Vec<u64>,
     seconds: Vec<Number>,
-    usage: Usage,
+    usage: JsonUsage,
     disk: Number,
 }
 
-impl Line {
+impl JsonJournalLine {
     /// MiB a second of each object, converted to the published rates.
     fn speeds(&self) -> Vec<f64> {
         let objects = self.runs.iter().flat_map(|run| run.sizes.iter().zip(plain(&run.seconds)));
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-impl Report {
+impl JsonJournal {
     fn number(&self, name: &str) -> Option<f64> {
         self.trial.get(name).and_then(serde_json::Value::as_f64)
     }
@@ -64,7 +64,7 @@ impl Report {
     fn plot(&self, streams: u64, axis: &Axis) -> Plot {
         let lines = self.lines.iter().filter(|line| line.streams == streams);
         let mut rows = Vec::new();
-        let mut table = Table::new([
+        let mut table = PlotTable::new([
             "way",
             "least",
             "quarter",
@@ -102,9 +102,9 @@ impl Report {
         }
     }
 
-    fn costs(&self) -> Table {
+    fn costs(&self) -> PlotTable {
         let columns = ["way", "streams", "scale", "CPU s a run", "peak RSS MiB", "peak disk MiB"];
-        let mut table = Table::new(columns);
+        let mut table = PlotTable::new(columns);
         for line in &self.lines {
             let cpu: f64 = line.runs.iter().map(|run| run.usage.cpu()).sum();
             table.row([
@@ -120,8 +120,8 @@ impl Report {
     }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonJournal {
+    fn section(&self, _: &str) -> PageSection {
         let speeds = self.lines.iter().flat_map(|line| line.speeds());
         let published = self.lines.iter().filter_map(|line| line.published.map(|mean| mean.0));
         let axis = Axis::from_zero(speeds.chain(published).chain(self.rate()));
@@ -133,7 +133,7 @@ impl Shown for Report {
         let runs = self.lines.iter().map(|line| line.speeds());
         let memory = "Memory is with the bytes that the producer gave away and the writer keeps.".to_owned();
         let depends = [memory, self.conditions.to_string(), noise(runs)];
-        Section {
+        PageSection {
             title: "Table B: streams of unknown length".to_owned(),
             what: "How fast each object was, from its first byte to its publication, at the published rates: times \
                    the scale, where rates were divided by it. All plots have one axis; a hollow diamond is the \
@@ -143,7 +143,7 @@ impl Shown for Report {
             plots: streams.iter().map(|streams| self.plot(*streams, &axis)).collect(),
             more: Some(("What it cost".to_owned(), self.costs())),
             depends: missing.chain(failed).chain(depends).collect(),
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }

@@ -5,19 +5,19 @@ use serde::Deserialize;
 use super::Shown;
 use super::axis::{Axis, short};
 use super::lines::{Lines, Series};
-use super::plot::{LOOKS, Plot, Table};
-use super::read::{Conditions, Number};
-use super::section::Section;
+use super::plot::{LOOKS, Plot, PlotTable};
+use super::read::{JsonConditions, Number};
+use super::section::PageSection;
 
 /// Series of memory in use at each second.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonMemory {
     title: String,
     unit: String,
     series: Vec<Measured>,
     command: Option<String>,
     #[serde(flatten)]
-    conditions: Option<Conditions>,
+    conditions: Option<JsonConditions>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,15 +45,15 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     kept
 }
 
-impl Report {
+impl JsonMemory {
     fn plot(&self) -> Plot {
         let unit = &self.unit;
-        let mut table = Table::new(["of", "points", "seconds", "least", "median", "most"]);
+        let mut table = PlotTable::new(["of", "points", "seconds", "least", "median", "most"]);
         let mut series = Vec::new();
         for (look, Measured { name, points }) in self.series.iter().enumerate() {
             let points: Vec<_> = points.iter().map(|(second, value)| (second.0, value.0)).collect();
             let values = points.iter().map(|point| point.1).filter(|value| value.is_finite());
-            let [least, median, most] = crate::stats::Spread::of(values)
+            let [least, median, most] = crate::stats::RunSpread::of(values)
                 .map_or_else(Default::default, |it| [it.min, it.median, it.max].map(short));
             let seconds = points.last().map_or_else(String::new, |point| short(point.0));
             table.row([name.clone(), points.len().to_string(), seconds, least, median, most]);
@@ -72,17 +72,17 @@ impl Report {
     }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonMemory {
+    fn section(&self, _: &str) -> PageSection {
         let unsaid = "The file does not say on what machine it was measured.".to_owned();
-        Section {
+        PageSection {
             title: "Memory over time".to_owned(),
             what: "What was in use while it ran. Of many points, the least and the most of each slice of time are drawn."
                 .to_owned(),
             command: self.command.clone(),
             plots: vec![self.plot()],
-            depends: vec![self.conditions.as_ref().map_or(unsaid, Conditions::to_string)],
-            ..Section::default()
+            depends: vec![self.conditions.as_ref().map_or(unsaid, JsonConditions::to_string)],
+            ..PageSection::default()
         }
     }
 }

@@ -6,79 +6,79 @@ use serde_json::Value;
 
 use super::axis::{Axis, short};
 use super::lines::{Lines, Series};
-use super::plot::{LOOKS, Plot, Table};
-use super::read::{Conditions, Number, Trial, command, noise, plain};
-use super::section::Section;
+use super::plot::{LOOKS, Plot, PlotTable};
+use super::read::{JsonConditions, Number, Trial, command, noise, plain};
+use super::section::PageSection;
 use super::{Shown, shown};
-use crate::parts::{NEW_ENGINE, Published, Way};
+use crate::parts::{NEW_ENGINE, PartsWay, Published};
 use crate::size;
-use crate::stats::Spread;
+use crate::stats::RunSpread;
 
 /// The JSON of `a --json` and `c --json`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonParts {
     trial: Trial,
     shape: Value,
     #[serde(flatten)]
-    conditions: Conditions,
-    lines: Vec<Line>,
+    conditions: JsonConditions,
+    lines: Vec<JsonPartsLine>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct JsonPartsLine {
     size: u64,
     part: u64,
     streams: Option<u64>,
     published: Number,
-    done: Vec<Done>,
+    done: Vec<JsonPartsRuns>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Done {
-    way: Way,
+struct JsonPartsRuns {
+    way: PartsWay,
     seconds: Vec<Number>,
 }
 
-impl Done {
-    fn spread(&self) -> Option<Spread> {
-        Spread::of(plain(&self.seconds))
+impl JsonPartsRuns {
+    fn spread(&self) -> Option<RunSpread> {
+        RunSpread::of(plain(&self.seconds))
     }
 }
 
-impl Line {
+impl JsonPartsLine {
     fn name(&self) -> String {
         let streams = self.streams.map_or_else(String::new, |streams| format!(" ×{streams}"));
         format!("{}{streams}", size::format(self.size))
     }
 
     /// The speed of a way in percent of the first way.
-    fn gain(&self, done: &Done) -> Option<f64> {
+    fn gain(&self, done: &JsonPartsRuns) -> Option<f64> {
         Some(self.done.first()?.spread()?.times(&done.spread()?) * 100.0)
     }
 }
 
-impl Report {
+impl JsonParts {
     /// The table, if the file names it.
     fn table(&self) -> Option<Published> {
         self.trial.get("table").and_then(|table| Published::deserialize(table).ok())
     }
 
     /// All ways, in the order of the first line.
-    fn ways(&self) -> Vec<Way> {
+    fn ways(&self) -> Vec<PartsWay> {
         let first = self.lines.first().map_or(&[][..], |line| &line.done);
         first.iter().map(|done| done.way).collect()
     }
 
     /// The published time of the first way in seconds, if known.
-    fn published(&self, line: &Line) -> Option<f64> {
+    fn published(&self, line: &JsonPartsLine) -> Option<f64> {
         Some(self.table()?.first_ms(line.size)? / 1000.0)
     }
 
     /// An axis of sizes if the sizes increase from row to row, otherwise one place for each row.
     fn axis(&self) -> (Axis, Vec<f64>) {
-        let is_larger = |pair: &[Line]| pair[0].size < pair[1].size;
+        let is_larger = |pair: &[JsonPartsLine]| pair[0].size < pair[1].size;
         let sizes: Vec<f64> = self.lines.iter().map(|line| line.size as f64).collect();
-        let names = self.lines.iter().map(Line::name);
+        let names = self.lines.iter().map(JsonPartsLine::name);
         if self.lines.windows(2).all(is_larger) {
             (Axis::named(sizes.iter().copied().zip(names).collect()), sizes)
         } else {
@@ -87,8 +87,13 @@ impl Report {
     }
 
     /// One value of a way for each row.
-    fn series(&self, way: Way, xs: &[f64], value: impl Fn(&Line, &Done) -> Option<f64>) -> Vec<(f64, f64)> {
-        let of = |(line, x): (&Line, &f64)| {
+    fn series(
+        &self,
+        way: PartsWay,
+        xs: &[f64],
+        value: impl Fn(&JsonPartsLine, &JsonPartsRuns) -> Option<f64>,
+    ) -> Vec<(f64, f64)> {
+        let of = |(line, x): (&JsonPartsLine, &f64)| {
             let done = line.done.iter().find(|done| done.way == way)?;
             Some((*x, value(line, done)?))
         };
@@ -119,7 +124,7 @@ impl Report {
         let is_known = self.lines.iter().any(|line| self.published(line).is_some());
         head.extend(ways.first().filter(|_| is_known).map(|first| format!("{}, published: s", first.name())));
         head.extend(ways.iter().map(|way| format!("{}: s", way.name())));
-        let mut table = Table::new(head);
+        let mut table = PlotTable::new(head);
         for line in &self.lines {
             let published = self.published(line).map_or_else(String::new, |seconds| format!("{seconds:.3}"));
             let spreads =
@@ -151,13 +156,13 @@ impl Report {
             name: way.name().to_owned(),
             look: look % LOOKS,
             is_measured: true,
-            points: self.series(*way, &xs, Line::gain),
+            points: self.series(*way, &xs, JsonPartsLine::gain),
         });
         series.extend(measured);
         let y = Axis::from_zero(series.iter().flat_map(|series| series.points.iter().map(|point| point.1)));
         let mut head = vec!["object".to_owned(), "published %".to_owned()];
         head.extend(ways.iter().skip(1).map(|way| format!("{} %", way.name())));
-        let mut table = Table::new(head);
+        let mut table = PlotTable::new(head);
         for line in &self.lines {
             let gains = line.done.iter().skip(1);
             let gains =
@@ -184,8 +189,8 @@ fn in_words(shape: &Value) -> String {
     }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonParts {
+    fn section(&self, _: &str) -> PageSection {
         let (letter, title) = match self.table() {
             Some(Published::Threaded) => ("c", "Table C: whole objects, parts by several threads"),
             _ => ("a", "Table A: parts uploaded while the next is written"),
@@ -199,11 +204,11 @@ impl Shown for Report {
         };
         let shape = in_words(&self.shape);
         let shape = Some(format!("Store: {shape}.")).filter(|_| !shape.is_empty());
-        let new_engine = self.ways().contains(&Way::Cold).then(|| NEW_ENGINE.to_owned());
+        let new_engine = self.ways().contains(&PartsWay::Cold).then(|| NEW_ENGINE.to_owned());
         let mut options = self.trial.clone();
         options.remove("table");
         let runs = self.lines.iter().flat_map(|line| line.done.iter().map(|done| plain(&done.seconds)));
-        Section {
+        PageSection {
             title: title.to_owned(),
             what: format!("Uploads to {store}. Median of all runs of each way, in turn."),
             command: Some(command(letter, &options)),
@@ -213,7 +218,7 @@ impl Shown for Report {
                 .chain(new_engine)
                 .chain([self.conditions.to_string(), noise(runs)])
                 .collect(),
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }

@@ -22,12 +22,12 @@ pub(super) struct Drawing {
 
 /// Column names and rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct PlotTable {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl PlotTable {
     pub(super) fn new(head: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
@@ -69,7 +69,7 @@ pub(super) struct Plot {
     pub(super) says: String,
     pub(super) drawing: Drawing,
     /// The numbers that are drawn.
-    pub(super) table: Table,
+    pub(super) table: PlotTable,
 }
 
 impl Plot {

@@ -5,42 +5,42 @@ use serde::Deserialize;
 use super::Shown;
 use super::axis::Axis;
 use super::lines::{Lines, Series};
-use super::plot::{LOOKS, Plot, Table};
-use super::read::{Conditions, Number, Trial, command};
-use super::section::Section;
+use super::plot::{LOOKS, Plot, PlotTable};
+use super::read::{JsonConditions, Number, Trial, command};
+use super::section::PageSection;
 
 /// The JSON of `prefixes --json`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct JsonPrefixes {
     trial: Trial,
     #[serde(flatten)]
-    conditions: Conditions,
-    lines: Vec<Line>,
+    conditions: JsonConditions,
+    lines: Vec<JsonPrefixesLine>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct JsonPrefixesLine {
     prefixes: Option<u64>,
     kind: String,
     /// `null` for a store without known limits.
     limit: Number,
-    pace: Pace,
+    pace: JsonPace,
 }
 
 #[derive(Debug, Deserialize)]
-struct Pace {
+struct JsonPace {
     per_second: Number,
     refused: u64,
 }
 
-impl Line {
+impl JsonPrefixesLine {
     fn name(&self) -> String {
         self.prefixes.map_or_else(|| "not spread".to_owned(), |count| count.to_string())
     }
 }
 
-fn plot(kind: &str, lines: &[&Line]) -> Plot {
-    let mut table = Table::new(["prefixes", "limit a second", "done a second", "of the limit", "503s"]);
+fn plot(kind: &str, lines: &[&JsonPrefixesLine]) -> Plot {
+    let mut table = PlotTable::new(["prefixes", "limit a second", "done a second", "of the limit", "503s"]);
     for line in lines {
         let (limit, done) = (line.limit.0, line.pace.per_second.0);
         let limited = |shown: String| if limit.is_nan() { "–".to_owned() } else { shown };
@@ -52,8 +52,8 @@ fn plot(kind: &str, lines: &[&Line]) -> Plot {
             line.pace.refused.to_string(),
         ]);
     }
-    let points = |value: fn(&Line) -> Option<f64>| -> Vec<(f64, f64)> {
-        let of = |(place, line): (usize, &&Line)| Some((place as f64, value(line)?));
+    let points = |value: fn(&JsonPrefixesLine) -> Option<f64>| -> Vec<(f64, f64)> {
+        let of = |(place, line): (usize, &&JsonPrefixesLine)| Some((place as f64, value(line)?));
         lines.iter().enumerate().filter_map(of).collect()
     };
     let limit = points(|line| Some(line.limit.0).filter(|limit| !limit.is_nan()));
@@ -81,8 +81,8 @@ fn plot(kind: &str, lines: &[&Line]) -> Plot {
     }
 }
 
-impl Shown for Report {
-    fn section(&self, _: &str) -> Section {
+impl Shown for JsonPrefixes {
+    fn section(&self, _: &str) -> PageSection {
         let mut kinds: Vec<&str> = Vec::new();
         for line in &self.lines {
             if !kinds.contains(&line.kind.as_str()) {
@@ -90,7 +90,7 @@ impl Shown for Report {
             }
         }
         let of = |kind: &str| self.lines.iter().filter(|line| line.kind == kind).collect::<Vec<_>>();
-        Section {
+        PageSection {
             title: "Table D: keys spread over prefixes".to_owned(),
             what: "Requests a second, by how many prefixes the keys are spread over. Not spread: all below one prefix."
                 .to_owned(),
@@ -100,7 +100,7 @@ impl Shown for Report {
                 self.conditions.to_string(),
                 "Noise: not known, each is measured once, for some seconds.".to_owned(),
             ],
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }

@@ -87,28 +87,28 @@ pub(super) fn plain(numbers: &[Number]) -> Vec<f64> {
 
 /// The spread of several runs.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(super) struct Spread {
+pub(super) struct JsonSpread {
     pub(super) median: Number,
     pub(super) min: Number,
     pub(super) max: Number,
 }
 
-impl From<Spread> for crate::stats::Spread {
-    fn from(Spread { median, min, max }: Spread) -> Self {
+impl From<JsonSpread> for crate::stats::RunSpread {
+    fn from(JsonSpread { median, min, max }: JsonSpread) -> Self {
         Self { median: median.0, min: min.0, max: max.0 }
     }
 }
 
 /// The cost of a process.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(super) struct Usage {
+pub(super) struct JsonUsage {
     pub(super) wall: Number,
     pub(super) user: Number,
     pub(super) system: Number,
     pub(super) peak_kib: Number,
 }
 
-impl Usage {
+impl JsonUsage {
     pub(super) fn cpu(&self) -> f64 {
         self.user.0 + self.system.0
     }
@@ -120,19 +120,19 @@ impl Usage {
 
 /// A process that ran the example or an upload.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Run {
-    pub(super) usage: Usage,
+pub(super) struct JsonRun {
+    pub(super) usage: JsonUsage,
 }
 
 /// The machine and its load.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Conditions {
-    machine: Machine,
+pub(super) struct JsonConditions {
+    machine: JsonMachine,
     load: [Number; 2],
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Machine {
+struct JsonMachine {
     cores: u64,
     cpu: String,
     kernel: String,
@@ -142,9 +142,9 @@ struct Machine {
     version: Option<String>,
 }
 
-impl fmt::Display for Conditions {
+impl fmt::Display for JsonConditions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { cores, cpu, kernel, memory_gib, date, version } = &self.machine;
+        let JsonMachine { cores, cpu, kernel, memory_gib, date, version } = &self.machine;
         let [before, after] = self.load.map(|load| short(load.0));
         write!(
             out,
@@ -200,7 +200,7 @@ fn word(name: &str, value: &Value) -> String {
 
 /// The noise as a sentence: the largest difference between equal runs.
 pub(super) fn noise(runs: impl IntoIterator<Item = Vec<f64>>) -> String {
-    let spreads = runs.into_iter().filter(|runs| runs.len() > 1).filter_map(crate::stats::Spread::of);
+    let spreads = runs.into_iter().filter(|runs| runs.len() > 1).filter_map(crate::stats::RunSpread::of);
     match spreads.map(|spread| spread.noise_percent()).filter(|noise| noise.is_finite()).reduce(f64::max) {
         Some(most) => format!("Noise: runs of the same are up to {most:.0}% apart."),
         None => "Noise: not known, there is one run of each.".to_owned(),

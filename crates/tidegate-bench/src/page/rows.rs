@@ -6,15 +6,15 @@ use maud::{Markup, html};
 use super::axis::{Axis, short};
 use super::plot::{Drawing, WIDTH, marker, place};
 use super::text;
-use crate::stats::{Spread, quantile};
+use crate::stats::{RunSpread, quantile};
 
 /// A bar from 0 to the median, with a thinner line from the smallest to the largest value.
 #[derive(Clone, Debug)]
-pub(super) struct Bar {
+pub(super) struct PlotBar {
     pub(super) name: String,
     /// The values as text.
     pub(super) said: String,
-    pub(super) spread: Spread,
+    pub(super) spread: RunSpread,
     /// The colour: `ours`, `peer` or `floor`.
     pub(super) kind: &'static str,
 }
@@ -39,7 +39,7 @@ const ROOM: f64 = 10.0;
 const MOST_POINTS: usize = 12;
 
 /// Draws bars that all begin at 0.
-pub(super) fn bars(bars: &[Bar]) -> Drawing {
+pub(super) fn bars(bars: &[PlotBar]) -> Drawing {
     let axis = Axis::from_zero(bars.iter().flat_map(|bar| [bar.spread.median, bar.spread.max]));
     let across = |value: f64| axis.at(value).map(|at| at * WIDTH);
     let body = html! {

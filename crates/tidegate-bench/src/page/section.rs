@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Plot, Table};
+use super::plot::{Plot, PlotTable};
 
 /// The contents of a section.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Section {
+pub(super) struct PageSection {
     pub(super) title: String,
     /// Sentences that the reader needs first.
     pub(super) first: Vec<String>,
@@ -16,14 +16,14 @@ pub(super) struct Section {
     pub(super) command: Option<String>,
     pub(super) plots: Vec<Plot>,
     /// A table of more numbers than are drawn, with its title.
-    pub(super) more: Option<(String, Table)>,
+    pub(super) more: Option<(String, PlotTable)>,
     /// The settings of the tools, if there are several.
     pub(super) settings: Vec<String>,
     /// Facts that the numbers depend on: the machine, the noise.
     pub(super) depends: Vec<String>,
 }
 
-impl Section {
+impl PageSection {
     pub(super) fn show(&self, id: &str) -> Markup {
         html! {
             section id=(id) aria-labelledby=(format!("{id}-heading")) {

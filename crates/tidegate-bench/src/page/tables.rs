@@ -4,27 +4,27 @@ use serde::Deserialize;
 
 use super::axis::Axis;
 use super::lines::{Lines, Series};
-use super::plot::{LOOKS, Plot, Table};
-use super::read::{Conditions, Run, Trial, command, noise};
-use super::section::Section;
+use super::plot::{LOOKS, Plot, PlotTable};
+use super::read::{JsonConditions, JsonRun, Trial, command, noise};
+use super::section::PageSection;
 use super::{Shown, most, shown};
 use crate::size;
-use crate::stats::Spread;
+use crate::stats::RunSpread;
 
 /// The JSON of `compaction --json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Compaction {
     trial: Trial,
     #[serde(flatten)]
-    conditions: Conditions,
-    lines: Vec<Merge>,
+    conditions: JsonConditions,
+    lines: Vec<JsonMerge>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Merge {
+struct JsonMerge {
     way: String,
     inputs: u64,
-    runs: Vec<Run>,
+    runs: Vec<JsonRun>,
 }
 
 /// The JSON of `tables --json`.
@@ -32,15 +32,15 @@ struct Merge {
 pub(super) struct Tables {
     trial: Trial,
     #[serde(flatten)]
-    conditions: Conditions,
-    lines: Vec<Build>,
+    conditions: JsonConditions,
+    lines: Vec<JsonBuild>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Build {
+struct JsonBuild {
     way: String,
     table_size: u64,
-    runs: Vec<Run>,
+    runs: Vec<JsonRun>,
 }
 
 /// One way at one value.
@@ -50,11 +50,11 @@ struct Point<'a> {
     y: f64,
 }
 
-fn walls(runs: &[Run]) -> Vec<f64> {
+fn walls(runs: &[JsonRun]) -> Vec<f64> {
     runs.iter().map(|run| run.usage.wall.0).collect()
 }
 
-fn peak(runs: &[Run]) -> f64 {
+fn peak(runs: &[JsonRun]) -> f64 {
     most(runs.iter().map(|run| run.usage.peak_mib()))
 }
 
@@ -85,16 +85,16 @@ fn lines<'a>(
 }
 
 impl Shown for Compaction {
-    fn section(&self, _: &str) -> Section {
-        let mut table = Table::new(["way", "inputs", "peak MiB", "wall s"]);
-        for Merge { way, inputs, runs } in &self.lines {
-            let wall = Spread::of(walls(runs)).map_or_else(String::new, |wall| shown(&wall, 2));
+    fn section(&self, _: &str) -> PageSection {
+        let mut table = PlotTable::new(["way", "inputs", "peak MiB", "wall s"]);
+        for JsonMerge { way, inputs, runs } in &self.lines {
+            let wall = RunSpread::of(walls(runs)).map_or_else(String::new, |wall| shown(&wall, 2));
             table.row([way.clone(), inputs.to_string(), format!("{:.0}", peak(runs)), wall]);
         }
         let points: Vec<_> = self
             .lines
             .iter()
-            .map(|Merge { way, inputs, runs }| Point { way, x: *inputs, y: peak(runs) })
+            .map(|JsonMerge { way, inputs, runs }| Point { way, x: *inputs, y: peak(runs) })
             .collect();
         let plot = Plot {
             title: "Peak memory by number of inputs".to_owned(),
@@ -106,7 +106,7 @@ impl Shown for Compaction {
             .draw(),
             table,
         };
-        Section {
+        PageSection {
             title: "Table D: sorted tables merged".to_owned(),
             what: "Inputs read and outputs written as streams, or whole in memory; one process each."
                 .to_owned(),
@@ -116,17 +116,17 @@ impl Shown for Compaction {
                 self.conditions.to_string(),
                 noise(self.lines.iter().map(|line| walls(&line.runs))),
             ],
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }
 
 impl Shown for Tables {
-    fn section(&self, _: &str) -> Section {
-        let mut table = Table::new(["way", "table", "wall s", "peak MiB"]);
+    fn section(&self, _: &str) -> PageSection {
+        let mut table = PlotTable::new(["way", "table", "wall s", "peak MiB"]);
         let mut points = Vec::new();
-        for Build { way, table_size, runs } in &self.lines {
-            let Some(wall) = Spread::of(walls(runs)) else { continue };
+        for JsonBuild { way, table_size, runs } in &self.lines {
+            let Some(wall) = RunSpread::of(walls(runs)) else { continue };
             points.push(Point { way, x: *table_size, y: wall.median });
             let peak = format!("{:.0}", peak(runs));
             table.row([way.clone(), size::format(*table_size), shown(&wall, 2), peak]);
@@ -138,7 +138,7 @@ impl Shown for Tables {
             drawing: lines(&points, "size of a table", "seconds, median", size::format).draw(),
             table,
         };
-        Section {
+        PageSection {
             title: "Table D: sorted tables built".to_owned(),
             what: "Streamed: each part is uploaded while the next is made. Beside: a table is made whole in memory, \
                    and uploaded while the next is made. Whole: one after the other."
@@ -149,7 +149,7 @@ impl Shown for Tables {
                 self.conditions.to_string(),
                 noise(self.lines.iter().map(|line| walls(&line.runs))),
             ],
-            ..Section::default()
+            ..PageSection::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::machine::{Conditions, Machine};
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 use crate::size::{GIB, MIB};
 use crate::stats::Distribution;
 use crate::{compaction, example, journal, parts, prefixes, report, tables};
@@ -18,12 +18,12 @@ fn conditions() -> Conditions {
     Conditions { machine, load: [0.5, f64::NAN] }
 }
 
-fn usage(wall: f64) -> Usage {
-    Usage { wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None }
+fn usage(wall: f64) -> ProcessUsage {
+    ProcessUsage { wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None }
 }
 
-fn run(wall: f64) -> example::Run {
-    let figures = example::Figures {
+fn run(wall: f64) -> example::ExampleRun {
+    let figures = example::ExampleFigures {
         seconds: wall,
         bytes_in: GIB,
         bytes_out: GIB,
@@ -32,24 +32,34 @@ fn run(wall: f64) -> example::Run {
         retries: 0,
         peak_budget_bytes: 3 * MIB,
     };
-    example::Run { figures, usage: usage(wall), memory: vec![(0.0, 1536), (1.5, 20 << 10)] }
+    example::ExampleRun { figures, usage: usage(wall), memory: vec![(0.0, 1536), (1.5, 20 << 10)] }
 }
 
-fn parts_of(table: parts::Published, sizes: &[u64]) -> parts::Report {
-    let trial = parts::Trial { table, extent: parts::Extent { runs: 2, ..parts::Extent::default() } };
+fn parts_of(table: parts::Published, sizes: &[u64]) -> parts::PartsReport {
+    let trial =
+        parts::PartsTrial { table, extent: parts::PartsExtent { runs: 2, ..parts::PartsExtent::default() } };
     let streams = (table == parts::Published::Threaded).then_some(5);
-    let line = |size: &u64| parts::Line {
-        row: parts::Row { size: *size, part: 10 * MIB, streams, published: 111.0 },
-        done: [(parts::Way::OneByOne, 0.5), (parts::Way::AtOnce, 0.25), (parts::Way::Auto, 0.2)]
-            .map(|(way, seconds)| parts::Done { way, seconds: vec![seconds, seconds] })
-            .into(),
+    let line = |size: &u64| parts::PartsLine {
+        row: parts::PublishedRow { size: *size, part: 10 * MIB, streams, published: 111.0 },
+        done: [
+            (parts::PartsWay::OneByOne, 0.5),
+            (parts::PartsWay::AtOnce, 0.25),
+            (parts::PartsWay::Auto, 0.2),
+        ]
+        .map(|(way, seconds)| parts::PartsRuns { way, seconds: vec![seconds, seconds] })
+        .into(),
     };
     let lines = sizes.iter().map(line).collect();
-    parts::Report { trial, shape: json!({"latency": {"fixed_ms": 28.2}}), conditions: conditions(), lines }
+    parts::PartsReport {
+        trial,
+        shape: json!({"latency": {"fixed_ms": 28.2}}),
+        conditions: conditions(),
+        lines,
+    }
 }
 
-fn journal_of(streams: &[u32]) -> journal::Report {
-    let trial = journal::Trial {
+fn journal_of(streams: &[u32]) -> journal::JournalReport {
+    let trial = journal::JournalTrial {
         streams: streams.to_vec(),
         size: GIB,
         largest: 2 * GIB,
@@ -70,53 +80,68 @@ fn journal_of(streams: &[u32]) -> journal::Report {
         let seconds: Vec<f64> = (1..=*streams).map(|number| 8.0 + f64::from(number)).collect();
         let speed = Distribution::of(seconds.iter().map(|seconds| 1024.0 / seconds * 2.0)).unwrap();
         let sizes = vec![GIB; *streams as usize];
-        let runs = vec![journal::Run { sizes, seconds, usage: usage(9.0), disk: 7 * MIB }];
+        let runs = vec![journal::JournalRun { sizes, seconds, usage: usage(9.0), disk: 7 * MIB }];
         let published = Some(125.8);
-        journal::Line { way: "journal".to_owned(), streams: *streams, scale: 2.0, speed, published, runs }
+        journal::JournalLine {
+            way: "journal".to_owned(),
+            streams: *streams,
+            scale: 2.0,
+            speed,
+            published,
+            runs,
+        }
     };
     let lines = streams.iter().map(line).collect();
     let missing = vec!["Java: journaling".to_owned()];
-    journal::Report { trial, conditions: conditions(), lines, missing, failed: Vec::new() }
+    journal::JournalReport { trial, conditions: conditions(), lines, missing, failed: Vec::new() }
 }
 
-fn compaction_of() -> compaction::Report {
-    let trial = compaction::Trial {
+fn compaction_of() -> compaction::CompactionReport {
+    let trial = compaction::CompactionTrial {
         inputs: vec![2, 4],
         size: 64 * MIB,
         table_size: 64 * MIB,
         memory: 64 * MIB,
-        ways: vec![example::Way::Streamed],
+        ways: vec![example::ExampleWay::Streamed],
         runs: 1,
         quick: false,
         to: None,
         scratch: None,
         limit: 1200,
     };
-    let line = |inputs| compaction::Line { way: example::Way::Streamed, inputs, runs: vec![run(2.0)] };
-    compaction::Report { trial, conditions: conditions(), lines: vec![line(2), line(4)] }
+    let line = |inputs| compaction::CompactionLine {
+        way: example::ExampleWay::Streamed,
+        inputs,
+        runs: vec![run(2.0)],
+    };
+    compaction::CompactionReport { trial, conditions: conditions(), lines: vec![line(2), line(4)] }
 }
 
-fn tables_of() -> tables::Report {
-    let trial = tables::Trial {
+fn tables_of() -> tables::TablesReport {
+    let trial = tables::TablesTrial {
         size: GIB,
         table_sizes: vec![8 * MIB],
         memory: 64 * MIB,
         megabytes: 40,
         latency_ms: 20,
-        ways: vec![example::Way::Whole],
+        ways: vec![example::ExampleWay::Whole],
         runs: 1,
         quick: false,
         unshaped: false,
         to: None,
         limit: 600,
     };
-    let line = tables::Line { way: example::Way::Whole, table_size: 8 * MIB, runs: vec![run(2.0), run(4.0)] };
-    tables::Report { trial, conditions: conditions(), lines: vec![line] }
+    let line = tables::TablesLine {
+        way: example::ExampleWay::Whole,
+        table_size: 8 * MIB,
+        runs: vec![run(2.0), run(4.0)],
+    };
+    tables::TablesReport { trial, conditions: conditions(), lines: vec![line] }
 }
 
 /// A report's lines can't be made outside of its module, so they are added as JSON.
 fn prefixes_of() -> serde_json::Value {
-    let trial = prefixes::Trial {
+    let trial = prefixes::PrefixesTrial {
         scale: 200.0,
         most: 2,
         callers: 8,
@@ -129,7 +154,7 @@ fn prefixes_of() -> serde_json::Value {
         unshaped: false,
         to: None,
     };
-    let report = prefixes::Report {
+    let report = prefixes::PrefixesReport {
         trial,
         conditions: conditions(),
         lines: Vec::new(),
@@ -143,9 +168,9 @@ fn prefixes_of() -> serde_json::Value {
     report
 }
 
-fn tool(tool: &'static str, wall: f64, cpu: f64, peak: f64) -> report::Line {
-    let spread = |value: f64| Spread { median: value, min: value * 0.9, max: value * 1.1 };
-    report::Line {
+fn tool(tool: &'static str, wall: f64, cpu: f64, peak: f64) -> report::ContestLine {
+    let spread = |value: f64| RunSpread { median: value, min: value * 0.9, max: value * 1.1 };
+    report::ContestLine {
         tool,
         version: Some("1.0".to_owned()),
         settings: "defaults".to_owned(),
@@ -153,7 +178,7 @@ fn tool(tool: &'static str, wall: f64, cpu: f64, peak: f64) -> report::Line {
         cpu: spread(cpu),
         peak_mib: spread(peak),
         requests: spread(66.0),
-        connections: Spread { median: 8.0, min: 8.0, max: 8.0 },
+        connections: RunSpread { median: 8.0, min: 8.0, max: 8.0 },
         server_cpu: spread(0.5),
         checksums: vec!["CRC64NVME".to_owned()],
         refused: [("HeadObject".to_owned(), 3)].into(),
@@ -161,8 +186,8 @@ fn tool(tool: &'static str, wall: f64, cpu: f64, peak: f64) -> report::Line {
     }
 }
 
-fn contest_of(tools: Vec<report::Line>) -> report::Report {
-    report::Report {
+fn contest_of(tools: Vec<report::ContestLine>) -> report::ContestReport {
+    report::ContestReport {
         title: "One file of 1 GiB".to_owned(),
         objects: 1,
         bytes: GIB,
@@ -187,7 +212,7 @@ fn put(dir: &Path, file: &str, report: &impl Serialize) {
 }
 
 fn made(dir: &Path) -> Result<String> {
-    let path = Page { dir: dir.to_owned(), to: None }.write()?;
+    let path = PageArgs { dir: dir.to_owned(), to: None }.write()?;
     Ok(fs::read_to_string(path).unwrap())
 }
 
@@ -366,7 +391,7 @@ fn a_page_that_can_not_be_written_leaves_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "tables.json", &tables_of());
     let to = folder.path().join("no/such/page.html");
-    let page = Page { dir: folder.path().to_owned(), to: Some(to.clone()) };
+    let page = PageArgs { dir: folder.path().to_owned(), to: Some(to.clone()) };
     let error = page.write().unwrap_err().to_string();
     assert!(error.contains("page.html can't be written"), "{error}");
     fs::create_dir_all(to.parent().unwrap()).unwrap();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Way;
+use super::PartsWay;
 use crate::size::{KIB, MIB};
 
 /// Milliseconds that client and server themselves need for a request of [`Published::Async`]: for moving bytes,
@@ -28,7 +28,7 @@ pub enum Published {
 
 /// One line of a published table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct PublishedRow {
     /// Bytes of the object.
     pub size: u64,
     /// Bytes of a part.
@@ -40,10 +40,12 @@ pub struct Row {
 }
 
 impl Published {
-    pub(super) fn ways(self) -> &'static [Way] {
+    pub(super) fn ways(self) -> &'static [PartsWay] {
         match self {
-            Self::Async => &[Way::OneByOne, Way::AtOnce, Way::Auto, Way::Cold],
-            Self::Threaded => &[Way::Plain, Way::OneByOne, Way::AtOnce, Way::Auto, Way::Cold],
+            Self::Async => &[PartsWay::OneByOne, PartsWay::AtOnce, PartsWay::Auto, PartsWay::Cold],
+            Self::Threaded => {
+                &[PartsWay::Plain, PartsWay::OneByOne, PartsWay::AtOnce, PartsWay::Auto, PartsWay::Cold]
+            }
         }
     }
 
@@ -55,12 +57,12 @@ impl Published {
         }
     }
 
-    pub(super) fn rows(self) -> Vec<Row> {
+    pub(super) fn rows(self) -> Vec<PublishedRow> {
         match self {
             Self::Async => {
                 let gains = [108.32, 104.41, 117.11, 170.03, 247.14, 284.82, 316.53, 339.35, 342.67, 332.71];
                 let sizes = (2..).map(|bits| MIB << bits);
-                let row = |(size, published)| Row { size, part: 10 * MIB, streams: None, published };
+                let row = |(size, published)| PublishedRow { size, part: 10 * MIB, streams: None, published };
                 sizes.zip(gains).map(row).collect()
             }
             Self::Threaded => {
@@ -74,7 +76,7 @@ impl Published {
                     (150 * MIB, 30, 5, 212.0),
                     (150 * MIB, 30, 10, 199.0),
                 ];
-                let row = |(size, parts, streams, published): (u64, u64, usize, f64)| Row {
+                let row = |(size, parts, streams, published): (u64, u64, usize, f64)| PublishedRow {
                     size,
                     // S3 accepts no smaller parts; a smaller object is a single part.
                     part: (size / parts).max(5 * MIB),

@@ -5,11 +5,11 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Extent, Published, Row, Trial, Way};
+use super::{PartsExtent, PartsTrial, PartsWay, Published, PublishedRow};
 use crate::machine::Conditions;
 use crate::size;
-use crate::stats::Spread;
-use crate::table::Table;
+use crate::stats::RunSpread;
+use crate::table::MarkdownTable;
 
 /// Explains the new engine, and why the table claims nothing about it.
 pub(crate) const NEW_ENGINE: &str = "Auto, new engine: each upload by an engine that is made for it, as for one command, \
@@ -18,9 +18,9 @@ pub(crate) const NEW_ENGINE: &str = "Auto, new engine: each upload by an engine 
 
 /// The results of one way in one row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Done {
+pub struct PartsRuns {
     /// The way.
-    pub way: Way,
+    pub way: PartsWay,
     /// Seconds from the writing of the first byte (for a new engine: from its creation) to the object's
     /// publication.
     pub seconds: Vec<f64>,
@@ -28,54 +28,54 @@ pub struct Done {
 
 /// The results of one row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct PartsLine {
     /// The published row.
     #[serde(flatten)]
-    pub row: Row,
+    pub row: PublishedRow,
     /// The measured ways, the reference way first.
-    pub done: Vec<Done>,
+    pub done: Vec<PartsRuns>,
 }
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct PartsReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: PartsTrial,
     /// The knobs of the store.
     pub shape: Value,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// The results by row.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PartsLine>,
 }
 
-impl Line {
-    fn spread(&self, way: Way) -> Option<Spread> {
+impl PartsLine {
+    fn spread(&self, way: PartsWay) -> Option<RunSpread> {
         self.done
             .iter()
             .find(|done| done.way == way)
-            .and_then(|done| Spread::of(done.seconds.iter().copied()))
+            .and_then(|done| RunSpread::of(done.seconds.iter().copied()))
     }
 
     /// The speed of a way in percent of the first way.
     #[must_use]
-    pub fn gain(&self, way: Way) -> Option<f64> {
+    pub fn gain(&self, way: PartsWay) -> Option<f64> {
         let first = self.spread(self.done.first()?.way)?;
         Some(first.times(&self.spread(way)?) * 100.0)
     }
 }
 
-impl Report {
+impl PartsReport {
     /// Reports claims that are broken by more than noise: parallel parts should not be slower than part by part,
     /// and no way should be faster than the library's choice once the library knows the store.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for line in &self.lines {
-            let at_most = [(Way::AtOnce, Way::OneByOne)].into_iter();
+            let at_most = [(PartsWay::AtOnce, PartsWay::OneByOne)].into_iter();
             let others = self.trial.table.ways().iter().filter(|way| !way.is_chosen());
-            for (way, other) in at_most.chain(others.map(|way| (Way::Auto, *way))) {
+            for (way, other) in at_most.chain(others.map(|way| (PartsWay::Auto, *way))) {
                 if let (Some(ours), Some(theirs)) = (line.spread(way), line.spread(other))
                     && ours.is_above(&theirs)
                 {
@@ -97,7 +97,7 @@ impl Report {
     }
 
     /// Each published figure stands beside the measured figure.
-    fn table(&self) -> Table {
+    fn table(&self) -> MarkdownTable {
         let (which, first) = (self.trial.table, self.first());
         let ways = which.ways();
         let mut columns = vec!["object".to_owned()];
@@ -108,28 +108,28 @@ impl Report {
             columns.extend([format!("{}: ms", way.name()), which.rate().to_owned()]);
         }
         for way in ways.iter().skip(1) {
-            if *way == Way::AtOnce {
+            if *way == PartsWay::AtOnce {
                 columns.push(format!("{}, published %", way.name()));
             }
             columns.push(format!("{} %", way.name()));
         }
-        let mut table = Table::new(columns.iter().map(String::as_str));
+        let mut table = MarkdownTable::new(columns.iter().map(String::as_str));
         for line in &self.lines {
             table.row(self.cells(line));
         }
         table
     }
 
-    fn cells(&self, line: &Line) -> Vec<String> {
+    fn cells(&self, line: &PartsLine) -> Vec<String> {
         let which = self.trial.table;
-        let Row { size, part, streams, published } = line.row;
+        let PublishedRow { size, part, streams, published } = line.row;
         let streams = streams.map_or_else(String::new, |streams| format!(" × {streams}"));
         let mut cells = vec![format!("{} ({}{streams})", size::format(size), size::format(part))];
         if which == Published::Async {
             cells.push(which.first_ms(size).map_or_else(String::new, |ms| ms.to_string()));
         }
         for way in which.ways() {
-            let cell = line.spread(*way).map(|Spread { median, min, max }| {
+            let cell = line.spread(*way).map(|RunSpread { median, min, max }| {
                 let ms = |seconds: f64| seconds * 1000.0;
                 let rate = match which {
                     Published::Async => format!("{:.3}", 1.0 / median),
@@ -140,7 +140,7 @@ impl Report {
             cells.extend(cell.unwrap_or_default());
         }
         for way in which.ways().iter().skip(1) {
-            if *way == Way::AtOnce {
+            if *way == PartsWay::AtOnce {
                 cells.push(published.to_string());
             }
             cells.push(line.gain(*way).map_or_else(String::new, |gain| format!("{gain:.0}")));
@@ -149,10 +149,10 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PartsReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, first) = (self.trial.table, self.first());
-        let Extent { to, unshaped, runs, .. } = &self.trial.extent;
+        let PartsExtent { to, unshaped, runs, .. } = &self.trial.extent;
         let store = match (to, unshaped) {
             (Some(url), _) => url.clone(),
             (None, true) => "the embedded server, unshaped".to_owned(),

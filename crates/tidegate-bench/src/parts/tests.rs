@@ -7,25 +7,25 @@ use crate::machine::Machine;
 use crate::sign::Signer;
 use crate::size::KIB;
 
-fn line(row: Row, seconds: &[(Way, &[f64])]) -> Line {
-    let done = |(way, seconds): &(Way, &[f64])| Done { way: *way, seconds: seconds.to_vec() };
-    Line { row, done: seconds.iter().map(done).collect() }
+fn line(row: PublishedRow, seconds: &[(PartsWay, &[f64])]) -> PartsLine {
+    let done = |(way, seconds): &(PartsWay, &[f64])| PartsRuns { way: *way, seconds: seconds.to_vec() };
+    PartsLine { row, done: seconds.iter().map(done).collect() }
 }
 
 /// A server in this process that discards all objects, and its endpoint.
-async fn serve(shape: &Value) -> (Server, Endpoint) {
+async fn serve(shape: &Value) -> (Server, StoreEndpoint) {
     let knobs: Knobs = serde_json::from_value(shape.clone()).unwrap();
     let server = Server::builder().storage(Storage::Discard).knobs(knobs).start().await.unwrap();
     server.create_bucket("bench").unwrap();
     let (access, secret) = server.credentials();
     let (access_key, secret_key) = (access.to_owned(), secret.to_owned());
     let signer = Signer { access_key, secret_key, region: "us-east-1".to_owned() };
-    let endpoint = Endpoint { url: server.endpoint(), signer, bucket: "bench", authority: None };
+    let endpoint = StoreEndpoint { url: server.endpoint(), signer, bucket: "bench", authority: None };
     (server, endpoint)
 }
 
 /// Requests for an object whose parts wait for each other; a single part needs no session.
-fn requests(row: Row) -> u64 {
+fn requests(row: PublishedRow) -> u64 {
     match row.size.div_ceil(row.part) {
         1 => 1,
         parts => parts + 2,
@@ -57,7 +57,7 @@ fn the_rows_are_those_that_were_published() {
     assert_eq!(rows, expected);
     assert!(Published::Async.rows().iter().all(|row| row.part == 10 * MIB && row.streams.is_none()));
 
-    let row = |row: Row| (row.size / KIB, row.part / MIB, row.streams, row.published);
+    let row = |row: PublishedRow| (row.size / KIB, row.part / MIB, row.streams, row.published);
     let rows: Vec<_> = Published::Threaded.rows().into_iter().map(row).collect();
     let expected = [
         (64, 5, Some(1), 37.0),
@@ -101,22 +101,22 @@ fn all_streams_together_move_what_the_largest_gained() {
 #[test]
 fn a_server_takes_no_less_than_its_shape_says() {
     let runtime = Runtime::new().unwrap();
-    let uploads: [(Published, usize, &[Way]); 3] = [
-        (Published::Async, 0, &[Way::OneByOne]),
-        (Published::Async, 2, &[Way::OneByOne]),
-        (Published::Threaded, 3, &[Way::Plain, Way::OneByOne]),
+    let uploads: [(Published, usize, &[PartsWay]); 3] = [
+        (Published::Async, 0, &[PartsWay::OneByOne]),
+        (Published::Async, 2, &[PartsWay::OneByOne]),
+        (Published::Threaded, 3, &[PartsWay::Plain, PartsWay::OneByOne]),
     ];
     for (table, row, ways) in uploads {
         let (shape, row) = (table.shape(true), table.rows()[row]);
         runtime.block_on(async {
             let (server, endpoint) = serve(&shape).await;
-            let store = Place::Server(&endpoint).open().await.unwrap();
+            let store = PartsDestination::Server(&endpoint).open().await.unwrap();
             for way in ways {
                 server.reset_counts();
                 let began = Instant::now();
                 upload(&store, *way, row, &producer::piece()).await.unwrap();
                 let took = began.elapsed().as_secs_f64();
-                let requests = if *way == Way::Plain { 1 } else { requests(row) };
+                let requests = if *way == PartsWay::Plain { 1 } else { requests(row) };
                 assert_eq!(server.counts().total(), requests, "{way:?} of {row:?}");
                 let least = model(&shape, row.size, requests);
                 assert!(took >= 0.9 * least, "{way:?} of {row:?}: {took} s, at least {least}");
@@ -127,14 +127,15 @@ fn a_server_takes_no_less_than_its_shape_says() {
 
 #[test]
 fn a_new_engine_opens_a_connection_for_each_upload() {
-    let row = Row { size: MIB, ..Published::Async.rows()[0] };
+    let row = PublishedRow { size: MIB, ..Published::Async.rows()[0] };
     Runtime::new().unwrap().block_on(async {
         let (server, endpoint) = serve(&json!({})).await;
-        let extent = Extent { unshaped: true, runs: 2, ..Extent::default() };
-        let trial = Trial { table: Published::Async, extent };
-        let lines = trial.lines(Place::Server(&endpoint), vec![row]).await.unwrap();
+        let extent = PartsExtent { unshaped: true, runs: 2, ..PartsExtent::default() };
+        let trial = PartsTrial { table: Published::Async, extent };
+        let lines = trial.lines(PartsDestination::Server(&endpoint), vec![row]).await.unwrap();
         let runs: Vec<_> = lines[0].done.iter().map(|done| (done.way, done.seconds.len())).collect();
-        let expected = [(Way::OneByOne, 2), (Way::AtOnce, 2), (Way::Auto, 2), (Way::Cold, 2)];
+        let expected =
+            [(PartsWay::OneByOne, 2), (PartsWay::AtOnce, 2), (PartsWay::Auto, 2), (PartsWay::Cold, 2)];
         assert_eq!(runs, expected);
         // Three runs of each, one of them the warm-up. All other ways share one connection, and open another if
         // it is not free yet.
@@ -147,32 +148,39 @@ fn a_new_engine_opens_a_connection_for_each_upload() {
 #[test]
 fn gains_are_of_medians_and_by_the_first_way() {
     let row = Published::Threaded.rows()[3];
-    let done: [(Way, &[f64]); 3] =
-        [(Way::Plain, &[2.0, 2.2, 9.0]), (Way::AtOnce, &[1.1]), (Way::Auto, &[4.4])];
+    let done: [(PartsWay, &[f64]); 3] =
+        [(PartsWay::Plain, &[2.0, 2.2, 9.0]), (PartsWay::AtOnce, &[1.1]), (PartsWay::Auto, &[4.4])];
     let line = line(row, &done);
     let gain = |way| line.gain(way).map(|gain| gain.round());
-    assert_eq!([gain(Way::Plain), gain(Way::AtOnce), gain(Way::Auto)], [100.0, 200.0, 50.0].map(Some));
-    assert_eq!(line.gain(Way::OneByOne), None);
+    assert_eq!(
+        [gain(PartsWay::Plain), gain(PartsWay::AtOnce), gain(PartsWay::Auto)],
+        [100.0, 200.0, 50.0].map(Some)
+    );
+    assert_eq!(line.gain(PartsWay::OneByOne), None);
 }
 
-fn report(table: Published, lines: Vec<Line>) -> Report {
-    let extent = Extent { runs: 1, ..Extent::default() };
+fn report(table: Published, lines: Vec<PartsLine>) -> PartsReport {
+    let extent = PartsExtent { runs: 1, ..PartsExtent::default() };
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    Report { shape: table.shape(false), trial: Trial { table, extent }, conditions, lines }
+    PartsReport { shape: table.shape(false), trial: PartsTrial { table, extent }, conditions, lines }
 }
 
 /// The table claims nothing about the new engine.
 #[test]
 fn what_is_slower_than_it_may_be_is_told() {
     let rows = Published::Async.rows();
-    let even: [(Way, &[f64]); 4] = [
-        (Way::OneByOne, &[1.0, 1.1]),
-        (Way::AtOnce, &[1.1, 1.1]),
-        (Way::Auto, &[1.0, 1.3]),
-        (Way::Cold, &[0.5]),
+    let even: [(PartsWay, &[f64]); 4] = [
+        (PartsWay::OneByOne, &[1.0, 1.1]),
+        (PartsWay::AtOnce, &[1.1, 1.1]),
+        (PartsWay::Auto, &[1.0, 1.3]),
+        (PartsWay::Cold, &[0.5]),
     ];
-    let slow: [(Way, &[f64]); 4] =
-        [(Way::OneByOne, &[1.0]), (Way::AtOnce, &[1.3]), (Way::Auto, &[1.2]), (Way::Cold, &[9.0])];
+    let slow: [(PartsWay, &[f64]); 4] = [
+        (PartsWay::OneByOne, &[1.0]),
+        (PartsWay::AtOnce, &[1.3]),
+        (PartsWay::Auto, &[1.2]),
+        (PartsWay::Cold, &[9.0]),
+    ];
     let report = report(Published::Async, vec![line(rows[0], &even), line(rows[1], &slow)]);
     let expected = [
         "8 MiB: parts at once takes 1.30 times as long as part by part",
@@ -192,8 +200,12 @@ fn cells<'a>(said: &'a str, object: &str) -> Vec<(&'a str, &'a str)> {
 #[test]
 fn what_was_published_is_beside_what_was_measured() {
     let rows = Published::Async.rows();
-    let done: [(Way, &[f64]); 4] =
-        [(Way::OneByOne, &[0.05]), (Way::AtOnce, &[0.04]), (Way::Auto, &[0.025]), (Way::Cold, &[0.1])];
+    let done: [(PartsWay, &[f64]); 4] = [
+        (PartsWay::OneByOne, &[0.05]),
+        (PartsWay::AtOnce, &[0.04]),
+        (PartsWay::Auto, &[0.025]),
+        (PartsWay::Cold, &[0.1]),
+    ];
     let said = report(Published::Async, vec![line(rows[0], &done), line(rows[3], &done)]).to_string();
     let expected = [
         ("object", "4 MiB (10 MiB)"),
@@ -218,12 +230,12 @@ fn what_was_published_is_beside_what_was_measured() {
 
 #[test]
 fn of_threads_all_ways_are_percent_of_one_request() {
-    let done: [(Way, &[f64]); 5] = [
-        (Way::Plain, &[2.0]),
-        (Way::OneByOne, &[2.5]),
-        (Way::AtOnce, &[1.0]),
-        (Way::Auto, &[0.8]),
-        (Way::Cold, &[1.6]),
+    let done: [(PartsWay, &[f64]); 5] = [
+        (PartsWay::Plain, &[2.0]),
+        (PartsWay::OneByOne, &[2.5]),
+        (PartsWay::AtOnce, &[1.0]),
+        (PartsWay::Auto, &[0.8]),
+        (PartsWay::Cold, &[1.6]),
     ];
     let row = Published::Threaded.rows()[3];
     let said = report(Published::Threaded, vec![line(row, &done)]).to_string();

@@ -20,14 +20,14 @@ use crate::embedded::Embedded;
 
 /// The destination of requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'a> {
+pub(super) enum PrefixesDestination<'a> {
     /// The embedded server.
     Embedded(&'a Embedded),
     /// A real store, below this address; the environment has the credentials.
     Real(&'a str),
 }
 
-impl Place<'_> {
+impl PrefixesDestination<'_> {
     /// A new client, and the prefix of its keys.
     async fn connect(self) -> Result<(Arc<dyn Backend>, String)> {
         let url = match self {
@@ -58,7 +58,11 @@ pub(super) struct Counted {
 
 impl Counted {
     /// The root with this name at a place, opened by `tide` with connections of its own.
-    pub(super) async fn open(place: Place<'_>, root: &str, tide: &Tidegate) -> Result<(Arc<Self>, Store)> {
+    pub(super) async fn open(
+        place: PrefixesDestination<'_>,
+        root: &str,
+        tide: &Tidegate,
+    ) -> Result<(Arc<Self>, Store)> {
         let (store, below) = place.connect().await?;
         let counted = Arc::new(Self { store, tide: tide.clone(), refused: AtomicU64::new(0) });
         let root = tide.store(counted.clone()).within(&below).within(root);
@@ -211,7 +215,7 @@ mod tests {
         for (url, why) in
             [("memory://store", "s3://BUCKET/PREFIX"), ("/tmp", "s3://BUCKET/PREFIX"), ("s3://", "bucket")]
         {
-            let error = Place::Real(url).connect().await.unwrap_err().to_string();
+            let error = PrefixesDestination::Real(url).connect().await.unwrap_err().to_string();
             assert!(error.contains(url) && error.contains(why), "{error}");
         }
     }

@@ -14,12 +14,12 @@ use tidegate::Tidegate;
 use tidegate::prefix::{Layout, Naming, PrefixedStore};
 
 use crate::Result;
-use crate::embedded::{Counts, Embedded};
+use crate::embedded::{Embedded, ServerCounts};
 use crate::machine;
-use crate::measure::{self, Usage};
+use crate::measure::{self, ProcessUsage};
 use crate::process::Program;
 use crate::size::{GIB, KIB};
-use crate::table::Table;
+use crate::table::MarkdownTable;
 
 /// The root of the keys.
 const ROOT: &str = "listed";
@@ -35,7 +35,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 
 /// One listing.
 #[derive(Clone, Debug, Serialize)]
-pub struct Listing {
+pub struct ListingRun {
     /// Objects below the root.
     pub objects: u64,
     /// The number of objects that was asked for, if the machine's memory can't carry as many.
@@ -47,13 +47,13 @@ pub struct Listing {
     /// record.
     pub least: u64,
     /// The server's counts.
-    pub counts: Counts,
+    pub counts: ServerCounts,
     /// The cost of the process.
-    pub usage: Usage,
+    pub usage: ProcessUsage,
 }
 
 /// Listings over `prefixes` prefixes of each number of objects, from the smallest to the largest.
-pub(super) fn of(tidegate: &Path, prefixes: u32, counts: &[u64]) -> Result<Vec<Listing>> {
+pub(super) fn of(tidegate: &Path, prefixes: u32, counts: &[u64]) -> Result<Vec<ListingRun>> {
     let folder = tempfile::tempdir()?;
     let server = Embedded::storing(tidegate, folder.path(), "memory")?;
     let layout = Layout::new(Naming::Base2, prefixes)?;
@@ -120,7 +120,7 @@ impl Filled {
         Ok(self.objects)
     }
 
-    fn list(&self, tidegate: &Path, folder: &Path, is_merged: bool) -> Result<Listing> {
+    fn list(&self, tidegate: &Path, folder: &Path, is_merged: bool) -> Result<ListingRun> {
         let root = format!("s3://{}/{ROOT}", self.server.endpoint().bucket);
         let mut program = Program::new(tidegate).variables(self.server.endpoint().variables());
         program = program.arg("ls").arg("-r");
@@ -140,7 +140,7 @@ impl Filled {
             pages(self.objects + 1)
         };
         std::fs::remove_file(log)?;
-        Ok(Listing { objects: self.objects, asked: None, is_merged, least, counts, usage })
+        Ok(ListingRun { objects: self.objects, asked: None, is_merged, least, counts, usage })
     }
 }
 
@@ -172,7 +172,7 @@ fn check(printed: &Path, objects: u64) -> Result<()> {
     }
 }
 
-pub(super) fn table(listings: &[Listing]) -> Table {
+pub(super) fn table(listings: &[ListingRun]) -> MarkdownTable {
     let columns = [
         "listed",
         "objects",
@@ -184,8 +184,8 @@ pub(super) fn table(listings: &[Listing]) -> Table {
         "fewest possible",
         "failed",
     ];
-    let mut table = Table::new(columns);
-    for Listing { objects, asked, is_merged, least, counts, usage } in listings {
+    let mut table = MarkdownTable::new(columns);
+    for ListingRun { objects, asked, is_merged, least, counts, usage } in listings {
         let asked = asked.map_or_else(String::new, |asked| format!(" (of {asked}: memory)"));
         table.row([
             if *is_merged { "all prefixes as one" } else { "the root as it is" }.to_owned(),

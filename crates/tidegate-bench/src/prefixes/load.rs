@@ -53,7 +53,7 @@ impl Keys {
 
 /// The measured pace.
 #[derive(Clone, Debug, Serialize)]
-pub struct Pace {
+pub struct RequestPace {
     /// Completed requests a second.
     pub per_second: f64,
     /// 503s in the measured time.
@@ -65,7 +65,7 @@ pub struct Pace {
     pub(super) done: u64,
 }
 
-impl Pace {
+impl RequestPace {
     /// The share of requests that were refused.
     pub(super) fn share(&self) -> f64 {
         self.refused as f64 / (self.refused + self.done).max(1) as f64
@@ -74,14 +74,14 @@ impl Pace {
 
 /// A number of callers for a time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct RequestLoad {
     pub(super) callers: u32,
     pub(super) warm_up: Duration,
     pub(super) time: Duration,
     pub(super) kind: Kind,
 }
 
-impl Load {
+impl RequestLoad {
     /// Writes the objects that will be read.
     pub(super) async fn prepare(&self, store: &Store, keys: &Keys) -> Result<()> {
         if self.kind == Kind::Reads {
@@ -92,7 +92,7 @@ impl Load {
     }
 
     /// Makes requests for `keys`, drawn at random. `backend` is the backend of `store`.
-    pub(super) async fn put_on(&self, store: &Store, keys: &Keys, backend: &Counted) -> Result<Pace> {
+    pub(super) async fn put_on(&self, store: &Store, keys: &Keys, backend: &Counted) -> Result<RequestPace> {
         let (kind, counts) = (self.kind, Arc::new(AtomicU64::new(0)));
         let began = Instant::now();
         let (from, until) = (began + self.warm_up, began + self.warm_up + self.time);
@@ -129,7 +129,7 @@ impl Load {
         }
         times.sort_by(f64::total_cmp);
         let per_second = done as f64 / self.time.as_secs_f64();
-        Ok(Pace { per_second, refused, refused_before, p99: quantile(&times, 0.99), done })
+        Ok(RequestPace { per_second, refused, refused_before, p99: quantile(&times, 0.99), done })
     }
 }
 

@@ -4,32 +4,32 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::listing::{self, Listing};
-use super::load::{Pace, SIZE};
+use super::listing::{self, ListingRun};
+use super::load::{RequestPace, SIZE};
 use super::spreading::{self, Spreading};
-use super::{Beside, Line, Part, Trial, WRITES};
+use super::{Beside, PrefixesLine, PrefixesPart, PrefixesTrial, WRITES};
 use crate::machine::Conditions;
-use crate::table::Table;
+use crate::table::MarkdownTable;
 
 /// The result of a trial; displays as Markdown.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct PrefixesReport {
     /// The options of the trial.
-    pub trial: Trial,
+    pub trial: PrefixesTrial,
     /// The machine and its load.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// Requests a second by prefixes.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PrefixesLine>,
     /// A hot prefix beside cold ones.
     pub beside: Vec<Beside>,
     /// How evenly keys are spread.
     pub spreading: Vec<Spreading>,
     /// All prefixes listed as one.
-    pub listings: Vec<Listing>,
+    pub listings: Vec<ListingRun>,
 }
 
-impl Report {
+impl PrefixesReport {
     /// Reports broken claims. With a limit for each prefix, the most prefixes should reach at least half of
     /// their number times the rate of one prefix. Without known limits, they should reach half the rate of one.
     #[must_use]
@@ -51,7 +51,7 @@ impl Report {
 
     /// The store of the requests, as the beginning of a sentence.
     fn store(&self) -> String {
-        let Trial { to, unshaped, scale, latency_ms, .. } = &self.trial;
+        let PrefixesTrial { to, unshaped, scale, latency_ms, .. } = &self.trial;
         match to {
             Some(url) => format!("requests to {url}, whose limits are its own: no share of them is known"),
             None if *unshaped => "the embedded server, unshaped: no prefix has a limit".to_owned(),
@@ -63,7 +63,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PrefixesReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trial, conditions, lines, beside, spreading, listings } = self;
         if !lines.is_empty() || !beside.is_empty() {
@@ -98,7 +98,7 @@ impl fmt::Display for Report {
                 trial.prefixes()
             )?;
         }
-        if let (Some(url), true) = (&trial.to, trial.has(Part::Listing)) {
+        if let (Some(url), true) = (&trial.to, trial.has(PrefixesPart::Listing)) {
             writeln!(
                 out,
                 "- LEFT OUT: listings of all prefixes as one. They need a store that makes objects by thousands and counts\n  \
@@ -118,11 +118,11 @@ fn none() -> String {
 }
 
 /// A pace in percent of its limit, if there is a limit.
-fn of(pace: &Pace, limit: Option<f64>) -> String {
+fn of(pace: &RequestPace, limit: Option<f64>) -> String {
     limit.map_or_else(none, |limit| format!("{:.0}%", pace.per_second / limit * 100.0))
 }
 
-fn by_prefixes(lines: &[Line]) -> Table {
+fn by_prefixes(lines: &[PrefixesLine]) -> MarkdownTable {
     let columns = [
         "prefixes",
         "requests",
@@ -133,8 +133,8 @@ fn by_prefixes(lines: &[Line]) -> Table {
         "share",
         "503s before",
     ];
-    let mut table = Table::new(columns);
-    for Line { prefixes, kind, limit, pace } in lines {
+    let mut table = MarkdownTable::new(columns);
+    for PrefixesLine { prefixes, kind, limit, pace } in lines {
         table.row([
             prefixes.map_or("not spread".to_owned(), |count| count.to_string()),
             (*kind).to_owned(),
@@ -149,11 +149,11 @@ fn by_prefixes(lines: &[Line]) -> Table {
     table
 }
 
-fn hot_and_cold(beside: &[Beside], limit: Option<f64>) -> Table {
+fn hot_and_cold(beside: &[Beside], limit: Option<f64>) -> MarkdownTable {
     let columns = ["writes", "cold a second", "503s", "p99 ms", "hot a second", "503s", "of its limit"];
-    let mut table = Table::new(columns);
+    let mut table = MarkdownTable::new(columns);
     for Beside { what, cold, hot } in beside {
-        let hot_cell = |cell: &dyn Fn(&Pace) -> String| hot.as_ref().map_or_else(none, cell);
+        let hot_cell = |cell: &dyn Fn(&RequestPace) -> String| hot.as_ref().map_or_else(none, cell);
         table.row([
             (*what).to_owned(),
             format!("{:.1}", cold.per_second),

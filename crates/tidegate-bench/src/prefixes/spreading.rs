@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate::prefix::{Layout, Naming};
 
-use crate::table::Table;
+use crate::table::MarkdownTable;
 
 /// Keys of each sort.
 const KEYS: usize = 100_000;
@@ -73,8 +73,8 @@ impl Spreading {
     }
 }
 
-pub(super) fn table(spreading: &[Spreading]) -> Table {
-    let mut table = Table::new(["keys", "naming", "prefixes", "least", "most", "chi-square/df"]);
+pub(super) fn table(spreading: &[Spreading]) -> MarkdownTable {
+    let mut table = MarkdownTable::new(["keys", "naming", "prefixes", "least", "most", "chi-square/df"]);
     for of in spreading {
         table.row([
             of.keys.to_owned(),

@@ -6,10 +6,10 @@ use crate::machine::Machine;
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    trial: Trial,
+    trial: PrefixesTrial,
 }
 
-fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
+fn parsed(words: &[&str]) -> Result<PrefixesTrial, clap::Error> {
     Cli::try_parse_from(["prefixes"].iter().chain(words)).map(|cli| cli.trial)
 }
 
@@ -42,15 +42,15 @@ fn what_needs_no_store_asks_none() {
     assert!(!report.to_string().contains("LEFT OUT"));
 }
 
-fn pace(per_second: f64) -> Pace {
-    Pace { per_second, refused: 1, refused_before: 2, p99: 0.1, done: 99 }
+fn pace(per_second: f64) -> RequestPace {
+    RequestPace { per_second, refused: 1, refused_before: 2, p99: 0.1, done: 99 }
 }
 
 /// A report with the rates of one prefix and of eight.
-fn report(words: &[&str], one: f64, all: f64) -> Report {
+fn report(words: &[&str], one: f64, all: f64) -> PrefixesReport {
     let trial = parsed(&[&["--most", "8"][..], words].concat()).unwrap();
     let limit = trial.is_shaped().then_some(17.5);
-    let line = |prefixes, per_second| Line {
+    let line = |prefixes, per_second| PrefixesLine {
         prefixes: Some(prefixes),
         kind: "writes",
         limit,
@@ -60,7 +60,7 @@ fn report(words: &[&str], one: f64, all: f64) -> Report {
     let beside =
         vec![Beside { what: "15 prefixes beside a hot one", cold: pace(240.0), hot: Some(pace(14.0)) }];
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    Report { trial, conditions, lines, beside, spreading: Vec::new(), listings: Vec::new() }
+    PrefixesReport { trial, conditions, lines, beside, spreading: Vec::new(), listings: Vec::new() }
 }
 
 #[test]

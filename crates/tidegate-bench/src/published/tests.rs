@@ -7,10 +7,10 @@ use super::*;
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    trial: Trial,
+    trial: PublishedTrial,
 }
 
-fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
+fn parsed(words: &[&str]) -> Result<PublishedTrial, clap::Error> {
     Line::try_parse_from(["all"].iter().chain(words)).map(|line| line.trial)
 }
 
@@ -40,14 +40,14 @@ fn it_is_said_how_much_is_wanted() {
 #[test]
 fn each_table_is_told() {
     for (words, is_quick) in [(&["--quick"], true), (&["--full"], false)] {
-        let Trial { extent, .. } = parsed(words).unwrap();
+        let PublishedTrial { extent, .. } = parsed(words).unwrap();
         let quick = [
-            extent.of::<parts::Extent>().unwrap().quick,
-            extent.of::<journal::Trial>().unwrap().quick,
-            extent.of::<compaction::Trial>().unwrap().quick,
-            extent.of::<tables::Trial>().unwrap().quick,
-            extent.of::<prefixes::Trial>().unwrap().quick,
-            extent.of::<growth::Trial>().unwrap().quick,
+            extent.of::<parts::PartsExtent>().unwrap().quick,
+            extent.of::<journal::JournalTrial>().unwrap().quick,
+            extent.of::<compaction::CompactionTrial>().unwrap().quick,
+            extent.of::<tables::TablesTrial>().unwrap().quick,
+            extent.of::<prefixes::PrefixesTrial>().unwrap().quick,
+            extent.of::<growth::GrowthTrial>().unwrap().quick,
         ];
         assert_eq!(quick, [is_quick; 6]);
     }
@@ -63,7 +63,7 @@ fn all_is_every_table_once() {
 #[test]
 fn what_does_not_hold_is_in_the_json_too() {
     let folder = tempfile::tempdir().unwrap();
-    let extent = Extent { quick: true, full: false, to: folder.path().to_owned() };
+    let extent = PublishedExtent { quick: true, full: false, to: folder.path().to_owned() };
     let report = Report { values: [1.5, f64::NAN] };
     let broken =
         extent.keep("a", report, |report| vec![format!("{} is too much", report.values[0])]).unwrap();
@@ -94,7 +94,7 @@ fn a_table_that_can_not_run_stops_none_of_the_others() {
             if name == "b" { Err("no room".into()) } else { Ok(vec!["slow".to_owned()]) }
         })
     });
-    let outcome = Outcome::of(tables);
+    let outcome = PublishedOutcome::of(tables);
     assert_eq!(*asked.borrow(), ["a", "b", "c"]);
     assert_eq!(outcome.broken, ["a: slow", "c: slow"]);
     assert_eq!(outcome.failed, [("b", "no room".to_owned())]);
@@ -102,11 +102,11 @@ fn a_table_that_can_not_run_stops_none_of_the_others() {
 
 #[test]
 fn what_does_not_hold_and_what_could_not_run_is_told_and_is_an_error() {
-    let of = |broken: &[&str], failed: &[&'static str]| Outcome {
+    let of = |broken: &[&str], failed: &[&'static str]| PublishedOutcome {
         broken: broken.iter().map(|broken| (*broken).to_owned()).collect(),
         failed: failed.iter().map(|name| (*name, "no room".to_owned())).collect(),
     };
-    let error = |outcome: &Outcome| outcome.verdict().unwrap_err().to_string();
+    let error = |outcome: &PublishedOutcome| outcome.verdict().unwrap_err().to_string();
 
     let well = of(&[], &[]);
     assert!(well.to_string().starts_with("All tables") && well.verdict().is_ok());

@@ -1,9 +1,9 @@
 use super::*;
 use crate::machine::Machine;
 
-fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
-    let one = |value| Spread::of([value]).unwrap();
-    Line {
+fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> ContestLine {
+    let one = |value| RunSpread::of([value]).unwrap();
+    ContestLine {
         tool: tool.name(),
         version: None,
         settings: "defaults".to_owned(),
@@ -19,10 +19,10 @@ fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
     }
 }
 
-fn report(tools: Vec<Line>) -> Report {
+fn report(tools: Vec<ContestLine>) -> ContestReport {
     let nothing =
-        Usage { wall: 0.002, user: 0.001, system: 0.0, peak_kib: 2048, exit: Some(0), signal: None };
-    Report {
+        ProcessUsage { wall: 0.002, user: 0.001, system: 0.0, peak_kib: 2048, exit: Some(0), signal: None };
+    ContestReport {
         title: "One file".to_owned(),
         objects: 1,
         bytes: GIB / 2,
@@ -102,15 +102,15 @@ fn who_was_alone_lost_to_nobody_and_says_nothing_of_it() {
 
 #[test]
 fn counts_that_differ_are_shown_as_a_range() {
-    assert_eq!(shown_count(&Spread::of([3.0, 3.0]).unwrap()), "3");
-    assert_eq!(shown_count(&Spread::of([3.0, 5.0]).unwrap()), "3–5");
+    assert_eq!(shown_count(&RunSpread::of([3.0, 3.0]).unwrap()), "3");
+    assert_eq!(shown_count(&RunSpread::of([3.0, 5.0]).unwrap()), "3–5");
 }
 
 #[test]
 fn a_loss_within_the_noise_is_said_to_be_one() {
     let mut ours = line(Tool::Tidegate, 2.0, 0.1, 1.0);
     let theirs = line(Tool::S5cmd, 1.5, 1.0, 1.0);
-    ours.wall = Spread::of([1.4, 2.0, 2.1]).unwrap();
+    ours.wall = RunSpread::of([1.4, 2.0, 2.1]).unwrap();
     let losses = report(vec![ours, theirs]).losses;
     assert_eq!(
         losses,

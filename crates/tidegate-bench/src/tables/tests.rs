@@ -1,13 +1,13 @@
 use clap::Parser;
 
 use super::*;
-use crate::example::Figures;
+use crate::example::ExampleFigures;
 use crate::machine::Machine;
-use crate::measure::Usage;
+use crate::measure::ProcessUsage;
 
-fn line(way: Way, walls: &[f64]) -> Line {
-    let run = |wall: &f64| Run {
-        figures: Figures {
+fn line(way: ExampleWay, walls: &[f64]) -> TablesLine {
+    let run = |wall: &f64| ExampleRun {
+        figures: ExampleFigures {
             seconds: *wall,
             bytes_in: 0,
             bytes_out: GIB,
@@ -16,14 +16,21 @@ fn line(way: Way, walls: &[f64]) -> Line {
             retries: 0,
             peak_budget_bytes: 3 * MIB,
         },
-        usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+        usage: ProcessUsage {
+            wall: *wall,
+            user: 1.0,
+            system: 0.5,
+            peak_kib: 20 << 10,
+            exit: Some(0),
+            signal: None,
+        },
         memory: Vec::new(),
     };
-    Line { way, table_size: 8 * MIB, runs: walls.iter().map(run).collect() }
+    TablesLine { way, table_size: 8 * MIB, runs: walls.iter().map(run).collect() }
 }
 
-fn report(lines: Vec<Line>) -> Report {
-    let trial = Trial {
+fn report(lines: Vec<TablesLine>) -> TablesReport {
+    let trial = TablesTrial {
         size: GIB,
         table_sizes: vec![8 * MIB],
         memory: 64 * MIB,
@@ -31,26 +38,28 @@ fn report(lines: Vec<Line>) -> Report {
         to: None,
         megabytes: 40,
         latency_ms: 20,
-        ways: vec![Way::Streamed, Way::Whole],
+        ways: vec![ExampleWay::Streamed, ExampleWay::Whole],
         runs: 3,
         quick: false,
         limit: 1,
     };
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    Report { trial, conditions, lines }
+    TablesReport { trial, conditions, lines }
 }
 
 #[test]
 fn streams_are_not_to_be_slower() {
-    let broken =
-        |streamed| report(vec![line(Way::Streamed, &[streamed]), line(Way::Whole, &[10.0])]).broken();
+    let broken = |streamed| {
+        report(vec![line(ExampleWay::Streamed, &[streamed]), line(ExampleWay::Whole, &[10.0])]).broken()
+    };
     assert!(broken(11.4).is_empty());
     assert_eq!(broken(12.0), ["tables of 8 MiB: streamed takes 1.20 times as long as whole"]);
 }
 
 #[test]
 fn ways_are_compared_with_streaming() {
-    let said = report(vec![line(Way::Streamed, &[4.0, 2.0, 8.0]), line(Way::Whole, &[10.0])]).to_string();
+    let said = report(vec![line(ExampleWay::Streamed, &[4.0, 2.0, 8.0]), line(ExampleWay::Whole, &[10.0])])
+        .to_string();
     let row = |way: &str| -> Vec<String> {
         let row = said.lines().find(|line| line.starts_with(&format!("| {way}"))).unwrap();
         row.split('|').map(|cell| cell.trim().to_owned()).collect()
@@ -63,7 +72,7 @@ fn ways_are_compared_with_streaming() {
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    trial: Trial,
+    trial: TablesTrial,
 }
 
 #[test]
@@ -79,7 +88,7 @@ fn a_store_is_shaped_unshaped_or_real() {
 
 #[test]
 fn the_store_is_named_and_measured_alike() {
-    let mut report = report(vec![line(Way::Streamed, &[12.0]), line(Way::Whole, &[10.0])]);
+    let mut report = report(vec![line(ExampleWay::Streamed, &[12.0]), line(ExampleWay::Whole, &[10.0])]);
     assert!(
         report.to_string().starts_with("Tables of 1 GiB in all; 40 MB/s a connection, 20 ms of latency; ")
     );

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Source, Tool, Tuning};
-use crate::embedded::Endpoint;
+use super::{Tool, TransferSource, Tuning};
+use crate::embedded::StoreEndpoint;
 use crate::process::Program;
 
 impl Tool {
@@ -14,8 +14,8 @@ impl Tool {
     pub fn program(
         self,
         path: &Path,
-        source: &Source,
-        endpoint: &Endpoint,
+        source: &TransferSource,
+        endpoint: &StoreEndpoint,
         prefix: &str,
         tuning: Option<Tuning>,
     ) -> Program {
@@ -31,7 +31,7 @@ impl Tool {
             let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/peer.py");
             program = program.arg(script).arg(self.name());
         }
-        if let Source::Pipe(file) = source {
+        if let TransferSource::Pipe(file) = source {
             program.stdin = Some(file.clone());
         }
         let [from, to] = self.places(source, endpoint.bucket, prefix);
@@ -39,9 +39,9 @@ impl Tool {
     }
 
     /// The tool's subcommand.
-    fn verb(self, source: &Source) -> &'static [&'static str] {
-        let is_pipe = matches!(source, Source::Pipe(_));
-        let is_tree = matches!(source, Source::Directory(_) | Source::Objects { .. });
+    fn verb(self, source: &TransferSource) -> &'static [&'static str] {
+        let is_pipe = matches!(source, TransferSource::Pipe(_));
+        let is_tree = matches!(source, TransferSource::Directory(_) | TransferSource::Objects { .. });
         match self {
             Self::Tidegate if is_tree => &["cp", "-r"],
             Self::S5cmd | Self::Mc if is_pipe => &["pipe"],
@@ -64,7 +64,7 @@ impl Tool {
     }
 
     /// The arguments for source and destination.
-    fn places(self, source: &Source, bucket: &str, prefix: &str) -> [Option<OsString>; 2] {
+    fn places(self, source: &TransferSource, bucket: &str, prefix: &str) -> [Option<OsString>; 2] {
         let scheme = match self {
             Self::Rclone => "bench:",
             Self::Mc => "bench/",
@@ -73,8 +73,8 @@ impl Tool {
         let url = OsString::from(format!("{scheme}{bucket}/{prefix}"));
         let object = OsString::from(format!("{scheme}{bucket}/{prefix}object"));
         let [from, to] = match source {
-            Source::File(file) => [file.into(), object],
-            Source::Pipe(_) => {
+            TransferSource::File(file) => [file.into(), object],
+            TransferSource::Pipe(_) => {
                 let from = match self {
                     // These subcommands take no source argument.
                     Self::S5cmd | Self::Rclone | Self::Mc => return [None, Some(object)],
@@ -84,10 +84,10 @@ impl Tool {
                 [from.into(), object]
             }
             // Rclone always copies the contents of a directory, the others only if its name ends in a slash.
-            Source::Directory(directory) if self == Self::Rclone => [directory.into(), url],
-            Source::Directory(directory) => [directory.join("").into(), url],
-            Source::Object { into, .. } => [object, into.join(self.file_name()).into()],
-            Source::Objects { into, .. } => {
+            TransferSource::Directory(directory) if self == Self::Rclone => [directory.into(), url],
+            TransferSource::Directory(directory) => [directory.join("").into(), url],
+            TransferSource::Object { into, .. } => [object, into.join(self.file_name()).into()],
+            TransferSource::Objects { into, .. } => {
                 let from =
                     if self == Self::S5cmd { format!("{scheme}{bucket}/{prefix}*").into() } else { url };
                 [from, into.join(self.file_name()).join("").into()]
@@ -96,7 +96,7 @@ impl Tool {
         [Some(from), Some(to)]
     }
 
-    fn variables(self, endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    fn variables(self, endpoint: &StoreEndpoint) -> Vec<(&'static str, String)> {
         let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
         let mut variables = endpoint.variables();
         if self == Self::Mc {

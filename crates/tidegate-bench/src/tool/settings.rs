@@ -1,6 +1,6 @@
 //! Lists the settings of each tool, or why the tool is left out, in the words of the reports.
 
-use super::{Source, Tool};
+use super::{Tool, TransferSource};
 use crate::Result;
 
 /// A tool's settings, or the reason why a contest leaves the tool out.
@@ -15,23 +15,23 @@ const NO_PIPE: &str = "a library whose program, as this benchmark has it, takes 
 impl Tool {
     /// Every setting of the tool, default or not; `None` if the contest leaves the tool out.
     #[must_use]
-    pub fn settings(self, source: &Source) -> Option<&'static str> {
+    pub fn settings(self, source: &TransferSource) -> Option<&'static str> {
         self.part_in(source).ok()
     }
 
     /// The reason to leave the tool out for this source; `None` if the tool takes part.
     #[must_use]
-    pub fn left_out(self, source: &Source) -> Option<&'static str> {
+    pub fn left_out(self, source: &TransferSource) -> Option<&'static str> {
         self.part_in(source).err()
     }
 
-    fn part_in(self, source: &Source) -> Settings {
+    fn part_in(self, source: &TransferSource) -> Settings {
         match source {
-            Source::File(_) => Ok(self.upload_settings()),
-            Source::Pipe(_) => self.pipe_settings(),
-            Source::Directory(_) => self.tree_settings(),
-            Source::Object { .. } => Ok(self.download_settings()),
-            Source::Objects { .. } => self.trees_settings(),
+            TransferSource::File(_) => Ok(self.upload_settings()),
+            TransferSource::Pipe(_) => self.pipe_settings(),
+            TransferSource::Directory(_) => self.tree_settings(),
+            TransferSource::Object { .. } => Ok(self.download_settings()),
+            TransferSource::Objects { .. } => self.trees_settings(),
         }
     }
 

@@ -1,14 +1,14 @@
 use super::*;
-use crate::embedded::Endpoint;
+use crate::embedded::StoreEndpoint;
 use crate::sign::Signer;
 
-fn line(tool: Tool, source: &Source) -> (String, Vec<(String, String)>) {
+fn line(tool: Tool, source: &TransferSource) -> (String, Vec<(String, String)>) {
     tuned(tool, source, None)
 }
 
-fn tuned(tool: Tool, source: &Source, tuning: Option<Tuning>) -> (String, Vec<(String, String)>) {
+fn tuned(tool: Tool, source: &TransferSource, tuning: Option<Tuning>) -> (String, Vec<(String, String)>) {
     let signer = Signer { access_key: "k".to_owned(), secret_key: "s".to_owned(), region: "r".to_owned() };
-    let endpoint = Endpoint { url: "http://h:1".to_owned(), signer, bucket: "b", authority: None };
+    let endpoint = StoreEndpoint { url: "http://h:1".to_owned(), signer, bucket: "b", authority: None };
     let program = tool.program(Path::new("/x"), source, &endpoint, "p/", tuning);
     let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
     (words.join(" "), program.variables.clone())
@@ -16,7 +16,7 @@ fn tuned(tool: Tool, source: &Source, tuning: Option<Tuning>) -> (String, Vec<(S
 
 #[test]
 fn a_file_goes_to_a_key() {
-    let file = Source::File("/f".into());
+    let file = TransferSource::File("/f".into());
     assert_eq!(line(Tool::Tidegate, &file).0, "cp /f s3://b/p/object");
     assert_eq!(line(Tool::S5cmd, &file).0, "--endpoint-url http://h:1 cp /f s3://b/p/object");
     assert_eq!(line(Tool::Rclone, &file).0, "copyto /f bench:b/p/object");
@@ -28,7 +28,7 @@ fn a_file_goes_to_a_key() {
 
 #[test]
 fn a_pipe_goes_to_a_key() {
-    let pipe = Source::Pipe("/f".into());
+    let pipe = TransferSource::Pipe("/f".into());
     assert_eq!(line(Tool::Tidegate, &pipe).0, "cp - s3://b/p/object");
     assert_eq!(line(Tool::S5cmd, &pipe).0, "--endpoint-url http://h:1 pipe s3://b/p/object");
     assert_eq!(line(Tool::Rclone, &pipe).0, "rcat bench:b/p/object");
@@ -40,7 +40,7 @@ fn a_pipe_goes_to_a_key() {
 
 #[test]
 fn a_directory_goes_below_a_prefix() {
-    let directory = Source::Directory("/d".into());
+    let directory = TransferSource::Directory("/d".into());
     assert_eq!(line(Tool::Tidegate, &directory).0, "cp -r /d/ s3://b/p/");
     assert_eq!(line(Tool::S5cmd, &directory).0, "--endpoint-url http://h:1 cp /d/ s3://b/p/");
     assert_eq!(line(Tool::Rclone, &directory).0, "copy /d bench:b/p/");
@@ -48,7 +48,7 @@ fn a_directory_goes_below_a_prefix() {
 
 #[test]
 fn an_object_goes_into_a_file_of_the_tools_own() {
-    let object = Source::Object { original: "/f".into(), into: "/d".into() };
+    let object = TransferSource::Object { original: "/f".into(), into: "/d".into() };
     assert_eq!(line(Tool::Tidegate, &object).0, "cp s3://b/p/object /d/tidegate");
     assert_eq!(line(Tool::S5cmd, &object).0, "--endpoint-url http://h:1 cp s3://b/p/object /d/s5cmd");
     assert_eq!(line(Tool::Rclone, &object).0, "copyto bench:b/p/object /d/rclone");
@@ -57,7 +57,7 @@ fn an_object_goes_into_a_file_of_the_tools_own() {
 
 #[test]
 fn many_objects_go_into_a_directory_of_the_tools_own() {
-    let objects = Source::Objects { originals: "/o".into(), into: "/d".into() };
+    let objects = TransferSource::Objects { originals: "/o".into(), into: "/d".into() };
     assert_eq!(line(Tool::Tidegate, &objects).0, "cp -r s3://b/p/ /d/tidegate/");
     assert_eq!(line(Tool::S5cmd, &objects).0, "--endpoint-url http://h:1 cp s3://b/p/* /d/s5cmd/");
     assert_eq!(line(Tool::Rclone, &objects).0, "copy bench:b/p/ /d/rclone/");
@@ -67,8 +67,9 @@ fn many_objects_go_into_a_directory_of_the_tools_own() {
 
 #[test]
 fn each_is_tuned_in_its_own_words() {
-    let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
-    let object = Source::Object { original: "/s".into(), into: "/d".into() };
+    let [file, tree, pipe] =
+        [TransferSource::File, TransferSource::Directory, TransferSource::Pipe].map(|of| of("/s".into()));
+    let object = TransferSource::Object { original: "/s".into(), into: "/d".into() };
     let words = |tool, source| tuned(tool, source, Some(Tuning { part_mib: 16, at_once: 8 }));
     assert_eq!(words(Tool::Tidegate, &file).0, "cp --part-size 16MiB --concurrency 8 /s s3://b/p/object");
     assert!(words(Tool::S5cmd, &object).0.contains("cp --part-size 16 --concurrency 8 s3://"));
@@ -93,7 +94,7 @@ fn each_is_tuned_in_its_own_words() {
 
 #[test]
 fn what_each_is_told_is_said() {
-    let [file, tree] = [Source::File, Source::Directory].map(|of| of("/s".into()));
+    let [file, tree] = [TransferSource::File, TransferSource::Directory].map(|of| of("/s".into()));
     let told = |tool: Tool, source| tool.told(source, Tuning { part_mib: 16, at_once: 8 });
     assert_eq!(told(Tool::S5cmd, &tree).as_deref(), Some("--numworkers 8"));
     assert_eq!(told(Tool::Crt, &file).as_deref(), Some("PEER_PART_MIB=16"));
@@ -122,9 +123,10 @@ fn versions_are_those_that_are_pinned() {
 
 #[test]
 fn each_is_asked_for_what_it_has_a_word_for() {
-    let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
-    let object = Source::Object { original: "/s".into(), into: "/d".into() };
-    let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
+    let [file, tree, pipe] =
+        [TransferSource::File, TransferSource::Directory, TransferSource::Pipe].map(|of| of("/s".into()));
+    let object = TransferSource::Object { original: "/s".into(), into: "/d".into() };
+    let objects = TransferSource::Objects { originals: "/s".into(), into: "/d".into() };
     let able =
         |source| Tool::ALL.into_iter().filter(|tool| tool.settings(source).is_some()).collect::<Vec<_>>();
     assert_eq!(able(&file), Tool::ALL);
@@ -148,8 +150,8 @@ fn how_many_objects_are_said_to_be_at_once_is_what_cp_has() {
     {
         assert!(cp.contains(&format!("\nconst {constant}\n")), "{constant}");
     }
-    let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
-    for source in [Source::Directory("/s".into()), objects] {
+    let objects = TransferSource::Objects { originals: "/s".into(), into: "/d".into() };
+    for source in [TransferSource::Directory("/s".into()), objects] {
         let said = Tool::Tidegate.settings(&source).unwrap();
         let at_once = "64 objects at once, 256 while they have no more than 16 MiB in all,";
         assert!(said.contains(at_once), "{said}");
@@ -158,7 +160,7 @@ fn how_many_objects_are_said_to_be_at_once_is_what_cp_has() {
 
 #[test]
 fn each_is_told_where_in_its_own_words() {
-    let file = Source::File("/f".into());
+    let file = TransferSource::File("/f".into());
     let told =
         |tool, name: &str| line(tool, &file).1.into_iter().find(|(found, _)| found == name).map(|(_, v)| v);
     assert_eq!(told(Tool::Tidegate, "AWS_ENDPOINT_URL").as_deref(), Some("http://h:1"));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Source, Tool};
+use super::{Tool, TransferSource};
 use crate::peer::{AT_ONCE, PART_MIB};
 
 /// A part size, and the number of parts in flight; for many small files or objects, the number of files in
@@ -42,15 +42,15 @@ impl Words {
 }
 
 impl Tuning {
-    fn all(source: &Source) -> &'static [Self] {
+    fn all(source: &TransferSource) -> &'static [Self] {
         const fn of(at_once: u64, part_mib: u64) -> Tuning {
             Tuning { part_mib, at_once }
         }
         match source {
-            Source::Directory(_) | Source::Objects { .. } => {
+            TransferSource::Directory(_) | TransferSource::Objects { .. } => {
                 const { &[of(8, 8), of(32, 8), of(64, 8), of(128, 8)] }
             }
-            Source::File(_) | Source::Pipe(_) | Source::Object { .. } => {
+            TransferSource::File(_) | TransferSource::Pipe(_) | TransferSource::Object { .. } => {
                 const { &[of(4, 64), of(8, 16), of(16, 8), of(32, 16), of(64, 16)] }
             }
         }
@@ -61,7 +61,7 @@ impl Tool {
     /// The settings to try beside a tool's defaults: those that the tool has options for, without duplicates
     /// among the options.
     #[must_use]
-    pub fn tried(self, source: &Source) -> Vec<Tuning> {
+    pub fn tried(self, source: &TransferSource) -> Vec<Tuning> {
         let mut tried: Vec<(String, Tuning)> = Vec::new();
         for tuning in Tuning::all(source) {
             if let Some(told) = self.told(source, *tuning)
@@ -75,7 +75,7 @@ impl Tool {
 
     /// The tool's options for a tuning: arguments, variables, or lines of a configuration file.
     #[must_use]
-    pub fn told(self, source: &Source, tuning: Tuning) -> Option<String> {
+    pub fn told(self, source: &TransferSource, tuning: Tuning) -> Option<String> {
         if let Some(configuration) = self.configuration(tuning) {
             let lines = configuration.lines().map(str::trim).filter(|line| line.contains(" = "));
             return Some(lines.collect::<Vec<_>>().join(", "));
@@ -94,8 +94,8 @@ impl Tool {
         })
     }
 
-    pub(super) fn words(self, source: &Source, tuning: Tuning) -> Option<Words> {
-        let is_tree = matches!(source, Source::Directory(_) | Source::Objects { .. });
+    pub(super) fn words(self, source: &TransferSource, tuning: Tuning) -> Option<Words> {
+        let is_tree = matches!(source, TransferSource::Directory(_) | TransferSource::Objects { .. });
         let part = tuning.part_mib.to_string();
         let at_once = tuning.at_once.to_string();
         Some(match self {
@@ -105,7 +105,7 @@ impl Tool {
             }
             Self::S5cmd => Words::own(["--part-size", &part, "--concurrency", &at_once]),
             Self::Rclone if is_tree => Words::own(["--transfers", &at_once, "--checkers", &at_once]),
-            Self::Rclone if matches!(source, Source::Object { .. }) => {
+            Self::Rclone if matches!(source, TransferSource::Object { .. }) => {
                 let part = format!("{part}Mi");
                 Words::own(["--multi-thread-streams", &at_once, "--multi-thread-chunk-size", &part])
             }
@@ -113,10 +113,10 @@ impl Tool {
                 let part = format!("{part}Mi");
                 Words::own(["--s3-upload-concurrency", &at_once, "--s3-chunk-size", &part])
             }
-            Self::Mc if matches!(source, Source::Pipe(_)) => {
+            Self::Mc if matches!(source, TransferSource::Pipe(_)) => {
                 Words::own(["--concurrent", &at_once, "--part-size", &format!("{part}MiB")])
             }
-            Self::Mc if matches!(source, Source::File(_)) => Words::variables([
+            Self::Mc if matches!(source, TransferSource::File(_)) => Words::variables([
                 ("MC_UPLOAD_MULTIPART_SIZE", format!("{part}MiB")),
                 ("MC_UPLOAD_MULTIPART_THREADS", at_once),
             ]),

@@ -1,9 +1,9 @@
 //! Decides which tools take part in a contest.
 
-use crate::tool::{Source, Tool};
+use crate::tool::{Tool, TransferSource};
 
 /// The tools that take part, and the names of the others with the reasons.
-pub(super) fn entered(source: &Source) -> (Vec<Tool>, Vec<(&'static str, &'static str)>) {
+pub(super) fn entered(source: &TransferSource) -> (Vec<Tool>, Vec<(&'static str, &'static str)>) {
     let left_out = |tool: Tool| Some((tool.name(), tool.left_out(source)?));
     let tools = Tool::ALL.into_iter().filter(|tool| tool.left_out(source).is_none());
     (tools.collect(), Tool::ALL.into_iter().filter_map(left_out).collect())
@@ -16,9 +16,10 @@ mod tests {
     /// The tools match those in results/PEERS.md.
     #[test]
     fn who_is_left_out_is_named() {
-        let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
-        let object = Source::Object { original: "/s".into(), into: "/d".into() };
-        let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
+        let [file, tree, pipe] =
+            [TransferSource::File, TransferSource::Directory, TransferSource::Pipe].map(|of| of("/s".into()));
+        let object = TransferSource::Object { original: "/s".into(), into: "/d".into() };
+        let objects = TransferSource::Objects { originals: "/s".into(), into: "/d".into() };
         let of_trees = ["object_store", "OpenDAL", "boto3", "crt", "obstore", "(floor)"];
         for (source, expected) in [
             (file, &[][..]),

@@ -11,14 +11,14 @@ use tidegate::{Error, Tidegate};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{OpenWriters, Plan};
+use super::{ObjectPlan, OpenWriters};
 use crate::Result;
 use crate::machine;
 use crate::size::{KIB, MIB};
 
 /// The counters of a run in progress.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct WritersCounters {
     tide: Tidegate,
     committed: AtomicU64,
     verified: AtomicU64,
@@ -35,7 +35,7 @@ struct Ends {
     first_error_at: Option<Instant>,
 }
 
-impl Counters {
+impl WritersCounters {
     pub(super) fn new(tide: Tidegate) -> Self {
         Self {
             tide,
@@ -83,15 +83,15 @@ impl Counters {
     pub(super) fn figures(
         &self,
         began: Instant,
-        watched: &Watched,
-        plans: &[Plan],
+        watched: &EnginePeaks,
+        plans: &[ObjectPlan],
         run: &OpenWriters,
-    ) -> Result<Figures> {
+    ) -> Result<WritersFigures> {
         let ends = self.ends();
         let bytes: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
         let seconds = ends.last_commit.map_or_else(|| began.elapsed(), |last| last - began).as_secs_f64();
         let progress = self.tide.progress().snapshot();
-        Ok(Figures {
+        Ok(WritersFigures {
             writers: run.count,
             abandoned: plans.iter().filter(|plan| plan.stops_at.is_some()).count() as u64,
             committed: self.committed.load(Relaxed),
@@ -119,7 +119,7 @@ impl Counters {
 
 /// The figures of a run; sizes in bytes.
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub struct WritersFigures {
     writers: u64,
     abandoned: u64,
     committed: u64,
@@ -148,7 +148,7 @@ pub struct Figures {
     retries: u64,
 }
 
-impl Figures {
+impl WritersFigures {
     /// How many writers did not commit, not counting abandoned ones.
     fn missing(&self) -> u64 {
         self.writers - self.abandoned - self.committed
@@ -168,7 +168,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for WritersFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / MIB as f64);
         writeln!(
@@ -211,24 +211,24 @@ impl fmt::Display for Figures {
 
 /// Samples the engine while a run is in progress.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct EngineWatch {
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Watched>,
+    task: JoinHandle<EnginePeaks>,
 }
 
 /// The highest figures that were sampled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watched {
+pub(super) struct EnginePeaks {
     spooled: u64,
 }
 
-impl Watch {
+impl EngineWatch {
     const EVERY: Duration = Duration::from_millis(50);
 
     pub(super) fn start(tide: Tidegate) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let mut watched = Watched::default();
+            let mut watched = EnginePeaks::default();
             loop {
                 watched.spooled = watched.spooled.max(tide.usage().spooled);
                 if tokio::time::timeout(Self::EVERY, &mut stopped).await.is_ok() {
@@ -239,7 +239,7 @@ impl Watch {
         Self { stop, task }
     }
 
-    pub(super) async fn stop(self) -> Watched {
+    pub(super) async fn stop(self) -> EnginePeaks {
         drop(self.stop);
         self.task.await.unwrap_or_default()
     }

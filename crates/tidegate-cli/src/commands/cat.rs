@@ -6,15 +6,15 @@ use tidegate::location::Location;
 use tidegate::settings::Concurrency;
 
 use crate::exit::Outcome;
-use crate::options::Connection;
-use crate::output::Output;
-use crate::spread::Spread;
+use crate::options::ConnectionOptions;
+use crate::output::ByteOutput;
+use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::values::{self, ByteRange};
 
 /// Write objects to standard output, one after another.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CatArgs {
     /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<String>,
@@ -33,20 +33,20 @@ pub(crate) struct Args {
     concurrency: Concurrency,
 
     #[command(flatten)]
-    spread: Spread,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Args {
+impl CatArgs {
     pub(crate) async fn run(self) -> Outcome {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
         Stores::with(self.connection.reached(engine), async |stores| {
             self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
-            let mut output = Output::stdout()?;
+            let mut output = ByteOutput::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;
             // Bytes that were read before an error are written all the same.
             output.finish().await?;
@@ -60,7 +60,7 @@ async fn show(
     stores: &Stores,
     objects: &[Location],
     range: Option<ByteRange>,
-    output: &mut Output,
+    output: &mut ByteOutput,
 ) -> Outcome {
     for location in objects {
         let place = stores.object(location).await?;

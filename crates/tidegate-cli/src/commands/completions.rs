@@ -10,13 +10,13 @@ use crate::{CommandLine, output};
 
 /// Print a script with which a shell completes command lines; source it in the shell.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CompletionsArgs {
     /// The shell to print the script for.
     #[arg(value_enum)]
     shell: Shell,
 }
 
-impl Args {
+impl CompletionsArgs {
     pub(crate) async fn run(self) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "tidegate", &mut script);

@@ -8,9 +8,9 @@ use tidegate::location::Location;
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Strategy, Tidegate};
 
-use crate::exit::{Failure, Outcome};
-use crate::options::{Connection, Owners};
-use crate::spread::Spread;
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::{ConnectionOptions, Owners};
+use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{bar, standard, values};
 
@@ -28,9 +28,9 @@ mod upload;
 mod verify;
 mod walk;
 
-use choices::{Carried, Durability, Hedge, Progress};
-use job::{Job, Writing};
-use report::{Report, Show};
+use choices::{Carried, DurabilityChoice, Hedge, ProgressChoice};
+use job::{CopyJob, CopyWriteSettings};
+use report::{CopyDisplay, CopyReport};
 
 /// Copy a file, standard input, an object, or everything below a directory or prefix.
 ///
@@ -38,7 +38,7 @@ use report::{Report, Show};
 /// slash, its contents are copied without its own name. An interrupted download, or an interrupted upload with a
 /// journal, is resumed when the same command is run again.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CpArgs {
     /// Source: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
     #[arg(value_name = "SRC")]
     source: OsString,
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     /// Force the journal to disk at every write, in groups (8MiB or one second), or at the end. The journal survives
     /// the end of the process in any case; this option is about a loss of power.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    durability: Durability,
+    durability: DurabilityChoice,
 
     /// Compute and send this checksum: crc64nvme, or crc32c for stores that support only that.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
@@ -118,7 +118,7 @@ pub(crate) struct Args {
 
     /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    progress: Progress,
+    progress: ProgressChoice,
 
     /// Print one JSON object on standard output for each copied object, and nothing else.
     #[arg(long)]
@@ -128,23 +128,23 @@ pub(crate) struct Args {
     carried: Carried,
 
     #[command(flatten)]
-    spread: Spread,
+    spread: PrefixedOption,
 
     #[command(flatten)]
     owners: Owners,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// One end of a copy.
-enum End {
+enum CopyEnd {
     /// Standard input or output.
     Standard,
     Place(Location),
 }
 
-impl End {
+impl CopyEnd {
     fn place(&self) -> Option<&Location> {
         match self {
             Self::Standard => None,
@@ -160,10 +160,10 @@ impl End {
     }
 }
 
-impl Args {
+impl CpArgs {
     pub(crate) async fn run(self) -> Outcome {
-        let source = End::parse(&self.source)?;
-        let target = End::parse(&self.target)?;
+        let source = CopyEnd::parse(&self.source)?;
+        let target = CopyEnd::parse(&self.target)?;
         self.check(&source, &target)?;
         let attributes = self.carried.clone().attributes()?;
         let settings = self.connection.settings_with(self.checksum);
@@ -185,14 +185,19 @@ impl Args {
             engine = engine.part_size(bytes);
         }
         let show = self.show(&target);
-        let writing =
-            Writing::new(self.strategy(), self.create_only, self.sync, self.expect_size, attributes);
+        let writing = CopyWriteSettings::new(
+            self.strategy(),
+            self.create_only,
+            self.sync,
+            self.expect_size,
+            attributes,
+        );
         Stores::with(engine, async |stores| {
-            let named: Vec<_> = [&source, &target].into_iter().filter_map(End::place).collect();
+            let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
-            let report = Report::new(show, stores, writing.is_journaled())?;
+            let report = CopyReport::new(show, stores, writing.is_journaled())?;
             let concurrency = self.concurrency;
-            let job = Job { stores, writing, report, concurrency, journals: &self.journal };
+            let job = CopyJob { stores, writing, report, concurrency, journals: &self.journal };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {
@@ -205,7 +210,7 @@ impl Args {
             }
             let closed = job.report.close(copied).await?;
             match closed.target {
-                Some(target) if closed.verified > 0 && show != Show::Json => {
+                Some(target) if closed.verified > 0 && show != CopyDisplay::Json => {
                     verify::say_where(&target, self.spread.given(), closed.verified).await
                 }
                 _ => Ok(()),
@@ -215,11 +220,11 @@ impl Args {
     }
 
     /// Refuses combinations of arguments that make no sense, before any request is sent.
-    fn check(&self, source: &End, target: &End) -> Outcome {
-        if let End::Place(Location::Local { path }) = source {
+    fn check(&self, source: &CopyEnd, target: &CopyEnd) -> Outcome {
+        if let CopyEnd::Place(Location::Local { path }) = source {
             directory::refuse_journals(path, &self.journal)?;
         }
-        let usage = |message: String| Err(Failure::Usage(message));
+        let usage = |message: String| Err(CommandFailure::Usage(message));
         let (from, to) = (self.source.display(), self.target.display());
         match (source, target) {
             _ if !self.journal.is_empty() && self.strategy() != Strategy::Journal => {
@@ -229,30 +234,32 @@ impl Args {
             _ if self.journal.is_empty() && self.strategy == Strategy::Journal => {
                 usage("--strategy journal: it needs a directory: add --journal DIR".to_owned())
             }
-            (End::Place(place), _) if !self.journal.is_empty() && !is_local(place) => usage(
+            (CopyEnd::Place(place), _) if !self.journal.is_empty() && !is_local(place) => usage(
                 "--journal: it is for files and standard input, an object is in a store already".to_owned(),
             ),
-            (End::Place(place), _) if self.expect_size.is_some() && (self.recursive || !is_local(place)) => {
+            (CopyEnd::Place(place), _)
+                if self.expect_size.is_some() && (self.recursive || !is_local(place)) =>
+            {
                 usage(
                     "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
                 )
             }
-            (End::Standard, End::Standard) => {
+            (CopyEnd::Standard, CopyEnd::Standard) => {
                 usage("-: standard input to standard output needs no tidegate".to_owned())
             }
-            (End::Standard, _) if self.recursive => {
+            (CopyEnd::Standard, _) if self.recursive => {
                 usage("-: standard input is no directory: leave out -r".to_owned())
             }
-            (End::Standard, End::Place(place)) if naming::is_container(place) => usage(format!(
+            (CopyEnd::Standard, CopyEnd::Place(place)) if naming::is_container(place) => usage(format!(
                 "{to}: this is a directory, and standard input has no name to keep in it: add one"
             )),
-            (_, End::Standard) if self.recursive => {
+            (_, CopyEnd::Standard) if self.recursive => {
                 usage("-: standard output takes one object: leave out -r".to_owned())
             }
-            (_, End::Standard) if self.json => {
+            (_, CopyEnd::Standard) if self.json => {
                 usage("-: standard output can't take the object and --json both".to_owned())
             }
-            (End::Place(place), _) if !self.recursive && naming::is_container(place) => {
+            (CopyEnd::Place(place), _) if !self.recursive && naming::is_container(place) => {
                 usage(format!("{from}: this is a directory: add -r to copy all that is below it"))
             }
             _ => Ok(()),
@@ -267,47 +274,49 @@ impl Args {
         }
     }
 
-    fn show(&self, target: &End) -> Show {
-        let to_terminal = matches!(target, End::Standard) && bar::is_terminal(std::io::stdout());
+    fn show(&self, target: &CopyEnd) -> CopyDisplay {
+        let to_terminal = matches!(target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
         match self.progress {
-            _ if self.json => Show::Json,
-            Progress::Never => Show::Nothing,
+            _ if self.json => CopyDisplay::Json,
+            ProgressChoice::Never => CopyDisplay::Nothing,
             // An object and a bar on the same terminal would mix.
-            Progress::Auto if to_terminal => Show::Nothing,
-            Progress::Auto if bar::is_terminal(std::io::stderr()) => Show::Bar,
-            Progress::Auto => Show::Line,
+            ProgressChoice::Auto if to_terminal => CopyDisplay::Nothing,
+            ProgressChoice::Auto if bar::is_terminal(std::io::stderr()) => CopyDisplay::Bar,
+            ProgressChoice::Auto => CopyDisplay::Line,
         }
     }
 }
 
-async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outcome {
+async fn copy(job: &CopyJob<'_>, source: CopyEnd, target: CopyEnd, recursive: bool) -> Outcome {
     match (source, target) {
-        (End::Standard, End::Place(target)) => upload::standard_input(job, &target).await,
-        (End::Place(source), End::Standard) => {
+        (CopyEnd::Standard, CopyEnd::Place(target)) => upload::standard_input(job, &target).await,
+        (CopyEnd::Place(source), CopyEnd::Standard) => {
             let from = job.stores.object(&source).await?;
             download::to_standard_output(job, &source, &from).await
         }
-        (End::Place(source), End::Place(Location::Local { path }))
+        (CopyEnd::Place(source), CopyEnd::Place(Location::Local { path }))
             if !recursive && standard::is_output(&path) =>
         {
             let from = job.stores.object(&source).await?;
             download::to_standard_output(job, &source, &from).await
         }
-        (End::Place(source @ Location::Local { .. }), End::Place(Location::Local { path }))
+        (CopyEnd::Place(source @ Location::Local { .. }), CopyEnd::Place(Location::Local { path }))
             if !recursive && is_stream(&path) =>
         {
             let from = job.stores.object(&source).await?;
             download::to_device(job, &source, &from, &path).await
         }
-        (End::Place(source), End::Place(target)) if is_directory(&source) => {
+        (CopyEnd::Place(source), CopyEnd::Place(target)) if is_directory(&source) => {
             directory::upload(job, &source, &target).await
         }
-        (End::Place(source @ Location::Local { .. }), End::Place(target)) => {
+        (CopyEnd::Place(source @ Location::Local { .. }), CopyEnd::Place(target)) => {
             let to = job.stores.object(&naming::of_one(&source, &target)?).await?;
             upload::path(job, &source, &to).await
         }
-        (End::Place(source), End::Place(target)) if recursive => directory::copy(job, &source, &target).await,
-        (End::Place(source), End::Place(target)) => {
+        (CopyEnd::Place(source), CopyEnd::Place(target)) if recursive => {
+            directory::copy(job, &source, &target).await
+        }
+        (CopyEnd::Place(source), CopyEnd::Place(target)) => {
             let from = job.stores.object(&source).await?;
             let target = naming::of_one(&source, &target)?;
             match &target {
@@ -327,7 +336,7 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
                 }
             }
         }
-        (End::Standard, End::Standard) => Ok(()),
+        (CopyEnd::Standard, CopyEnd::Standard) => Ok(()),
     }
 }
 

@@ -14,9 +14,9 @@ use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 use tidegate::{Store, Tidegate};
 
-use crate::commands::cp::journaled::{self, Found};
-use crate::exit::{Failure, Outcome};
-use crate::options::{Connection, Owners};
+use crate::commands::cp::journaled::{self, FoundUpload};
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -28,15 +28,15 @@ mod verify;
 
 /// List the uploads in a journal directory, and show, resume, abort or verify them.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Ls(ls::Ls),
-    Show(show::Show),
-    Resume(resume::Resume),
-    Abort(abort::Abort),
-    Verify(verify::Verify),
+pub(crate) enum JournalCommand {
+    Ls(ls::JournalLs),
+    Show(show::JournalShow),
+    Resume(resume::JournalResume),
+    Abort(abort::JournalAbort),
+    Verify(verify::JournalVerify),
 }
 
-impl Command {
+impl JournalCommand {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Ls(args) => args.run().await,
@@ -50,7 +50,7 @@ impl Command {
 
 /// An upload in `--json`.
 #[derive(Serialize)]
-struct Described {
+struct DescribedJournal {
     id: String,
     file: PathBuf,
     /// `finished`: it needs no producer any more. `cut`: it needs its producer. `in-use`: a process has it.
@@ -67,7 +67,7 @@ struct Described {
     problem: Option<String>,
 }
 
-impl Described {
+impl DescribedJournal {
     fn of(left: &LeftUpload) -> Self {
         let state = match (left.problem(), left.is_finished()) {
             (None, true) => "finished",
@@ -115,7 +115,9 @@ fn acknowledged(state: &JournalState) -> u64 {
 /// Fails if the journal directory does not exist.
 fn refuse_missing(directory: &Path) -> Outcome {
     match directory.metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::of_file(directory, &error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(CommandFailure::of_file(directory, &error))
+        }
         _ => Ok(()),
     }
 }
@@ -130,7 +132,7 @@ async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<LeftUpload>> {
 fn chosen<'a>(all: &'a [LeftUpload], id: &str, directory: &Path) -> Outcome<&'a LeftUpload> {
     all.iter().find(|left| left.id() == id).ok_or_else(|| {
         let directory = directory.display();
-        Failure::NotFound(format!("{id}: {directory} has no such upload"))
+        CommandFailure::NotFound(format!("{id}: {directory} has no such upload"))
     })
 }
 
@@ -145,13 +147,13 @@ fn all_chosen<'a>(all: &'a [LeftUpload], ids: &[String], directory: &Path) -> Ou
 
 /// Decides about an upload that, since it was listed, another process has claimed, or that has ended: it is left
 /// alone, but an error if the user gave its id.
-fn left_alone(found: Found, left: &LeftUpload, is_asked_for: bool) -> Outcome<Found> {
+fn left_alone(found: FoundUpload, left: &LeftUpload, is_asked_for: bool) -> Outcome<FoundUpload> {
     match found {
-        Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
-        Found::Ended if is_asked_for => {
+        FoundUpload::InUse(who) if is_asked_for => Err(CommandFailure::Failed(who)),
+        FoundUpload::Ended if is_asked_for => {
             let (id, url) = (left.id(), left.url().unwrap_or_default());
             let message = format!("{id}: {url} has been published or ended by another process meanwhile");
-            Err(Failure::Failed(message))
+            Err(CommandFailure::Failed(message))
         }
         found => Ok(found),
     }
@@ -174,14 +176,14 @@ impl Undone {
     fn end(self, asked: &str) -> Outcome {
         match self.0 {
             0 => Ok(()),
-            n => Err(Failure::Failed(format!("{} could not be {asked}", text::count(n, "upload")))),
+            n => Err(CommandFailure::Failed(format!("{} could not be {asked}", text::count(n, "upload")))),
         }
     }
 }
 
 /// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory,
 /// so a journal with such a target must belong to the caller.
-async fn claim(stores: &Stores, left: &LeftUpload, connection: &Connection) -> Outcome<Found> {
+async fn claim(stores: &Stores, left: &LeftUpload, connection: &ConnectionOptions) -> Outcome<FoundUpload> {
     let is_local = |left: &LeftUpload| {
         let location = left.recovered().map(|found| found.state.header.url.parse());
         matches!(location, Some(Ok(Location::Local { .. })))
@@ -193,10 +195,10 @@ async fn claim(stores: &Stores, left: &LeftUpload, connection: &Connection) -> O
 }
 
 /// The store that an upload goes to, with the upload's checksum algorithm.
-async fn store(stores: &Stores, left: &LeftUpload, connection: &Connection) -> Outcome<Store> {
+async fn store(stores: &Stores, left: &LeftUpload, connection: &ConnectionOptions) -> Outcome<Store> {
     let Some(found) = left.recovered() else {
         let problem = left.problem().map(ToString::to_string).unwrap_or_default();
-        return Err(Failure::Failed(problem));
+        return Err(CommandFailure::Failed(problem));
     };
     let header = &found.state.header;
     let location: Location = header.url.parse()?;
@@ -205,7 +207,7 @@ async fn store(stores: &Stores, left: &LeftUpload, connection: &Connection) -> O
         // Other stores have one algorithm only, and the engine opens S3 stores with the default one.
         Location::S3 { bucket, .. } if checksum != Algorithm::default() => {
             let store = S3::connect(bucket, &connection.settings_with(checksum)).await;
-            let store = store.map_err(|fault| Failure::Failed(format!("{location}: {fault}")))?;
+            let store = store.map_err(|fault| CommandFailure::Failed(format!("{location}: {fault}")))?;
             Ok(stores.tide().store(Arc::new(store)))
         }
         _ => Ok(stores.bucket(&location).await?.0),
@@ -267,6 +269,6 @@ mod tests {
         };
         assert_eq!(chosen(&[]).unwrap(), [id(0), id(1)]);
         assert_eq!(chosen(&[id(1), id(1)]).unwrap(), [id(1)]);
-        assert!(matches!(chosen(&[id(0), "nobody".to_owned()]), Err(Failure::NotFound(_))));
+        assert!(matches!(chosen(&[id(0), "nobody".to_owned()]), Err(CommandFailure::NotFound(_))));
     }
 }

@@ -7,20 +7,20 @@ use tidegate::backend::LifecycleRule;
 use tidegate::location::Location;
 
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
 /// Show or add the rule by which a bucket itself aborts incomplete uploads.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Show(Show),
-    Ensure(Ensure),
+pub(crate) enum LifecycleCommand {
+    Show(LifecycleShow),
+    Ensure(LifecycleEnsure),
 }
 
 /// List a bucket's lifecycle rules.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Show {
+pub(crate) struct LifecycleShow {
     /// Bucket to show.
     #[arg(value_name = "URL")]
     bucket: String,
@@ -30,7 +30,7 @@ pub(crate) struct Show {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// Add a rule that aborts incomplete uploads after one day, if there is none.
@@ -38,7 +38,7 @@ pub(crate) struct Show {
 /// Every other rule stays exactly as it is. The rules are read back: it is an error if the store refuses or drops the
 /// rule.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ensure {
+pub(crate) struct LifecycleEnsure {
     /// Bucket, or a prefix of the keys that the rule applies to.
     #[arg(value_name = "URL")]
     bucket: String,
@@ -48,12 +48,12 @@ pub(crate) struct Ensure {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// A rule in `--json`.
 #[derive(Serialize)]
-struct Described<'a> {
+struct DescribedRule<'a> {
     id: Option<&'a str>,
     enabled: bool,
     prefix: &'a str,
@@ -66,11 +66,11 @@ struct Described<'a> {
 #[derive(Serialize)]
 struct Ensured<'a> {
     added: bool,
-    rule: Described<'a>,
+    rule: DescribedRule<'a>,
     disturbed: &'a [String],
 }
 
-impl<'a> From<&'a LifecycleRule> for Described<'a> {
+impl<'a> From<&'a LifecycleRule> for DescribedRule<'a> {
     fn from(rule: &'a LifecycleRule) -> Self {
         Self {
             id: rule.id.as_deref(),
@@ -83,7 +83,7 @@ impl<'a> From<&'a LifecycleRule> for Described<'a> {
     }
 }
 
-impl Command {
+impl LifecycleCommand {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Show(args) => args.run().await,
@@ -92,7 +92,7 @@ impl Command {
     }
 }
 
-impl Show {
+impl LifecycleShow {
     async fn run(self) -> Outcome {
         let location: Location = self.bucket.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {
@@ -101,7 +101,7 @@ impl Show {
             let mut out = output::text()?;
             for rule in &lifecycle.rules {
                 if self.json {
-                    out.json(&Described::from(rule))?;
+                    out.json(&DescribedRule::from(rule))?;
                 } else {
                     writeln!(out, "{}", line(rule))?;
                 }
@@ -116,7 +116,7 @@ impl Show {
     }
 }
 
-impl Ensure {
+impl LifecycleEnsure {
     async fn run(self) -> Outcome {
         let location: Location = self.bucket.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {

@@ -8,15 +8,15 @@ use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::{Error, Object};
 
-use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
-use crate::spread::Spread;
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::ConnectionOptions;
+use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
 /// List the objects and prefixes whose names begin with a URL.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LsArgs {
     /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory.
     #[arg(value_name = "URL")]
     prefix: String,
@@ -34,16 +34,16 @@ pub(crate) struct Args {
     json: bool,
 
     #[command(flatten)]
-    spread: Spread,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// A line of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
-enum Line<'a> {
+enum ListingLine<'a> {
     Prefix {
         url: String,
     },
@@ -60,7 +60,7 @@ enum Line<'a> {
     },
 }
 
-impl Args {
+impl LsArgs {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
         Stores::with_defaults(&self.connection, async |stores| self.list(stores, &location).await).await
@@ -121,7 +121,7 @@ impl Args {
             // Nothing was listed, and this error is the reason.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            (None, 0) if shown == 0 && !prefix.is_empty() => Err(Failure::nothing_at(
+            (None, 0) if shown == 0 && !prefix.is_empty() => Err(CommandFailure::nothing_at(
                 location,
                 match location {
                     Location::Local { .. } => "no such file or directory",
@@ -131,7 +131,7 @@ impl Args {
             (None, 0) => Ok(()),
             (None, failed) => {
                 let names = text::count(failed, "failure");
-                Err(Failure::Failed(format!("{location}: not everything is listed: {names}")))
+                Err(CommandFailure::Failed(format!("{location}: not everything is listed: {names}")))
             }
         }
     }
@@ -149,16 +149,18 @@ fn say(error: Error) {
     output::say(&format!("error: {error}"));
 }
 
-fn line<'a>(root: &str, entry: &'a Entry) -> Option<Line<'a>> {
+fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
     Some(match entry {
-        Entry::Prefix(key) => Line::Prefix { url: format!("{root}/{key}") },
-        Entry::Object(object) => Line::Object {
+        Entry::Prefix(key) => ListingLine::Prefix { url: format!("{root}/{key}") },
+        Entry::Object(object) => ListingLine::Object {
             url: format!("{root}/{}", object.key),
             size: object.known_size(),
             modified: object.modified.map(text::time),
             etag: object.etag.as_deref(),
         },
-        Entry::Other { key, kind } => Line::Other { url: format!("{root}/{key}"), what: kind.to_string() },
+        Entry::Other { key, kind } => {
+            ListingLine::Other { url: format!("{root}/{key}"), what: kind.to_string() }
+        }
         _ => return None,
     })
 }

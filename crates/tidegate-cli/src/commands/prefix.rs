@@ -7,7 +7,7 @@ use tidegate::Store;
 use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
-use crate::output::Text;
+use crate::output::TextOutput;
 use crate::spread;
 use crate::stores::Stores;
 
@@ -19,13 +19,13 @@ mod show;
 ///
 /// Objects are then written and read with --prefixed ROOT.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Show(show::Show),
-    Init(init::Init),
-    Migrate(migrate::Migrate),
+pub(crate) enum PrefixCommand {
+    Show(show::PrefixShow),
+    Init(init::PrefixInit),
+    Migrate(migrate::PrefixMigrate),
 }
 
-impl Command {
+impl PrefixCommand {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Show(args) => args.run().await,
@@ -37,7 +37,7 @@ impl Command {
 
 /// A layout in `--json`.
 #[derive(Serialize)]
-struct Described {
+struct DescribedLayout {
     url: String,
     #[serde(flatten)]
     layout: Layout,
@@ -45,16 +45,16 @@ struct Described {
     older: Option<Layout>,
     /// What this migration has done.
     #[serde(flatten)]
-    done: Option<migrate::Done>,
+    done: Option<migrate::MigrationFigures>,
 }
 
-impl Described {
+impl DescribedLayout {
     fn of(store: &PrefixedStore) -> Self {
         Self { url: store.location(), layout: store.layout(), older: store.older(), done: None }
     }
 
     /// Prints a JSON object if `json` is set, otherwise a line.
-    fn print(&self, out: &mut Text, json: bool) -> Outcome {
+    fn print(&self, out: &mut TextOutput, json: bool) -> Outcome {
         if json {
             return out.json(self);
         }

@@ -11,10 +11,10 @@ use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 
 use crate::common_cause::CommonCause;
-use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
-use crate::spread::Spread;
-use crate::stores::{Place, Stores};
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::ConnectionOptions;
+use crate::spread::PrefixedOption;
+use crate::stores::{ObjectPlace, Stores};
 use crate::{listing, output, text};
 
 /// The most removals in flight.
@@ -25,7 +25,7 @@ const IN_FLIGHT: usize = 64;
 /// Each object is looked up (HEAD) before it is removed, because stores report success for the removal of a missing
 /// object. Patterns are not expanded.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RmArgs {
     /// Objects to remove. With -r, everything below each URL.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<String>,
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     dry_run: bool,
 
     #[command(flatten)]
-    spread: Spread,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// How many objects were removed, and how many failures there were, for one URL or for all.
@@ -52,7 +52,7 @@ struct Tally {
     failed: u64,
 }
 
-impl Args {
+impl RmArgs {
     pub(crate) async fn run(self) -> Outcome {
         let locations: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
@@ -113,7 +113,9 @@ impl Args {
             let ended = ended.and_then(|()| tally.outcome(self.dry_run, &below));
             match ended {
                 Ok(()) => {}
-                Err(failure @ (Failure::NobodyReads | Failure::Interrupted(_))) => return Err(failure),
+                Err(failure @ (CommandFailure::NobodyReads | CommandFailure::Interrupted(_))) => {
+                    return Err(failure);
+                }
                 Err(failure) => {
                     if let Some(before) = last.replace(failure) {
                         say(&before);
@@ -126,7 +128,7 @@ impl Args {
             // If nothing was done, the failure's own exit code says why. Otherwise the code is that of a partial
             // failure.
             Some(failure) if all.removed + all.failed == 0 => Err(failure),
-            Some(failure) => Err(Failure::Failed(failure.sentence().unwrap_or_default())),
+            Some(failure) => Err(CommandFailure::Failed(failure.sentence().unwrap_or_default())),
         }
     }
 
@@ -158,11 +160,11 @@ impl Tally {
             return Ok(());
         }
         let all = text::count(removed + failed, "object");
-        Err(Failure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
+        Err(CommandFailure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
     }
 }
 
-fn say(failure: &Failure) {
+fn say(failure: &CommandFailure) {
     if let Some(sentence) = failure.sentence() {
         output::say(&format!("error: {sentence}"));
     }
@@ -185,7 +187,7 @@ fn refuse_trees(location: &Location) -> Outcome {
         let location = location.to_string();
         let message =
             format!("{}: this is no object: add -r to remove all that lies below", printable(&location));
-        return Err(Failure::Usage(message));
+        return Err(CommandFailure::Usage(message));
     }
     Ok(())
 }
@@ -204,7 +206,7 @@ fn refuse_through_link(location: &Location) -> Outcome {
         return Ok(());
     }
     let location = location.to_string();
-    Err(Failure::Usage(format!(
+    Err(CommandFailure::Usage(format!(
         "{}: this is a symbolic link: name the directory that it leads to, or remove the link by its name without a slash",
         printable(&location)
     )))
@@ -214,23 +216,23 @@ fn refuse_through_link(location: &Location) -> Outcome {
 ///
 /// If the store does not let the caller describe the object, the removal itself decides: the right to remove does not
 /// include the right to read, and objects with a customer's key are described only with that key.
-async fn refuse_missing(location: &Location, place: &Place) -> Outcome {
+async fn refuse_missing(location: &Location, place: &ObjectPlace) -> Outcome {
     if place.is_local() {
         // Check the path, not the object: a link that leads nowhere exists, and is removed.
         let path = place.file()?;
         let found = tokio::fs::symlink_metadata(&path).await;
-        return found.map(drop).map_err(|error| Failure::of_file(&path, &error));
+        return found.map(drop).map_err(|error| CommandFailure::of_file(&path, &error));
     }
     let error = match place.store.head(&place.key).await {
         Ok(_) => return Ok(()),
         Err(error) => error,
     };
     match error.kind() {
-        ErrorKind::NotFound if place.key.ends_with('/') => Err(Failure::nothing_at(
+        ErrorKind::NotFound if place.key.ends_with('/') => Err(CommandFailure::nothing_at(
             location,
             "there is no such object; add -r to remove all that lies below",
         )),
-        ErrorKind::NotFound => Err(Failure::nothing_at(location, "there is no such object")),
+        ErrorKind::NotFound => Err(CommandFailure::nothing_at(location, "there is no such object")),
         ErrorKind::PermissionDenied => Ok(()),
         ErrorKind::InvalidInput if error.attempts() > 0 => Ok(()),
         _ => Err(error.into()),
@@ -239,7 +241,11 @@ async fn refuse_missing(location: &Location, place: &Place) -> Outcome {
 
 /// The result if nothing lies below a prefix. An empty bucket or directory is fine.
 fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
-    if prefix.is_empty() { Ok(()) } else { Err(Failure::nothing_at(location, "there is no object below it")) }
+    if prefix.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandFailure::nothing_at(location, "there is no object below it"))
+    }
 }
 
 /// Prints the objects below `prefix`.
@@ -284,7 +290,7 @@ async fn remove_below(
     let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)).fuse());
     let mut on_their_way = FuturesUnordered::new();
     // Why no more removals are started.
-    let mut stopped: Option<Failure> = None;
+    let mut stopped: Option<CommandFailure> = None;
     loop {
         let removal = tokio::select! {
             biased;
@@ -295,7 +301,7 @@ async fn remove_below(
                     Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
                         let cause = &cause;
                         on_their_way.push(async move {
-                            let removal = store.delete(entry.key()).await.map_err(Failure::from);
+                            let removal = store.delete(entry.key()).await.map_err(CommandFailure::from);
                             let is_common = match &removal {
                                 Ok(()) => false,
                                 Err(failure) => cause.is_behind(failure).await,
@@ -344,7 +350,7 @@ async fn remove_below(
             let why = failure.sentence().unwrap_or_default();
             let location = location.to_string();
             let below = printable(&location);
-            Err(Failure::Failed(format!(
+            Err(CommandFailure::Failed(format!(
                 "removed {removed} of {all} objects below {below}, then stopped: {why}"
             )))
         }
@@ -391,8 +397,8 @@ mod tests {
         for (recursive, dry_run) in [(false, true), (true, true), (true, false)] {
             std::fs::write(&path, "x").unwrap();
             let objects = vec![path.to_str().unwrap().to_owned()];
-            let (spread, connection) = (Spread::default(), Connection::default());
-            Args { objects, recursive, dry_run, spread, connection }.run().await.unwrap();
+            let (spread, connection) = (PrefixedOption::default(), ConnectionOptions::default());
+            RmArgs { objects, recursive, dry_run, spread, connection }.run().await.unwrap();
             assert_eq!(path.exists(), dry_run, "{recursive}");
         }
     }

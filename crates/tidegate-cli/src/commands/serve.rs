@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage, Tls, TlsError};
 
 use crate::dev::{self, Contact};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
 use crate::{output, text, values};
 
@@ -21,7 +21,7 @@ const STOPPING: Duration = Duration::from_secs(1);
 /// It speaks S3 and Google Cloud Storage on one port, over the same buckets: set AWS_ENDPOINT_URL or
 /// STORAGE_EMULATOR_HOST to its address.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServeArgs {
     /// Listen on this address. Port 0 takes any free port.
     #[arg(long, default_value = "127.0.0.1:9123", value_name = "HOST:PORT")]
     listen: SocketAddr,
@@ -80,12 +80,12 @@ pub(crate) struct Args {
     tls_key: Option<PathBuf>,
 }
 
-impl Args {
+impl ServeArgs {
     pub(crate) async fn run(self) -> Outcome {
         let mut signals = Signals::new();
         let is_open = self.listen.ip().is_loopback() || self.allow_anonymous;
         let certificate = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Certificate::read(certificate, key)?),
+            (Some(certificate), Some(key)) => Some(ServerCertificate::read(certificate, key)?),
             _ => None,
         };
         let is_dev = self.storage.is_none();
@@ -117,15 +117,15 @@ impl Args {
             .auto_create_buckets(is_dev || self.auto_create_buckets)
             .start()
             .await
-            .map_err(|error| Failure::Failed(error.to_string()))?;
+            .map_err(|error| CommandFailure::Failed(error.to_string()))?;
         let directory = match &storage {
             Storage::Disk(directory) => Some(directory.as_path()),
             _ => None,
         };
-        let trusted = certificate.as_ref().and_then(Certificate::trusted);
+        let trusted = certificate.as_ref().and_then(ServerCertificate::trusted);
         if let Some(directory) = directory {
             Contact::leave(&server, trusted, directory).map_err(|error| {
-                Failure::Failed(format!("can't write in {}: {error}", directory.display()))
+                CommandFailure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
         let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open).await;
@@ -146,16 +146,16 @@ impl Args {
 const TRUSTING: [&str; 3] = ["AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
 /// The server's certificate.
-struct Certificate {
+struct ServerCertificate {
     tls: Tls,
     /// The certificate's file, as an absolute path.
     path: PathBuf,
 }
 
-impl Certificate {
+impl ServerCertificate {
     fn read(certificate: &Path, key: &Path) -> Outcome<Self> {
         let unusable = |what: &str, path: &Path, why: &dyn Display| {
-            Failure::Usage(format!("the {what} {} cannot be used: {why}", path.display()))
+            CommandFailure::Usage(format!("the {what} {} cannot be used: {why}", path.display()))
         };
         let text =
             std::fs::read(certificate).map_err(|error| unusable("certificate", certificate, &error))?;
@@ -163,7 +163,7 @@ impl Certificate {
         let tls = Tls::from_pem(&text, &key_text).map_err(|error| match &error {
             TlsError::Certificate(why) => unusable("certificate", certificate, why),
             TlsError::Key(why) => unusable("private key", key, why),
-            _ => Failure::Failed(error.to_string()),
+            _ => CommandFailure::Failed(error.to_string()),
         })?;
         let path =
             std::path::absolute(certificate).map_err(|error| unusable("certificate", certificate, &error))?;
@@ -201,7 +201,7 @@ impl Certificate {
 
 async fn say_how_to_use(
     server: &Server,
-    certificate: Option<&Certificate>,
+    certificate: Option<&ServerCertificate>,
     directory: Option<&Path>,
     is_dev: bool,
     is_open: bool,
@@ -247,9 +247,9 @@ fn random_key() -> Outcome<String> {
     let mut bytes = [0; 16];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(count) if count == bytes.len() => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
-        Ok(_) => Err(Failure::Failed("the system gives no random bytes for a secret key".to_owned())),
+        Ok(_) => Err(CommandFailure::Failed("the system gives no random bytes for a secret key".to_owned())),
         Err(errno) => {
-            Err(Failure::Failed(format!("the system gives no random bytes for a secret key: {errno}")))
+            Err(CommandFailure::Failed(format!("the system gives no random bytes for a secret key: {errno}")))
         }
     }
 }
@@ -298,7 +298,7 @@ mod tests {
         let (none, empty) = (folder.path().join("none.pem"), folder.path().join("empty.pem"));
         std::fs::write(&empty, "").unwrap();
         let refused = |certificate: &Path, key: &Path| {
-            Certificate::read(certificate, key).err().and_then(|failure| failure.sentence()).unwrap()
+            ServerCertificate::read(certificate, key).err().and_then(|failure| failure.sentence()).unwrap()
         };
         let missing = format!("the certificate {} cannot be used: No such file", none.display());
         assert!(refused(&none, &empty).starts_with(&missing));

@@ -11,12 +11,12 @@ mod ls;
 
 /// List and abort uploads that were begun and neither finished nor aborted.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    Ls(ls::Ls),
-    Abort(abort::Abort),
+pub(crate) enum SessionsCommand {
+    Ls(ls::SessionsLs),
+    Abort(abort::SessionsAbort),
 }
 
-impl Command {
+impl SessionsCommand {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Ls(args) => args.run().await,
@@ -27,7 +27,7 @@ impl Command {
 
 /// An unfinished upload in `--json`.
 #[derive(Serialize)]
-pub(super) struct Described<'a> {
+pub(super) struct DescribedSession<'a> {
     url: String,
     id: &'a str,
     started: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Described<'a> {
     pid: Option<u32>,
 }
 
-impl<'a> Described<'a> {
+impl<'a> DescribedSession<'a> {
     pub(super) fn of(root: &str, found: &'a Unfinished) -> Self {
         let (process, pid) = match found.process {
             Process::Live(pid) => (Some("live"), pid),

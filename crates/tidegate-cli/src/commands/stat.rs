@@ -9,14 +9,14 @@ use tidegate::location::Location;
 use tidegate::object::Encryption;
 
 use crate::exit::Outcome;
-use crate::options::Connection;
-use crate::spread::Spread;
+use crate::options::ConnectionOptions;
+use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
 /// Show the store's description of an object: size, checksum, time, attributes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct StatArgs {
     /// Object to show. A slash at the end is part of the key: s3://BUCKET/DIR/ is the object that some tools leave in
     /// place of a directory.
     #[arg(value_name = "URL")]
@@ -27,15 +27,15 @@ pub(crate) struct Args {
     json: bool,
 
     #[command(flatten)]
-    spread: Spread,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// The description of an object. The names are those of `--json`; output for people has them with spaces.
 #[derive(Serialize)]
-struct Facts<'a> {
+struct ObjectFacts<'a> {
     url: String,
     size: u64,
     etag: Option<&'a str>,
@@ -53,7 +53,7 @@ struct Facts<'a> {
     metadata: &'a BTreeMap<String, String>,
 }
 
-impl Args {
+impl StatArgs {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.object.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {
@@ -73,9 +73,9 @@ impl Args {
     }
 }
 
-fn facts(url: String, object: &Object) -> Facts<'_> {
+fn facts(url: String, object: &Object) -> ObjectFacts<'_> {
     let attributes = &object.attributes;
-    Facts {
+    ObjectFacts {
         url,
         size: object.size,
         etag: object.etag.as_deref(),
@@ -103,7 +103,7 @@ fn encryption(encryption: &Encryption) -> String {
     }
 }
 
-fn write(out: &mut impl Write, facts: &Facts<'_>) -> std::io::Result<()> {
+fn write(out: &mut impl Write, facts: &ObjectFacts<'_>) -> std::io::Result<()> {
     let mut line = |name: &str, value: Option<&str>| match value {
         Some(value) => writeln!(out, "{name:<20} {value}"),
         None => Ok(()),

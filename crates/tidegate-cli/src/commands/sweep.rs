@@ -10,10 +10,10 @@ use tidegate::Tidegate;
 use tidegate::location::Location;
 use tidegate::sweep::{KeepReason, SweepOutcome, SweepReport, Swept};
 
-use super::sessions::Described;
-use crate::exit::{Failure, Outcome};
-use crate::options::{Connection, Owners};
-use crate::output::Text;
+use super::sessions::DescribedSession;
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::{ConnectionOptions, Owners};
+use crate::output::TextOutput;
 use crate::stores::{Stores, refuse_missing};
 use crate::{output, text, values};
 
@@ -22,7 +22,7 @@ use crate::{output, text, values};
 /// Uploads that a live tidegate of this user on this machine is writing are left alone, however old they are. Uploads
 /// by other machines and other programs are not known here: choose an age that these never reach.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SweepArgs {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
     prefix: String,
@@ -47,21 +47,21 @@ pub(crate) struct Args {
     owners: Owners,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// A line of `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct SweepLine<'a> {
     #[serde(flatten)]
-    described: Described<'a>,
+    described: DescribedSession<'a>,
     /// `ended`, `would-end`, `live`, `young`, `ageless`, `journaled`, `gone` or `failed`.
     fate: &'static str,
 }
 
 /// The last line of `--json`.
 #[derive(Serialize)]
-struct Total {
+struct SweepTotal {
     dry_run: bool,
     ended: u64,
     would_end: u64,
@@ -73,7 +73,7 @@ struct Total {
     failed: u64,
 }
 
-impl Args {
+impl SweepArgs {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
         let engine =
@@ -108,15 +108,15 @@ impl Args {
                 0 => Ok(()),
                 failed => {
                     let uploads = text::count(failed, "unfinished upload");
-                    Err(Failure::Failed(format!("{uploads} of {location} could not be ended")))
+                    Err(CommandFailure::Failed(format!("{uploads} of {location} could not be ended")))
                 }
             }
         })
         .await
     }
 
-    fn tell(&self, out: &mut Text, root: &str, swept: &Swept) -> Outcome {
-        let described = Described::of(root, &swept.found);
+    fn tell(&self, out: &mut TextOutput, root: &str, swept: &Swept) -> Outcome {
+        let described = DescribedSession::of(root, &swept.found);
         if let SweepOutcome::Failed(error) = &swept.fate {
             output::say(&format!("error: {error}"));
         }
@@ -131,7 +131,7 @@ impl Args {
                 SweepOutcome::Failed(_) => "failed",
                 _ => "ageless",
             };
-            return out.json(&Line { described, fate });
+            return out.json(&SweepLine { described, fate });
         }
         match &swept.fate {
             SweepOutcome::Ended => writeln!(out, "ended      {}", described.line())?,
@@ -141,10 +141,10 @@ impl Args {
         Ok(())
     }
 
-    fn sum_up(&self, out: &mut Text, report: &SweepReport) -> Outcome {
+    fn sum_up(&self, out: &mut TextOutput, report: &SweepReport) -> Outcome {
         let &SweepReport { ended, would_end, bytes, live, young, ageless, journaled, failed, .. } = report;
         if self.json {
-            let total = Total {
+            let total = SweepTotal {
                 dry_run: self.dry_run,
                 ended,
                 would_end,

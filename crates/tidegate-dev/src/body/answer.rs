@@ -13,10 +13,10 @@ use s3s::StdError;
 use tokio::time::Sleep;
 
 use super::{Broken, Pieces};
-use crate::counts::Counters;
+use crate::counts::LiveCounters;
 use crate::exchange::Exchange;
 use crate::faults::Answering;
-use crate::shaping::{BEFORE_RESET, Link};
+use crate::shaping::{BEFORE_RESET, ConnectionLink};
 
 /// An answer's body: counted and subject to knobs.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(crate) struct AnswerBody {
     reset_after: u64,
     answering: Answering,
     nap: Option<Pin<Box<Sleep>>>,
-    link: Arc<Link>,
-    counters: Option<Arc<Counters>>,
+    link: Arc<ConnectionLink>,
+    counters: Option<Arc<LiveCounters>>,
 }
 
 impl AnswerBody {
@@ -34,8 +34,8 @@ impl AnswerBody {
     pub(crate) fn new(
         inner: s3s::Body,
         exchange: &Exchange,
-        link: Arc<Link>,
-        counters: Arc<Counters>,
+        link: Arc<ConnectionLink>,
+        counters: Arc<LiveCounters>,
     ) -> Self {
         Self {
             body: Pieces::new(inner),
@@ -48,7 +48,7 @@ impl AnswerBody {
     }
 
     /// Wraps a body that is neither counted nor subject to knobs.
-    pub(crate) fn plain(bytes: Bytes, link: Arc<Link>) -> Self {
+    pub(crate) fn plain(bytes: Bytes, link: Arc<ConnectionLink>) -> Self {
         Self {
             body: Pieces::new(s3s::Body::from(bytes)),
             answering: Answering::default(),

@@ -13,27 +13,27 @@ use s3s::StdError;
 use tokio::time::Sleep;
 
 use super::{Broken, Pieces};
-use crate::counts::Counters;
+use crate::counts::LiveCounters;
 use crate::exchange::Exchange;
 use crate::shaping::BodyPace;
 
 /// A request's body: counted and subject to knobs.
 #[derive(Debug)]
-pub(crate) struct RequestBody {
+pub(crate) struct CountedBody {
     body: Pieces<Incoming>,
     nap: Option<Pin<Box<Sleep>>>,
     has_stalled: bool,
     pace: BodyPace,
     exchange: Arc<Exchange>,
-    counters: Arc<Counters>,
+    counters: Arc<LiveCounters>,
 }
 
-impl RequestBody {
+impl CountedBody {
     pub(crate) fn new(
         incoming: Incoming,
         pace: BodyPace,
         exchange: Arc<Exchange>,
-        counters: Arc<Counters>,
+        counters: Arc<LiveCounters>,
     ) -> Self {
         Self { body: Pieces::new(incoming), nap: None, has_stalled: false, pace, exchange, counters }
     }
@@ -75,7 +75,7 @@ impl RequestBody {
     }
 }
 
-impl Body for RequestBody {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = StdError;
 
@@ -105,7 +105,7 @@ impl Body for RequestBody {
     }
 }
 
-impl Drop for RequestBody {
+impl Drop for CountedBody {
     fn drop(&mut self) {
         if let Some(rest) = self.body.inner.take()
             && !rest.is_end_stream()

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use s3s::crypto::{Checksum as _, Sha256};
 use serde::{Deserialize, Serialize};
 
-use super::session::{Session, SessionPiece};
-use super::{Bucket, Object, Part, Upload};
-use crate::Error;
+use super::session::{ResumableSession, SessionPiece};
+use super::{Bucket, CatalogObject, CatalogPart, CatalogUpload};
+use crate::ServerError;
 use crate::folder::Folder;
-use crate::storage::Piece;
+use crate::storage::StoredPiece;
 
 /// The directory of one server's storage.
 #[derive(Debug)]
@@ -46,14 +46,14 @@ pub(super) struct FileName {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record<T> {
+pub(super) struct LedgerRecord<T> {
     pub(super) record: T,
     pub(super) files: Vec<FileName>,
 }
 
 impl Ledger {
     /// Opens and locks the directory, creating it if missing.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
         let root = Folder::root(path)?;
         let lock = root.create("lock")?;
         lock.try_lock().map_err(|error| {
@@ -63,7 +63,7 @@ impl Ledger {
                 }
                 TryLockError::Error(source) => source,
             };
-            Error::storage(root.path_of("lock"))(source)
+            ServerError::storage(root.path_of("lock"))(source)
         })?;
         let (data, buckets, sessions) = (root.make("data")?, root.make("buckets")?, root.make("sessions")?);
         Ok(Self { data: Arc::new(data), buckets, sessions, _lock: lock })
@@ -81,14 +81,14 @@ impl Ledger {
         &self.sessions
     }
 
-    pub(super) fn save_bucket(&self, name: &str, bucket: &Bucket) -> Result<(), Error> {
+    pub(super) fn save_bucket(&self, name: &str, bucket: &Bucket) -> Result<(), ServerError> {
         let folder = self.buckets.make(name)?;
         folder.make("objects")?;
         folder.make("uploads")?;
         write(&folder, BUCKET, bucket)
     }
 
-    pub(super) fn remove_bucket(&self, name: &str) -> Result<(), Error> {
+    pub(super) fn remove_bucket(&self, name: &str) -> Result<(), ServerError> {
         // Remove the record first: without it the folder is no bucket, so that a half-removed bucket is not
         // listed.
         self.buckets.open(name)?.remove(BUCKET)?;
@@ -97,7 +97,7 @@ impl Ledger {
 
     /// Removes the directory of a bucket without a record, and everything that a server created in it. Other
     /// files stay.
-    pub(super) fn clear_bucket(&self, name: &str) -> Result<(), Error> {
+    pub(super) fn clear_bucket(&self, name: &str) -> Result<(), ServerError> {
         let folder = self.buckets.open(name)?;
         for entry in folder.entries()? {
             match entry.name.as_str() {
@@ -115,41 +115,42 @@ impl Ledger {
         self.buckets.remove_folder(name, is_left_unwritten)
     }
 
-    pub(super) fn save_object(&self, bucket: &str, object: &Object) -> Result<(), Error> {
-        let record = Record { files: object.pieces.iter().filter_map(file_of).collect(), record: object };
+    pub(super) fn save_object(&self, bucket: &str, object: &CatalogObject) -> Result<(), ServerError> {
+        let record =
+            LedgerRecord { files: object.pieces.iter().filter_map(file_of).collect(), record: object };
         write(&self.objects(bucket)?, &file_name(&object.key), &record)
     }
 
-    pub(super) fn remove_object(&self, bucket: &str, key: &str) -> Result<(), Error> {
+    pub(super) fn remove_object(&self, bucket: &str, key: &str) -> Result<(), ServerError> {
         self.objects(bucket)?.remove(&file_name(key))
     }
 
-    pub(super) fn save_upload(&self, bucket: &str, upload: &Upload) -> Result<(), Error> {
+    pub(super) fn save_upload(&self, bucket: &str, upload: &CatalogUpload) -> Result<(), ServerError> {
         write(&self.uploads(bucket)?.make(&upload.id)?, UPLOAD, upload)
     }
 
-    pub(super) fn save_part(&self, bucket: &str, id: &str, part: &Part) -> Result<(), Error> {
-        let record = Record { files: file_of(&part.piece).into_iter().collect(), record: part };
+    pub(super) fn save_part(&self, bucket: &str, id: &str, part: &CatalogPart) -> Result<(), ServerError> {
+        let record = LedgerRecord { files: file_of(&part.piece).into_iter().collect(), record: part };
         write(&self.uploads(bucket)?.open(id)?, &format!("part-{:05}.json", part.number), &record)
     }
 
-    pub(super) fn remove_upload(&self, bucket: &str, id: &str) -> Result<(), Error> {
+    pub(super) fn remove_upload(&self, bucket: &str, id: &str) -> Result<(), ServerError> {
         let uploads = self.uploads(bucket)?;
         uploads.open(id)?.remove(UPLOAD)?;
         uploads.remove_folder(id, is_upload_file)
     }
 
-    pub(super) fn save_session(&self, session: &Session) -> Result<(), Error> {
+    pub(super) fn save_session(&self, session: &ResumableSession) -> Result<(), ServerError> {
         write(&self.sessions.make(&session.id)?, SESSION, session)
     }
 
-    pub(super) fn save_session_piece(&self, id: &str, piece: &SessionPiece) -> Result<(), Error> {
-        let record = Record { files: file_of(&piece.piece).into_iter().collect(), record: piece };
+    pub(super) fn save_session_piece(&self, id: &str, piece: &SessionPiece) -> Result<(), ServerError> {
+        let record = LedgerRecord { files: file_of(&piece.piece).into_iter().collect(), record: piece };
         write(&self.sessions.open(id)?, &format!("piece-{:010}.json", piece.number), &record)
     }
 
     /// Records the end of a session and removes its pieces' records.
-    pub(super) fn end_session(&self, session: &Session) -> Result<(), Error> {
+    pub(super) fn end_session(&self, session: &ResumableSession) -> Result<(), ServerError> {
         self.save_session(session)?;
         let folder = self.sessions.open(&session.id)?;
         for entry in folder.entries()? {
@@ -160,16 +161,16 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn remove_session(&self, id: &str) -> Result<(), Error> {
+    pub(super) fn remove_session(&self, id: &str) -> Result<(), ServerError> {
         self.sessions.open(id)?.remove(SESSION)?;
         self.sessions.remove_folder(id, is_session_file)
     }
 
-    fn objects(&self, bucket: &str) -> Result<Folder, Error> {
+    fn objects(&self, bucket: &str) -> Result<Folder, ServerError> {
         self.buckets.open(bucket)?.open("objects")
     }
 
-    fn uploads(&self, bucket: &str) -> Result<Folder, Error> {
+    fn uploads(&self, bucket: &str) -> Result<Folder, ServerError> {
         self.buckets.open(bucket)?.open("uploads")
     }
 }
@@ -194,10 +195,10 @@ pub(super) fn is_session_file(name: &str) -> bool {
     name == SESSION || is_left_unwritten(name) || (name.starts_with("piece-") && name.ends_with(".json"))
 }
 
-fn file_of(piece: &Piece) -> Option<FileName> {
+fn file_of(piece: &StoredPiece) -> Option<FileName> {
     match piece {
-        Piece::File(file) => Some(FileName { name: file.name().to_owned(), length: file.length() }),
-        Piece::Memory(..) | Piece::Void(_) => None,
+        StoredPiece::File(file) => Some(FileName { name: file.name().to_owned(), length: file.length() }),
+        StoredPiece::Memory(..) | StoredPiece::Void(_) => None,
     }
 }
 
@@ -211,9 +212,9 @@ pub(super) fn file_name(key: &str) -> String {
     format!("{readable}-{hash}.json")
 }
 
-fn write(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), Error> {
+fn write(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), ServerError> {
     let json = serde_json::to_vec(value)
-        .map_err(|error| Error::Metadata { path: folder.path_of(name), reason: error.to_string() })?;
+        .map_err(|error| ServerError::Metadata { path: folder.path_of(name), reason: error.to_string() })?;
     folder.replace(name, &json)
 }
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::ledger::{self, BUCKET, FileName, Ledger, Record, SESSION, UPLOAD};
-use super::session::{Session, SessionPiece, State};
-use super::{Bucket, Catalog, Object, Part, Upload, Version};
-use crate::Error;
+use super::ledger::{self, BUCKET, FileName, Ledger, LedgerRecord, SESSION, UPLOAD};
+use super::session::{ResumableSession, SessionPiece, SessionState};
+use super::{Bucket, Catalog, CatalogObject, CatalogPart, CatalogUpload, ObjectVersion};
+use crate::ServerError;
 use crate::folder::Folder;
 use crate::storage::disk::{DataDir, DataFile};
-use crate::storage::{Piece, Vault};
+use crate::storage::{StoredPiece, Vault};
 
 /// Loads the catalog and the data directory of the storage at `root`.
-pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
+pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), ServerError> {
     let ledger = Ledger::open(root)?;
     let mut loader = Loader { data: Arc::clone(ledger.data()), referred: HashMap::new() };
     let mut catalog = Catalog::default();
@@ -66,36 +66,36 @@ struct Loader {
 }
 
 impl Loader {
-    fn object(&mut self, folder: &Folder, file: &str) -> Result<Object, Error> {
-        let Record { mut record, files } = read::<Record<Object>>(folder, file)?;
+    fn object(&mut self, folder: &Folder, file: &str) -> Result<CatalogObject, ServerError> {
+        let LedgerRecord { mut record, files } = read::<LedgerRecord<CatalogObject>>(folder, file)?;
         for file in files {
             self.referred.insert(file.name.clone(), true);
             let file = DataFile::existing(Arc::clone(&self.data), file.name, file.length);
-            record.pieces.push(Piece::File(Arc::new(file)));
+            record.pieces.push(StoredPiece::File(Arc::new(file)));
         }
         if record.version.generation == 0 {
             // The record is older than generations.
             record.version =
-                Version { generation: record.modified.micros(), metageneration: 1, updated: None };
+                ObjectVersion { generation: record.modified.micros(), metageneration: 1, updated: None };
         }
         Ok(record)
     }
 
     /// Loads the session in the directory `id`, unless its parts belong to an object now or its removal had
     /// begun.
-    fn upload(&mut self, uploads: &Folder, id: &str) -> Result<Option<Upload>, Error> {
+    fn upload(&mut self, uploads: &Folder, id: &str) -> Result<Option<CatalogUpload>, ServerError> {
         let folder = uploads.open(id)?;
         if !folder.has_file(UPLOAD) {
             uploads.remove_folder(id, ledger::is_upload_file)?;
             return Ok(None);
         }
-        let mut upload: Upload = read(&folder, UPLOAD)?;
+        let mut upload: CatalogUpload = read(&folder, UPLOAD)?;
         agree(&folder, id, &upload.id)?;
         for file in json_files(&folder)? {
             if !file.starts_with("part-") {
                 continue;
             }
-            let Record { mut record, files } = read::<Record<Part>>(&folder, &file)?;
+            let LedgerRecord { mut record, files } = read::<LedgerRecord<CatalogPart>>(&folder, &file)?;
             if !self.is_open(files, &mut record.piece) {
                 uploads.remove_folder(id, ledger::is_upload_file)?;
                 return Ok(None);
@@ -107,37 +107,40 @@ impl Loader {
 
     /// Whether an unfinished upload is still open: none of its data files belong to an object. Sets `piece` to
     /// the file.
-    fn is_open(&mut self, files: Vec<FileName>, piece: &mut Piece) -> bool {
+    fn is_open(&mut self, files: Vec<FileName>, piece: &mut StoredPiece) -> bool {
         for file in files {
             if self.referred.get(&file.name) == Some(&true) {
                 return false;
             }
             self.referred.insert(file.name.clone(), false);
-            *piece =
-                Piece::File(Arc::new(DataFile::existing(Arc::clone(&self.data), file.name, file.length)));
+            *piece = StoredPiece::File(Arc::new(DataFile::existing(
+                Arc::clone(&self.data),
+                file.name,
+                file.length,
+            )));
         }
         true
     }
 
     /// Loads the session in the directory `id`, unless its removal had begun. If its pieces belong to an
     /// object, the session was finished, although the server was killed before it recorded that.
-    fn session(&mut self, sessions: &Folder, id: &str) -> Result<Option<Session>, Error> {
+    fn session(&mut self, sessions: &Folder, id: &str) -> Result<Option<ResumableSession>, ServerError> {
         let folder = sessions.open(id)?;
         if !folder.has_file(SESSION) {
             sessions.remove_folder(id, ledger::is_session_file)?;
             return Ok(None);
         }
-        let mut session: Session = read(&folder, SESSION)?;
+        let mut session: ResumableSession = read(&folder, SESSION)?;
         agree(&folder, id, &session.id)?;
         for file in json_files(&folder)? {
             if !file.starts_with("piece-") {
                 continue;
             }
-            if !matches!(session.state, State::Open) {
+            if !matches!(session.state, SessionState::Open) {
                 folder.remove(&file)?;
                 continue;
             }
-            let Record { mut record, files } = read::<Record<SessionPiece>>(&folder, &file)?;
+            let LedgerRecord { mut record, files } = read::<LedgerRecord<SessionPiece>>(&folder, &file)?;
             if !self.is_open(files, &mut record.piece) {
                 sessions.remove_folder(id, ledger::is_session_file)?;
                 return Ok(None);
@@ -149,7 +152,7 @@ impl Loader {
     }
 
     /// Removes data files that no record names; returns a number above those of all remaining data files.
-    fn clear_data(&self) -> Result<u64, Error> {
+    fn clear_data(&self) -> Result<u64, ServerError> {
         let mut next = 0;
         for entry in self.data.entries()? {
             let Some(number) = DataDir::number_of(&entry.name).filter(|_| entry.is_file) else { continue };
@@ -164,20 +167,23 @@ impl Loader {
 }
 
 /// Checks that a record's name matches its directory's name, by which it is looked up.
-fn agree(folder: &Folder, name: &str, recorded: &str) -> Result<(), Error> {
+fn agree(folder: &Folder, name: &str, recorded: &str) -> Result<(), ServerError> {
     if name == recorded {
         return Ok(());
     }
-    Err(Error::Metadata { path: folder.path_of(""), reason: format!("its record is that of {recorded:?}") })
+    Err(ServerError::Metadata {
+        path: folder.path_of(""),
+        reason: format!("its record is that of {recorded:?}"),
+    })
 }
 
-fn folders(folder: &Folder) -> Result<Vec<String>, Error> {
+fn folders(folder: &Folder) -> Result<Vec<String>, ServerError> {
     let entries = folder.entries()?.into_iter().filter(|entry| entry.is_folder);
     Ok(entries.map(|entry| entry.name).collect())
 }
 
 /// Lists the records in a directory; removes the temporary files of a killed server.
-fn json_files(folder: &Folder) -> Result<Vec<String>, Error> {
+fn json_files(folder: &Folder) -> Result<Vec<String>, ServerError> {
     let mut files = Vec::new();
     for entry in folder.entries()?.into_iter().filter(|entry| entry.is_file) {
         if ledger::is_left_unwritten(&entry.name) {
@@ -189,8 +195,8 @@ fn json_files(folder: &Folder) -> Result<Vec<String>, Error> {
     Ok(files)
 }
 
-fn read<T: DeserializeOwned>(folder: &Folder, name: &str) -> Result<T, Error> {
+fn read<T: DeserializeOwned>(folder: &Folder, name: &str) -> Result<T, ServerError> {
     let json = folder.read(name)?;
     serde_json::from_slice(&json)
-        .map_err(|error| Error::Metadata { path: folder.path_of(name), reason: error.to_string() })
+        .map_err(|error| ServerError::Metadata { path: folder.path_of(name), reason: error.to_string() })
 }

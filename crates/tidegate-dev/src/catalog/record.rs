@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use s3s::dto::{BucketLifecycleConfiguration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::generations::Version;
-use crate::s3::checksum::{Algorithm, Checksum};
-use crate::storage::Piece;
+use super::generations::ObjectVersion;
+use crate::s3::checksum::{S3Algorithm, S3Checksum};
+use crate::storage::StoredPiece;
 
 /// Milliseconds since the epoch: S3's resolution of times, and a sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ impl Moment {
 
 /// An object's attributes: all that describes it besides its bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Attributes {
+pub(crate) struct CatalogAttributes {
     pub(crate) content_type: Option<String>,
     pub(crate) cache_control: Option<String>,
     pub(crate) content_disposition: Option<String>,
@@ -67,52 +67,52 @@ pub(crate) struct Attributes {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Object {
+pub(crate) struct CatalogObject {
     pub(crate) key: String,
     pub(crate) size: u64,
     pub(crate) etag: String,
     pub(crate) modified: Moment,
-    pub(crate) checksum: Option<Checksum>,
+    pub(crate) checksum: Option<S3Checksum>,
     /// The parts' sizes, for an object uploaded in parts.
     pub(crate) part_sizes: Vec<u64>,
-    pub(crate) attributes: Attributes,
+    pub(crate) attributes: CatalogAttributes,
     /// The version that Google's protocols show for the object.
     #[serde(default)]
-    pub(crate) version: Version,
+    pub(crate) version: ObjectVersion,
     /// Over the whole object, if computed.
     #[serde(default)]
     pub(crate) crc32c: Option<u32>,
     #[serde(default)]
     pub(crate) md5: Option<[u8; 16]>,
     #[serde(skip)]
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<StoredPiece>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct CatalogPart {
     pub(crate) number: u32,
     pub(crate) etag: String,
     pub(crate) modified: Moment,
-    pub(crate) checksum: Option<Checksum>,
+    pub(crate) checksum: Option<S3Checksum>,
     #[serde(skip, default = "nothing")]
-    pub(crate) piece: Piece,
+    pub(crate) piece: StoredPiece,
 }
 
-pub(super) fn nothing() -> Piece {
-    Piece::Void(0)
+pub(super) fn nothing() -> StoredPiece {
+    StoredPiece::Void(0)
 }
 
 /// A session: an unfinished upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Upload {
+pub(crate) struct CatalogUpload {
     pub(crate) key: String,
     pub(crate) id: String,
     pub(crate) initiated: Moment,
-    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) algorithm: Option<S3Algorithm>,
     pub(crate) is_composite: bool,
-    pub(crate) attributes: Attributes,
+    pub(crate) attributes: CatalogAttributes,
     #[serde(skip)]
-    pub(crate) parts: BTreeMap<u32, Part>,
+    pub(crate) parts: BTreeMap<u32, CatalogPart>,
 }
 
 /// Sorts by key, then by age: session ids are numbered.
@@ -123,9 +123,9 @@ pub(crate) struct Bucket {
     pub(crate) created: Moment,
     pub(crate) lifecycle: Option<BucketLifecycleConfiguration>,
     #[serde(skip)]
-    pub(crate) objects: BTreeMap<String, Arc<Object>>,
+    pub(crate) objects: BTreeMap<String, Arc<CatalogObject>>,
     #[serde(skip)]
-    pub(crate) uploads: BTreeMap<UploadName, Upload>,
+    pub(crate) uploads: BTreeMap<UploadName, CatalogUpload>,
 }
 
 impl Bucket {

@@ -9,8 +9,8 @@ use s3s::S3Error;
 use serde::{Deserialize, Serialize};
 
 use super::generations::Generations;
-use super::{Attributes, Catalog, Condition, Moment, Object};
-use crate::storage::Piece;
+use super::{Catalog, CatalogAttributes, CatalogObject, Condition, Moment};
+use crate::storage::StoredPiece;
 use std::sync::Arc;
 
 /// An unfinished session persists multiples of this many bytes.
@@ -35,11 +35,11 @@ pub(crate) struct Expected {
 
 /// The state of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum SessionState {
     #[default]
     Open,
     /// The finished object, as it was at that time.
-    Finished(Box<Object>),
+    Finished(Box<CatalogObject>),
     Cancelled,
 }
 
@@ -49,20 +49,20 @@ pub(crate) struct SessionPiece {
     pub(crate) number: u64,
     pub(crate) crc32c: u32,
     #[serde(skip, default = "super::record::nothing")]
-    pub(crate) piece: Piece,
+    pub(crate) piece: StoredPiece,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Session {
+pub(crate) struct ResumableSession {
     pub(crate) id: String,
     pub(crate) bucket: String,
     pub(crate) key: String,
     pub(crate) started: Moment,
-    pub(crate) attributes: Attributes,
+    pub(crate) attributes: CatalogAttributes,
     pub(crate) generations: Generations,
     pub(crate) expected: Expected,
     #[serde(default)]
-    pub(crate) state: State,
+    pub(crate) state: SessionState,
     #[serde(skip)]
     pub(crate) pieces: Vec<SessionPiece>,
     /// The MD5 of all persisted bytes; `None` after a restart, or if the session computes no MD5.
@@ -74,13 +74,13 @@ pub(crate) struct Session {
     pub(crate) writer: u64,
 }
 
-impl Session {
+impl ResumableSession {
     pub(crate) fn persisted(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.piece.length()).sum()
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.state, State::Open)
+        matches!(self.state, SessionState::Open)
     }
 
     fn is_past(&self) -> bool {
@@ -105,7 +105,7 @@ pub(crate) enum SessionFault {
 
 impl Catalog {
     /// Opens a session.
-    pub(crate) fn create_session(&mut self, session: Session) -> Result<(), SessionFault> {
+    pub(crate) fn create_session(&mut self, session: ResumableSession) -> Result<(), SessionFault> {
         self.bucket(&session.bucket)?;
         if self.sessions.len() >= self.sessions_looked_over + LOOKED_OVER {
             self.forget_sessions()?;
@@ -116,28 +116,28 @@ impl Catalog {
         Ok(())
     }
 
-    pub(crate) fn session(&self, id: &str) -> Result<&Session, SessionFault> {
+    pub(crate) fn session(&self, id: &str) -> Result<&ResumableSession, SessionFault> {
         self.sessions.get(id).filter(|session| !session.is_past()).ok_or(SessionFault::Unknown)
     }
 
     /// Claims the session for a request that will append to it.
-    pub(crate) fn claim_session(&mut self, id: &str) -> Result<&Session, SessionFault> {
+    pub(crate) fn claim_session(&mut self, id: &str) -> Result<&ResumableSession, SessionFault> {
         self.session(id)?;
         let session = self.sessions.get_mut(id).ok_or(SessionFault::Unknown)?;
         match session.state {
-            State::Open => session.writer += 1,
-            State::Finished(_) => return Err(SessionFault::Finished),
-            State::Cancelled => return Err(SessionFault::Cancelled),
+            SessionState::Open => session.writer += 1,
+            SessionState::Finished(_) => return Err(SessionFault::Finished),
+            SessionState::Cancelled => return Err(SessionFault::Cancelled),
         }
         Ok(session)
     }
 
-    fn claimed(&self, id: &str, writer: u64) -> Result<&Session, SessionFault> {
+    fn claimed(&self, id: &str, writer: u64) -> Result<&ResumableSession, SessionFault> {
         let session = self.session(id)?;
         match session.state {
-            State::Open if session.writer == writer => Ok(session),
-            State::Cancelled => Err(SessionFault::Cancelled),
-            State::Open | State::Finished(_) => Err(SessionFault::Superseded),
+            SessionState::Open if session.writer == writer => Ok(session),
+            SessionState::Cancelled => Err(SessionFault::Cancelled),
+            SessionState::Open | SessionState::Finished(_) => Err(SessionFault::Superseded),
         }
     }
 
@@ -146,7 +146,7 @@ impl Catalog {
         &mut self,
         id: &str,
         writer: u64,
-        piece: Piece,
+        piece: StoredPiece,
         crc32c: u32,
         md5: Option<Md5>,
     ) -> Result<(), SessionFault> {
@@ -167,13 +167,16 @@ impl Catalog {
         &mut self,
         id: &str,
         writer: u64,
-        object: Object,
-    ) -> Result<Arc<Object>, SessionFault> {
+        object: CatalogObject,
+    ) -> Result<Arc<CatalogObject>, SessionFault> {
         let session = self.claimed(id, writer)?;
         let bucket = session.bucket.clone();
         let condition = Condition::generations(session.generations);
         let object = self.put_object(&bucket, object, &condition)?;
-        self.end_session(id, State::Finished(Box::new(Object { pieces: Vec::new(), ..(*object).clone() })))?;
+        self.end_session(
+            id,
+            SessionState::Finished(Box::new(CatalogObject { pieces: Vec::new(), ..(*object).clone() })),
+        )?;
         Ok(object)
     }
 
@@ -181,12 +184,12 @@ impl Catalog {
     pub(crate) fn cancel_session(&mut self, id: &str) -> Result<(), SessionFault> {
         let session = self.session(id)?;
         match session.state {
-            State::Finished(_) => return Err(SessionFault::Finished),
-            State::Cancelled => return Err(SessionFault::Cancelled),
-            State::Open => {}
+            SessionState::Finished(_) => return Err(SessionFault::Finished),
+            SessionState::Cancelled => return Err(SessionFault::Cancelled),
+            SessionState::Open => {}
         }
         let pieces = session.pieces.clone();
-        self.end_session(id, State::Cancelled)?;
+        self.end_session(id, SessionState::Cancelled)?;
         pieces.iter().for_each(|piece| piece.piece.release());
         Ok(())
     }
@@ -194,15 +197,15 @@ impl Catalog {
     /// Cancels all sessions of a key.
     pub(crate) fn cancel_sessions_of(&mut self, bucket: &str, key: &str) -> Result<(), SessionFault> {
         let is_meant =
-            |session: &&Session| session.bucket == bucket && session.key == key && session.is_open();
+            |session: &&ResumableSession| session.bucket == bucket && session.key == key && session.is_open();
         let all = self.sessions.values().filter(is_meant);
         let ids: Vec<String> = all.map(|session| session.id.clone()).collect();
         ids.iter().try_for_each(|id| self.cancel_session(id))
     }
 
-    fn end_session(&mut self, id: &str, state: State) -> Result<(), SessionFault> {
+    fn end_session(&mut self, id: &str, state: SessionState) -> Result<(), SessionFault> {
         let session = self.session(id)?;
-        let ended = Session { state, pieces: Vec::new(), md5: None, ..session.clone() };
+        let ended = ResumableSession { state, pieces: Vec::new(), md5: None, ..session.clone() };
         self.record(|ledger| ledger.end_session(&ended))?;
         self.sessions.insert(id.to_owned(), ended);
         Ok(())

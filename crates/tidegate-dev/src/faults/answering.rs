@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::milliseconds;
-use crate::knobs::Action;
+use crate::knobs::FaultAction;
 
 /// The faults of one answer; the first rule of each kind stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,21 +29,21 @@ pub(crate) enum Misrange {
 
 impl Answering {
     /// Applies `action` if it is a fault of the answer; returns whether it is.
-    pub(super) fn apply(&mut self, action: &Action) -> bool {
+    pub(super) fn apply(&mut self, action: &FaultAction) -> bool {
         match *action {
-            Action::EndResponse { after_bytes } => {
+            FaultAction::EndResponse { after_bytes } => {
                 self.end_after.get_or_insert(after_bytes);
             }
-            Action::StallResponse { after_bytes, ms } => {
+            FaultAction::StallResponse { after_bytes, ms } => {
                 self.stall.get_or_insert((after_bytes, milliseconds(ms)));
             }
-            Action::CorruptResponse { at } => {
+            FaultAction::CorruptResponse { at } => {
                 self.corrupt.get_or_insert(at);
             }
-            Action::IgnoreRange => self.misunderstands(Misrange::Ignored),
-            Action::OtherRange { shift } => self.misunderstands(Misrange::Other { shift }),
-            Action::MisstateRange { shift } => self.misunderstands(Misrange::Misstated { shift }),
-            Action::ShortenRange { bytes } => self.misunderstands(Misrange::Shortened { bytes }),
+            FaultAction::IgnoreRange => self.misunderstands(Misrange::Ignored),
+            FaultAction::OtherRange { shift } => self.misunderstands(Misrange::Other { shift }),
+            FaultAction::MisstateRange { shift } => self.misunderstands(Misrange::Misstated { shift }),
+            FaultAction::ShortenRange { bytes } => self.misunderstands(Misrange::Shortened { bytes }),
             _ => return false,
         }
         true
@@ -93,11 +93,11 @@ mod tests {
     #[test]
     fn the_first_of_a_kind_stands() {
         let mut answering = Answering::default();
-        assert!(answering.apply(&Action::EndResponse { after_bytes: 5 }));
-        assert!(answering.apply(&Action::EndResponse { after_bytes: 6 }));
-        assert!(answering.apply(&Action::OtherRange { shift: -1 }));
-        assert!(answering.apply(&Action::IgnoreRange));
-        assert!(!answering.apply(&Action::LoseAnswer));
+        assert!(answering.apply(&FaultAction::EndResponse { after_bytes: 5 }));
+        assert!(answering.apply(&FaultAction::EndResponse { after_bytes: 6 }));
+        assert!(answering.apply(&FaultAction::OtherRange { shift: -1 }));
+        assert!(answering.apply(&FaultAction::IgnoreRange));
+        assert!(!answering.apply(&FaultAction::LoseAnswer));
         let misrange = Some(Misrange::Other { shift: -1 });
         assert_eq!(answering, Answering { end_after: Some(5), misrange, ..Answering::default() });
     }

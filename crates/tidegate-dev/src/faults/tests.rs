@@ -1,12 +1,12 @@
 use super::*;
-use crate::knobs::{Fault, Slow};
+use crate::knobs::{FaultRule, Slow};
 
 fn faults(seed: u64, knobs: Knobs) -> Faults {
     Faults::new(seed, Arc::default(), knobs)
 }
 
-fn part(key: &str, number: u32) -> Subject<'_> {
-    Subject { operation: "UploadPart", bucket: "bucket", key, part_number: Some(number) }
+fn part(key: &str, number: u32) -> RequestFacts<'_> {
+    RequestFacts { operation: "UploadPart", bucket: "bucket", key, part_number: Some(number) }
 }
 
 fn refusals(faults: &Faults, requests: u32) -> Vec<bool> {
@@ -18,7 +18,7 @@ fn the_first_n_fail_and_no_more() {
     let faults = faults(
         1,
         Knobs {
-            faults: vec![Fault::error("UploadPart", 503, "SlowDown").skip(1).times(2)],
+            faults: vec![FaultRule::error("UploadPart", 503, "SlowDown").skip(1).times(2)],
             ..Knobs::default()
         },
     );
@@ -28,7 +28,7 @@ fn the_first_n_fail_and_no_more() {
 #[test]
 fn the_seed_decides_and_other_operations_do_not_disturb() {
     let knobs = Knobs {
-        faults: vec![Fault::error("UploadPart", 500, "InternalError").probability(0.3)],
+        faults: vec![FaultRule::error("UploadPart", 500, "InternalError").probability(0.3)],
         ..Knobs::default()
     };
     let plain = faults(7, knobs.clone());
@@ -39,8 +39,8 @@ fn the_seed_decides_and_other_operations_do_not_disturb() {
     let disturbed = faults(7, knobs.clone());
     let seen: Vec<bool> = (0..100)
         .map(|n| {
-            let other = Subject { operation: "GetObject", ..part("k", 0) };
-            assert_eq!(disturbed.judge(other, Instant::now()), Verdict::default());
+            let other = RequestFacts { operation: "GetObject", ..part("k", 0) };
+            assert_eq!(disturbed.judge(other, Instant::now()), RequestFaults::default());
             disturbed.judge(part("k", n), Instant::now()).refusal.is_some()
         })
         .collect();
@@ -54,8 +54,8 @@ fn rules_pick_by_part_and_prefix() {
         1,
         Knobs {
             faults: vec![
-                Fault::lose_answer("*").part(2),
-                Fault::new("*", Action::DelayMs(50.0)).key_prefix("slow/"),
+                FaultRule::lose_answer("*").part(2),
+                FaultRule::new("*", FaultAction::DelayMs(50.0)).key_prefix("slow/"),
             ],
             ..Knobs::default()
         },
@@ -68,10 +68,10 @@ fn rules_pick_by_part_and_prefix() {
 
 #[test]
 fn a_rule_of_two_operations_counts_them_together() {
-    let rule = Fault::error("UploadPart|GetObject", 503, "SlowDown").times(1);
+    let rule = FaultRule::error("UploadPart|GetObject", 503, "SlowDown").times(1);
     let faults = faults(1, Knobs { faults: vec![rule], ..Knobs::default() });
     let is_refused = |operation| {
-        let subject = Subject { operation, ..part("k", 1) };
+        let subject = RequestFacts { operation, ..part("k", 1) };
         faults.judge(subject, Instant::now()).refusal.is_some()
     };
     assert_eq!(["PutObject", "GetObject", "UploadPart"].map(is_refused), [false, true, false]);
@@ -96,7 +96,7 @@ fn slow_requests_are_the_fraction_asked_for() {
 
 #[test]
 fn a_part_can_be_slow_once() {
-    let rule = Fault::slow("UploadPart", 20.0).part(3).times(1);
+    let rule = FaultRule::slow("UploadPart", 20.0).part(3).times(1);
     let knobs = Knobs { latency: Delay::FixedMs(10.0), faults: vec![rule], ..Knobs::default() };
     let faults = faults(3, knobs);
     let judged = |number| faults.judge(part("k", number), Instant::now());

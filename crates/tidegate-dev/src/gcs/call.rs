@@ -5,21 +5,21 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use crate::catalog::Generations;
 
 /// The API's root paths; Google's Node client uses the last one with an emulator. No bucket can have such a
 /// short name.
-const ROOTS: [(&str, Root); 5] = [
-    ("/storage/v1/b", Root::Plain),
-    ("/upload/storage/v1/b", Root::Upload),
-    ("/resumable/upload/storage/v1/b", Root::Upload),
-    ("/download/storage/v1/b", Root::Download),
-    ("/b", Root::Plain),
+const ROOTS: [(&str, PathRoot); 5] = [
+    ("/storage/v1/b", PathRoot::Plain),
+    ("/upload/storage/v1/b", PathRoot::Upload),
+    ("/resumable/upload/storage/v1/b", PathRoot::Upload),
+    ("/download/storage/v1/b", PathRoot::Download),
+    ("/b", PathRoot::Plain),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Root {
+enum PathRoot {
     Plain,
     Upload,
     Download,
@@ -28,7 +28,7 @@ enum Root {
 /// An operation, named as in Google's documentation; resumable uploads, which have no names there, are named
 /// after their action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum GcsOperation {
     InsertBucket,
     GetBucket,
     ListBuckets,
@@ -47,7 +47,7 @@ pub(super) enum Operation {
     Rewrite,
 }
 
-impl Operation {
+impl GcsOperation {
     /// The name in counts and faults.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl Parameters {
 /// A parsed request.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    pub(super) operation: Operation,
+    pub(super) operation: GcsOperation,
     pub(super) bucket: String,
     pub(super) key: String,
     /// Bucket and key of the source of a copy.
@@ -150,7 +150,7 @@ pub(super) fn is_path(path: &str) -> bool {
     path.starts_with("/batch/storage/v1") || split(path).is_some()
 }
 
-fn split(path: &str) -> Option<(Root, &str)> {
+fn split(path: &str) -> Option<(PathRoot, &str)> {
     ROOTS.iter().find_map(|(prefix, root)| {
         let rest = path.strip_prefix(prefix)?;
         (rest.is_empty() || rest.starts_with('/')).then_some((*root, rest))
@@ -159,28 +159,33 @@ fn split(path: &str) -> Option<(Root, &str)> {
 
 impl Call {
     /// `is_query` says that the `Content-Range` asks for a session's status instead of sending bytes.
-    pub(super) fn parse(method: &Method, uri: &Uri, is_query: bool) -> Result<Self, Refusal> {
-        let unknown = || Refusal::not_found(format!("There is no {method} of {} here.", uri.path()));
+    pub(super) fn parse(method: &Method, uri: &Uri, is_query: bool) -> Result<Self, GcsRefusal> {
+        let unknown = || GcsRefusal::not_found(format!("There is no {method} of {} here.", uri.path()));
         let (root, rest) = split(uri.path()).ok_or_else(unknown)?;
         let parameters: Parameters = serde_urlencoded::from_str(uri.query().unwrap_or_default())
-            .map_err(|error| Refusal::invalid(format!("A parameter is wrong: {error}")))?;
+            .map_err(|error| GcsRefusal::invalid(format!("A parameter is wrong: {error}")))?;
         let names: Vec<&str> = rest.split('/').filter(|name| !name.is_empty()).collect();
-        if let ([from_bucket, "o", from, "rewriteTo", "b", bucket, "o", key], Root::Plain, &Method::POST) =
-            (names.as_slice(), root, method)
+        if let (
+            [from_bucket, "o", from, "rewriteTo", "b", bucket, "o", key],
+            PathRoot::Plain,
+            &Method::POST,
+        ) = (names.as_slice(), root, method)
         {
             let source = Some((decode(from_bucket)?, decode(from)?));
             let (bucket, key) = (decode(bucket)?, decode(key)?);
-            return Ok(Self { operation: Operation::Rewrite, bucket, key, source, parameters });
+            return Ok(Self { operation: GcsOperation::Rewrite, bucket, key, source, parameters });
         }
         let (bucket, key, operation) = match (names.as_slice(), root) {
-            ([], Root::Plain) => (None, None, of_buckets(method)),
-            ([bucket], Root::Plain) => (Some(*bucket), None, of_bucket(method)),
-            ([bucket, "o"], Root::Plain) => {
-                (Some(*bucket), None, (*method == Method::GET).then_some(Operation::List))
+            ([], PathRoot::Plain) => (None, None, of_buckets(method)),
+            ([bucket], PathRoot::Plain) => (Some(*bucket), None, of_bucket(method)),
+            ([bucket, "o"], PathRoot::Plain) => {
+                (Some(*bucket), None, (*method == Method::GET).then_some(GcsOperation::List))
             }
-            ([bucket, "o"], Root::Upload) => (Some(*bucket), None, of_upload(method, &parameters, is_query)?),
-            ([bucket, "o", key], Root::Plain | Root::Download) => {
-                let is_media = root == Root::Download || parameters.alt.as_deref() == Some("media");
+            ([bucket, "o"], PathRoot::Upload) => {
+                (Some(*bucket), None, of_upload(method, &parameters, is_query)?)
+            }
+            ([bucket, "o", key], PathRoot::Plain | PathRoot::Download) => {
+                let is_media = root == PathRoot::Download || parameters.alt.as_deref() == Some("media");
                 (Some(*bucket), Some(*key), of_object(method, is_media))
             }
             _ => (None, None, None),
@@ -194,53 +199,57 @@ impl Call {
     }
 }
 
-fn of_buckets(method: &Method) -> Option<Operation> {
+fn of_buckets(method: &Method) -> Option<GcsOperation> {
     match *method {
-        Method::GET => Some(Operation::ListBuckets),
-        Method::POST => Some(Operation::InsertBucket),
+        Method::GET => Some(GcsOperation::ListBuckets),
+        Method::POST => Some(GcsOperation::InsertBucket),
         _ => None,
     }
 }
 
-fn of_bucket(method: &Method) -> Option<Operation> {
+fn of_bucket(method: &Method) -> Option<GcsOperation> {
     match *method {
-        Method::GET => Some(Operation::GetBucket),
-        Method::DELETE => Some(Operation::DeleteBucket),
+        Method::GET => Some(GcsOperation::GetBucket),
+        Method::DELETE => Some(GcsOperation::DeleteBucket),
         _ => None,
     }
 }
 
-fn of_object(method: &Method, is_media: bool) -> Option<Operation> {
+fn of_object(method: &Method, is_media: bool) -> Option<GcsOperation> {
     match *method {
-        Method::GET | Method::HEAD if is_media => Some(Operation::Download),
-        Method::GET | Method::HEAD => Some(Operation::Get),
-        Method::DELETE => Some(Operation::Delete),
-        Method::PATCH => Some(Operation::Patch),
-        Method::PUT => Some(Operation::Update),
+        Method::GET | Method::HEAD if is_media => Some(GcsOperation::Download),
+        Method::GET | Method::HEAD => Some(GcsOperation::Get),
+        Method::DELETE => Some(GcsOperation::Delete),
+        Method::PATCH => Some(GcsOperation::Patch),
+        Method::PUT => Some(GcsOperation::Update),
         _ => None,
     }
 }
 
-fn of_upload(method: &Method, parameters: &Parameters, is_query: bool) -> Result<Option<Operation>, Refusal> {
+fn of_upload(
+    method: &Method,
+    parameters: &Parameters,
+    is_query: bool,
+) -> Result<Option<GcsOperation>, GcsRefusal> {
     if parameters.upload_id.is_some() {
         return Ok(match *method {
-            Method::PUT | Method::POST if is_query => Some(Operation::Query),
-            Method::PUT | Method::POST => Some(Operation::Append),
-            Method::DELETE => Some(Operation::Cancel),
+            Method::PUT | Method::POST if is_query => Some(GcsOperation::Query),
+            Method::PUT | Method::POST => Some(GcsOperation::Append),
+            Method::DELETE => Some(GcsOperation::Cancel),
             _ => None,
         });
     }
     match (method, parameters.upload_type.as_deref()) {
-        (&Method::POST, Some("media" | "multipart")) => Ok(Some(Operation::Insert)),
-        (&Method::POST, Some("resumable")) => Ok(Some(Operation::Start)),
-        (&Method::POST, _) => Err(Refusal::required("uploadType")),
+        (&Method::POST, Some("media" | "multipart")) => Ok(Some(GcsOperation::Insert)),
+        (&Method::POST, Some("resumable")) => Ok(Some(GcsOperation::Start)),
+        (&Method::POST, _) => Err(GcsRefusal::required("uploadType")),
         _ => Ok(None),
     }
 }
 
-fn decode(text: &str) -> Result<String, Refusal> {
+fn decode(text: &str) -> Result<String, GcsRefusal> {
     let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(Into::into).map_err(|_| Refusal::invalid("A name is not UTF-8."))
+    decoded.map(Into::into).map_err(|_| GcsRefusal::invalid("A name is not UTF-8."))
 }
 
 #[cfg(test)]
@@ -252,13 +261,13 @@ mod tests {
         Call::parse(&method, &uri, false).map_err(|refusal| refusal.status.as_u16())
     }
 
-    fn operation(method: Method, uri: &str) -> Result<Operation, u16> {
+    fn operation(method: Method, uri: &str) -> Result<GcsOperation, u16> {
         parse(method, uri).map(|call| call.operation)
     }
 
     #[test]
     fn requests_are_told_apart() {
-        use Operation::*;
+        use GcsOperation::*;
         let cases = [
             (Method::GET, "/storage/v1/b?project=p", ListBuckets),
             (Method::GET, "/b/bucket/o", List),

@@ -28,13 +28,13 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use super::{Google, header};
-use crate::body::RequestBody;
+use crate::body::CountedBody;
 use crate::exchange::Exchange;
-use crate::faults::{self, Subject};
+use crate::faults::{self, RequestFacts};
 use crate::gate::Gate;
-use crate::s3::Store;
+use crate::s3::ServerStore;
 
 /// The most data in a message: `ServiceConstants.Values.MAX_READ_CHUNK_BYTES`, and the same limit for writes.
 const LARGEST_DATA: usize = 2 * 1024 * 1024;
@@ -56,22 +56,22 @@ pub(crate) fn is_grpc(parts: &Parts) -> bool {
 
 /// The environment of an operation.
 #[derive(Clone, Debug)]
-struct Context {
+struct CallContext {
     gate: Gate,
     tasks: TaskTracker,
     stop: CancellationToken,
     exchange: Arc<Exchange>,
 }
 
-impl Context {
-    fn store(&self) -> &Store {
+impl CallContext {
+    fn store(&self) -> &ServerStore {
         &self.gate.store
     }
 
     /// Counts the request and applies the knobs to it.
     async fn admit(&self, operation: &str, bucket: &str, key: &str) -> Result<(), Status> {
-        let subject = Subject { operation, bucket, key, part_number: None };
-        Ok(self.gate.admit(&self.exchange, subject).await.map_err(Refusal::from)?)
+        let subject = RequestFacts { operation, bucket, key, part_number: None };
+        Ok(self.gate.admit(&self.exchange, subject).await.map_err(GcsRefusal::from)?)
     }
 
     /// Counts a request to a session and applies the knobs to it.
@@ -94,7 +94,7 @@ impl Context {
     /// The reason why a stream of messages ended early.
     fn broken(&self, status: Status) -> Status {
         match self.exchange.late_refusal() {
-            Some(refusal) => Refusal::by_knob(refusal).into(),
+            Some(refusal) => GcsRefusal::by_knob(refusal).into(),
             None => status,
         }
     }
@@ -109,9 +109,9 @@ fn codec<A: Message + 'static, Q: Message + Default + 'static>() -> Grpc<ProstCo
 
 /// Serves a call with one request message and one answer message.
 async fn unary<Q, A, F>(
-    context: Context,
-    request: http::Request<RequestBody>,
-    act: fn(Context, Q) -> F,
+    context: CallContext,
+    request: http::Request<CountedBody>,
+    act: fn(CallContext, Q) -> F,
 ) -> Answering
 where
     Q: Message + Default + 'static,
@@ -127,9 +127,9 @@ where
 
 /// Serves a call with one request message and a stream of answer messages.
 async fn server_streaming<Q, A, F>(
-    context: Context,
-    request: http::Request<RequestBody>,
-    act: fn(Context, Q) -> F,
+    context: CallContext,
+    request: http::Request<CountedBody>,
+    act: fn(CallContext, Q) -> F,
 ) -> Answering
 where
     Q: Message + Default + 'static,
@@ -148,10 +148,10 @@ impl Google {
     pub(crate) async fn answer_grpc(
         &self,
         parts: Parts,
-        body: RequestBody,
+        body: CountedBody,
         exchange: &Arc<Exchange>,
     ) -> Response<Body> {
-        let context = Context {
+        let context = CallContext {
             gate: self.gate.clone(),
             tasks: self.tasks.clone(),
             stop: self.stop.clone(),
@@ -197,16 +197,16 @@ pub(crate) fn has_failed(answer: &Response<Body>) -> bool {
 }
 
 /// A knob's refusal, as a gRPC answer.
-pub(crate) fn refuse(refusal: &faults::Refusal) -> Response<Body> {
-    answer(Refusal::by_knob(refusal))
+pub(crate) fn refuse(refusal: &faults::InjectedRefusal) -> Response<Body> {
+    answer(GcsRefusal::by_knob(refusal))
 }
 
-pub(super) fn answer(refusal: Refusal) -> Response<Body> {
+pub(super) fn answer(refusal: GcsRefusal) -> Response<Body> {
     Status::from(refusal).into_http::<tonic::body::Body>().map(Body::http_body_unsync)
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
+impl From<GcsRefusal> for Status {
+    fn from(refusal: GcsRefusal) -> Self {
         details::with_details(refusal)
     }
 }

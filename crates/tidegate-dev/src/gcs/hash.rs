@@ -7,7 +7,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use http::HeaderMap;
 use md5::{Digest as _, Md5};
 
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use crate::catalog::session::Expected;
 
 /// Google's CRC32C: Castagnoli's polynomial, written big-endian.
@@ -35,29 +35,29 @@ pub(crate) fn encode_md5(md5: &[u8; 16]) -> String {
     STANDARD.encode(md5)
 }
 
-fn decode<const N: usize>(text: &str, what: &str) -> Result<[u8; N], Refusal> {
+fn decode<const N: usize>(text: &str, what: &str) -> Result<[u8; N], GcsRefusal> {
     let bytes = STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| Refusal::invalid(format!("Value of {what} is not a valid base64 hash: {text:?}")))
+    bytes.ok_or_else(|| GcsRefusal::invalid(format!("Value of {what} is not a valid base64 hash: {text:?}")))
 }
 
-pub(crate) fn decode_crc32c(text: &str) -> Result<u32, Refusal> {
+pub(crate) fn decode_crc32c(text: &str) -> Result<u32, GcsRefusal> {
     decode(text, "crc32c").map(u32::from_be_bytes)
 }
 
-pub(crate) fn decode_md5(text: &str) -> Result<[u8; 16], Refusal> {
+pub(crate) fn decode_md5(text: &str) -> Result<[u8; 16], GcsRefusal> {
     decode(text, "md5Hash")
 }
 
 impl Expected {
     /// Adds the hashes from a request's headers: `X-Goog-Hash` (`crc32c=…,md5=…`, or the header twice) and
     /// `Content-MD5`.
-    pub(crate) fn add_headers(&mut self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn add_headers(&mut self, headers: &HeaderMap) -> Result<(), GcsRefusal> {
         let lines = headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
         for hash in lines.flat_map(|line| line.split(',')) {
             match hash.trim().split_once('=') {
                 Some(("crc32c", value)) => self.crc32c = Some(decode_crc32c(value)?),
                 Some(("md5", value)) => self.md5 = Some(decode_md5(value)?),
-                _ => return Err(Refusal::invalid(format!("Invalid value for X-Goog-Hash: {hash:?}"))),
+                _ => return Err(GcsRefusal::invalid(format!("Invalid value for X-Goog-Hash: {hash:?}"))),
             }
         }
         if let Some(value) = headers.get("content-md5").and_then(|value| value.to_str().ok()) {
@@ -67,14 +67,14 @@ impl Expected {
     }
 
     /// Refuses an object that does not match the client's statements.
-    pub(crate) fn check(&self, size: u64, crc32c: u32, md5: Option<&[u8; 16]>) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, size: u64, crc32c: u32, md5: Option<&[u8; 16]>) -> Result<(), GcsRefusal> {
         if let Some(expected) = self.size.filter(|expected| *expected != size) {
-            return Err(Refusal::invalid(format!(
+            return Err(GcsRefusal::invalid(format!(
                 "The object has {size} bytes, and was to have {expected}."
             )));
         }
         if let Some(expected) = self.crc32c.filter(|expected| *expected != crc32c) {
-            return Err(Refusal::invalid(format!(
+            return Err(GcsRefusal::invalid(format!(
                 "Provided CRC32C \"{}\" doesn't match calculated CRC32C \"{}\".",
                 encode_crc32c(expected),
                 encode_crc32c(crc32c)
@@ -85,12 +85,12 @@ impl Expected {
         };
         match md5 {
             Some(md5) if md5 == expected => Ok(()),
-            Some(md5) => Err(Refusal::invalid(format!(
+            Some(md5) => Err(GcsRefusal::invalid(format!(
                 "Provided MD5 hash \"{}\" doesn't match calculated MD5 hash \"{}\".",
                 encode_md5(expected),
                 encode_md5(md5)
             ))),
-            None => Err(Refusal::invalid(
+            None => Err(GcsRefusal::invalid(
                 "An MD5 that comes behind bytes which this storage does not keep cannot be compared: give it when the upload starts.",
             )),
         }
@@ -99,12 +99,12 @@ impl Expected {
 
 /// Computes both hashes. The MD5 costs more than all other work, so it is computed only if wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct Hasher {
+pub(crate) struct ObjectHasher {
     crc32c: Digest,
     pub(crate) md5: Option<Md5>,
 }
 
-impl Hasher {
+impl ObjectHasher {
     pub(crate) fn new(md5: Option<Md5>) -> Self {
         Self { crc32c: Digest::new(CRC32C), md5 }
     }

@@ -12,17 +12,21 @@ use multer::Multipart;
 use s3s::{Body, StdError};
 
 use super::call::{Call, Parameters};
-use super::intake::{Single, Target};
-use super::refusal::Refusal;
+use super::intake::{Single, WriteTarget};
+use super::refusal::GcsRefusal;
 use super::request::LARGEST_JSON;
-use super::resource::{Description, ObjectResource};
+use super::resource::{ObjectDescription, ObjectResource};
 use super::{Request, answer_json, check_key};
-use crate::catalog::Dialect;
+use crate::catalog::Protocol;
 use crate::catalog::session::Expected;
-use crate::s3::Store;
+use crate::s3::ServerStore;
 
-pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
-    store.find_bucket(&call.bucket, Dialect::Google)?;
+pub(super) async fn insert(
+    store: &ServerStore,
+    request: Request,
+    call: Call,
+) -> Result<Response<Body>, GcsRefusal> {
+    store.find_bucket(&call.bucket, Protocol::Google)?;
     let origin = request.origin();
     let bucket = call.bucket.clone();
     let object = match call.parameters.upload_type.as_deref() {
@@ -36,9 +40,9 @@ pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Resul
 pub(super) fn target(
     parameters: &Parameters,
     key: String,
-    description: Description,
+    description: ObjectDescription,
     headers: &HeaderMap,
-) -> Result<(Target, Expected), Refusal> {
+) -> Result<(WriteTarget, Expected), GcsRefusal> {
     check_key(&key)?;
     let mut expected = description.expected()?;
     expected.add_headers(headers)?;
@@ -46,39 +50,39 @@ pub(super) fn target(
     if let Some(encoding) = &parameters.content_encoding {
         attributes.content_encoding = Some(encoding.clone());
     }
-    Ok((Target { key, attributes, generations: parameters.generations() }, expected))
+    Ok((WriteTarget { key, attributes, generations: parameters.generations() }, expected))
 }
 
 async fn insert_media(
-    store: &Store,
+    store: &ServerStore,
     mut request: Request,
     call: Call,
-) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
+) -> Result<std::sync::Arc<crate::catalog::CatalogObject>, GcsRefusal> {
     let content_type = request.header(CONTENT_TYPE.as_str()).map(str::to_owned);
-    let description = Description { content_type, ..Description::default() };
+    let description = ObjectDescription { content_type, ..ObjectDescription::default() };
     let (target, expected) = target(&call.parameters, call.key, description, &request.parts.headers)?;
     let mut single = Single::new(store, &expected);
     while let Some(bytes) = request.next().await {
-        single.push(bytes.map_err(|error| Refusal::broken_body(&error))?).await?;
+        single.push(bytes.map_err(|error| GcsRefusal::broken_body(&error))?).await?;
     }
     single.publish(store, &call.bucket, target, &expected).await
 }
 
 async fn insert_related(
-    store: &Store,
+    store: &ServerStore,
     request: Request,
     call: Call,
-) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
+) -> Result<std::sync::Arc<crate::catalog::CatalogObject>, GcsRefusal> {
     let boundary = boundary(request.header(CONTENT_TYPE.as_str()).unwrap_or_default())?;
     let headers = request.parts.headers.clone();
     // The limit of bytes held in memory before the media and after it: part headers and the metadata.
     let held = Arc::new(AtomicUsize::new(LARGEST_JSON));
     let mut body = Multipart::new(chunks(request.decompressed(), Arc::clone(&held)), boundary);
 
-    let broken = |error: multer::Error| Refusal::invalid(format!("Malformed multipart body: {error}"));
-    let missing = || Refusal::invalid("A multipart upload has two parts: the metadata and the media.");
+    let broken = |error: multer::Error| GcsRefusal::invalid(format!("Malformed multipart body: {error}"));
+    let missing = || GcsRefusal::invalid("A multipart upload has two parts: the metadata and the media.");
     let described = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
-    let mut description = Description::parse(&described.bytes().await.map_err(broken)?)?;
+    let mut description = ObjectDescription::parse(&described.bytes().await.map_err(broken)?)?;
     let mut media = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
     held.store(usize::MAX, Ordering::Relaxed);
     if description.content_type.is_none() {
@@ -122,12 +126,12 @@ fn chunks(request: Request, held: Arc<AtomicUsize>) -> impl Stream<Item = Result
     })
 }
 
-fn boundary(content_type: &str) -> Result<String, Refusal> {
+fn boundary(content_type: &str) -> Result<String, GcsRefusal> {
     let parsed: Option<mime::Mime> = content_type.parse().ok();
     let related = parsed.filter(|mime| mime.type_() == mime::MULTIPART);
     let boundary = related.and_then(|mime| Some(mime.get_param(mime::BOUNDARY)?.as_str().to_owned()));
     boundary.ok_or_else(|| {
-        Refusal::invalid(format!(
+        GcsRefusal::invalid(format!(
             "A multipart upload is multipart/related with a boundary, not {content_type:?}."
         ))
     })

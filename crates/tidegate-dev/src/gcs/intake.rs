@@ -6,18 +6,18 @@ use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
 use md5::Md5;
 
-use super::hash::{Hasher, finish_md5, join};
-use super::refusal::Refusal;
-use crate::catalog::session::{Expected, GRAIN, Session};
-use crate::catalog::{Attributes, Condition, Generations, Moment, Object, Version};
-use crate::s3::Store;
-use crate::storage::{self, Piece, Writer};
+use super::hash::{ObjectHasher, finish_md5, join};
+use super::refusal::GcsRefusal;
+use crate::catalog::session::{Expected, GRAIN, ResumableSession};
+use crate::catalog::{CatalogAttributes, CatalogObject, Condition, Generations, Moment, ObjectVersion};
+use crate::s3::ServerStore;
+use crate::storage::{self, PieceWriter, StoredPiece};
 use std::sync::Arc;
 
 /// A session's bytes are persisted each time this many have arrived; a multiple of the grain.
 const PIECE: u64 = 8 * 1024 * 1024;
 
-impl Store {
+impl ServerStore {
     /// Whether the server computes the MD5 of an object.
     fn wants_md5(&self, expected: &Expected) -> bool {
         self.vault.keeps_bytes() || self.has_md5_etags || expected.md5.is_some()
@@ -30,19 +30,19 @@ impl Store {
 
 /// A complete object before it is published.
 #[derive(Debug)]
-struct Whole {
+struct CompleteObject {
     key: String,
-    attributes: Attributes,
-    pieces: Vec<Piece>,
+    attributes: CatalogAttributes,
+    pieces: Vec<StoredPiece>,
     size: u64,
     crc32c: u32,
     md5: Option<[u8; 16]>,
 }
 
-impl Whole {
-    fn into_object(self, store: &Store) -> Object {
+impl CompleteObject {
+    fn into_object(self, store: &ServerStore) -> CatalogObject {
         let etag = store.google_etag(self.md5.as_ref(), self.crc32c);
-        Object {
+        CatalogObject {
             key: self.key,
             size: self.size,
             etag,
@@ -51,7 +51,7 @@ impl Whole {
             part_sizes: Vec::new(),
             attributes: self.attributes,
             // Publishing assigns the version.
-            version: Version::default(),
+            version: ObjectVersion::default(),
             crc32c: Some(self.crc32c),
             md5: self.md5,
             pieces: self.pieces,
@@ -62,17 +62,17 @@ impl Whole {
 /// Uploads a whole object in one request; if dropped before `publish`, it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Single {
-    writer: Writer,
-    hasher: Hasher,
+    writer: PieceWriter,
+    hasher: ObjectHasher,
     size: u64,
 }
 
 impl Single {
-    pub(super) fn new(store: &Store, expected: &Expected) -> Self {
-        Self { writer: store.vault.writer(), hasher: Hasher::new(store.start_md5(expected)), size: 0 }
+    pub(super) fn new(store: &ServerStore, expected: &Expected) -> Self {
+        Self { writer: store.vault.writer(), hasher: ObjectHasher::new(store.start_md5(expected)), size: 0 }
     }
 
-    pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), Refusal> {
+    pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), GcsRefusal> {
         self.hasher.update(&bytes);
         self.size += bytes.len() as u64;
         Ok(self.writer.push(bytes).await?)
@@ -81,17 +81,17 @@ impl Single {
     /// Publishes the object, if it matches the client's statements and its conditions hold.
     pub(super) async fn publish(
         self,
-        store: &Store,
+        store: &ServerStore,
         bucket: &str,
-        target: Target,
+        target: WriteTarget,
         expected: &Expected,
-    ) -> Result<Arc<Object>, Refusal> {
+    ) -> Result<Arc<CatalogObject>, GcsRefusal> {
         let crc32c = self.hasher.crc32c();
         let md5 = self.hasher.md5.map(finish_md5);
         expected.check(self.size, crc32c, md5.as_ref())?;
         let pieces = vec![self.writer.finish().await?];
-        let Target { key, attributes, generations } = target;
-        let whole = Whole { key, attributes, pieces, size: self.size, crc32c, md5 };
+        let WriteTarget { key, attributes, generations } = target;
+        let whole = CompleteObject { key, attributes, pieces, size: self.size, crc32c, md5 };
         store.commit_delay().await;
         let condition = Condition::generations(generations);
         Ok(store.lock().put_object(bucket, whole.into_object(store), &condition)?)
@@ -100,33 +100,33 @@ impl Single {
 
 /// The key, attributes and conditions of an object to be written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Target {
+pub(super) struct WriteTarget {
     pub(super) key: String,
-    pub(super) attributes: Attributes,
+    pub(super) attributes: CatalogAttributes,
     pub(super) generations: Generations,
 }
 
 /// Appends to a session. Bytes that do not fill a grain wait in memory for more, and are lost with the request
 /// unless they are the object's end.
 #[derive(Debug)]
-pub(super) struct Appender<'a> {
-    store: &'a Store,
+pub(super) struct SessionAppender<'a> {
+    store: &'a ServerStore,
     id: &'a str,
-    /// The claim on the session: see [`Session::writer`].
+    /// The claim on the session: see [`ResumableSession::writer`].
     claim: u64,
     skip: u64,
     persisted: u64,
     /// The piece being filled, a multiple of the grain.
-    writer: Option<Writer>,
+    writer: Option<PieceWriter>,
     filled: u64,
-    hasher: Hasher,
+    hasher: ObjectHasher,
     held: VecDeque<Bytes>,
     held_length: u64,
 }
 
-impl<'a> Appender<'a> {
+impl<'a> SessionAppender<'a> {
     /// Resumes a session that was just claimed; the first `skip` bytes pushed are already persisted.
-    pub(super) fn new(store: &'a Store, id: &'a str, session: &Session, skip: u64) -> Self {
+    pub(super) fn new(store: &'a ServerStore, id: &'a str, session: &ResumableSession, skip: u64) -> Self {
         let persisted = session.persisted();
         let md5 = match persisted {
             0 => store.start_md5(&session.expected),
@@ -140,7 +140,7 @@ impl<'a> Appender<'a> {
             persisted,
             writer: None,
             filled: 0,
-            hasher: Hasher::new(md5),
+            hasher: ObjectHasher::new(md5),
             held: VecDeque::new(),
             held_length: 0,
         }
@@ -151,7 +151,7 @@ impl<'a> Appender<'a> {
         self.persisted
     }
 
-    pub(super) async fn push(&mut self, mut bytes: Bytes) -> Result<(), Refusal> {
+    pub(super) async fn push(&mut self, mut bytes: Bytes) -> Result<(), GcsRefusal> {
         let known = self.skip.min(bytes.len() as u64);
         self.skip -= known;
         // At most the bytes' own length.
@@ -169,7 +169,7 @@ impl<'a> Appender<'a> {
     }
 
     /// Moves this many of the waiting bytes into the piece.
-    async fn fill(&mut self, mut length: u64) -> Result<(), Refusal> {
+    async fn fill(&mut self, mut length: u64) -> Result<(), GcsRefusal> {
         while length > 0 {
             let Some(mut bytes) = self.held.pop_front() else {
                 break;
@@ -186,18 +186,18 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    async fn take_piece(&mut self) -> Result<Option<(Piece, u32)>, Refusal> {
+    async fn take_piece(&mut self) -> Result<Option<(StoredPiece, u32)>, GcsRefusal> {
         let Some(writer) = self.writer.take() else {
             return Ok(None);
         };
         let crc32c = self.hasher.crc32c();
-        self.hasher = Hasher::new(self.hasher.md5.take());
+        self.hasher = ObjectHasher::new(self.hasher.md5.take());
         self.filled = 0;
         Ok(Some((writer.finish().await?, crc32c)))
     }
 
     /// Persists all bytes received, except those that do not fill a grain.
-    pub(super) async fn persist(&mut self) -> Result<(), Refusal> {
+    pub(super) async fn persist(&mut self) -> Result<(), GcsRefusal> {
         if let Some((piece, crc32c)) = self.take_piece().await? {
             let length = piece.length();
             let md5 = self.hasher.md5.clone();
@@ -213,7 +213,7 @@ impl<'a> Appender<'a> {
         mut self,
         expected: &Expected,
         metadata: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Arc<Object>, Refusal> {
+    ) -> Result<Arc<CatalogObject>, GcsRefusal> {
         self.persist().await?;
         self.fill(self.held_length).await?;
         let tail = self.take_piece().await?;
@@ -225,7 +225,7 @@ impl<'a> Appender<'a> {
             crc32c = join(crc32c, crc, piece.length());
             pieces.push(piece);
         }
-        let size = pieces.iter().map(Piece::length).sum();
+        let size = pieces.iter().map(StoredPiece::length).sum();
         let md5 = match self.hasher.md5.take() {
             Some(md5) => Some(finish_md5(md5)),
             // The MD5 so far was lost with an earlier process.
@@ -241,17 +241,17 @@ impl<'a> Appender<'a> {
         if metadata.peek().is_some() {
             attributes.metadata.get_or_insert_default().extend(metadata);
         }
-        let whole = Whole { key: session.key, attributes, pieces, size, crc32c, md5 };
+        let whole = CompleteObject { key: session.key, attributes, pieces, size, crc32c, md5 };
         let object = whole.into_object(self.store);
         Ok(self.store.lock().finish_session(self.id, self.claim, object)?)
     }
 }
 
-async fn read_md5(pieces: &[Piece], size: u64) -> Result<[u8; 16], Refusal> {
-    let mut hasher = Hasher::new(Some(Md5::default()));
+async fn read_md5(pieces: &[StoredPiece], size: u64) -> Result<[u8; 16], GcsRefusal> {
+    let mut hasher = ObjectHasher::new(Some(Md5::default()));
     let mut bytes = storage::read(pieces, 0..size);
     while let Some(bytes) = bytes.try_next().await? {
         hasher.update(&bytes);
     }
-    hasher.md5.map(finish_md5).ok_or_else(|| Refusal::internal("the MD5 was not taken"))
+    hasher.md5.map(finish_md5).ok_or_else(|| GcsRefusal::internal("the MD5 was not taken"))
 }

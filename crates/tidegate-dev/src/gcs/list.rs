@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use super::answer_json;
 use super::call::Call;
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use super::resource::ObjectResource;
-use crate::catalog::Object;
-use crate::s3::Store;
+use crate::catalog::CatalogObject;
+use crate::s3::ServerStore;
 use crate::s3::page::Query;
 
 /// Google's own limit on a page.
@@ -22,7 +22,7 @@ const LONGEST_PAGE: usize = 1000;
 
 /// The parameters of a listing.
 #[derive(Debug, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ListParameters<'a> {
     pub(super) prefix: &'a str,
     pub(super) delimiter: Option<&'a str>,
     pub(super) token: Option<&'a str>,
@@ -36,20 +36,24 @@ pub(super) struct Wanted<'a> {
 
 /// One page of a listing.
 #[derive(Debug)]
-pub(super) struct Listing {
-    pub(super) objects: Vec<Arc<Object>>,
+pub(super) struct ListPage {
+    pub(super) objects: Vec<Arc<CatalogObject>>,
     pub(super) prefixes: Vec<String>,
     pub(super) next: Option<String>,
 }
 
-impl Store {
-    pub(super) fn list_google(&self, bucket: &str, wanted: &Wanted<'_>) -> Result<Listing, Refusal> {
+impl ServerStore {
+    pub(super) fn list_google(
+        &self,
+        bucket: &str,
+        wanted: &ListParameters<'_>,
+    ) -> Result<ListPage, GcsRefusal> {
         let after = match wanted.token {
             None => String::new(),
             Some(token) => {
                 let bytes = URL_SAFE_NO_PAD.decode(token).ok();
                 let after = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-                after.ok_or_else(|| Refusal::invalid("Invalid page token."))?
+                after.ok_or_else(|| GcsRefusal::invalid("Invalid page token."))?
             }
         };
         let query = Query {
@@ -69,21 +73,21 @@ impl Store {
             .map(|(key, object)| (key.as_str(), object))
             .take_while(|(key, _)| end.is_none_or(|end| *key < end));
         let page = query.page(objects);
-        let mut objects: Vec<Arc<Object>> = page.items.into_iter().cloned().collect();
+        let mut objects: Vec<Arc<CatalogObject>> = page.items.into_iter().cloned().collect();
         if wanted.includes_prefixes {
             objects.extend(page.prefixes.iter().filter_map(|prefix| all.get(prefix).cloned()));
             objects.sort_by(|one, other| one.key.cmp(&other.key));
         }
         let next = page.last.filter(|_| page.is_truncated).map(|last| URL_SAFE_NO_PAD.encode(last));
-        Ok(Listing { objects, prefixes: page.prefixes, next })
+        Ok(ListPage { objects, prefixes: page.prefixes, next })
     }
 }
 
-pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn list(store: &ServerStore, origin: &str, call: &Call) -> Result<Response<Body>, GcsRefusal> {
     let parameters = &call.parameters;
     // Google's Go client sends an empty glob if it has none.
     if parameters.match_glob.as_ref().is_some_and(|glob| !glob.is_empty()) {
-        return Err(Refusal::new(
+        return Err(GcsRefusal::new(
             StatusCode::NOT_IMPLEMENTED,
             "notImplemented",
             "matchGlob is not implemented here.",
@@ -91,7 +95,7 @@ pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<
     }
     let listing = store.list_google(
         &call.bucket,
-        &Wanted {
+        &ListParameters {
             prefix: parameters.prefix.as_deref().unwrap_or_default(),
             delimiter: parameters.delimiter.as_deref(),
             token: parameters.page_token.as_deref(),

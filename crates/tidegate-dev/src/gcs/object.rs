@@ -14,17 +14,17 @@ use http_body_util::StreamBody;
 use s3s::Body;
 use s3s::dto::TimestampFormat;
 
-use super::call::{Call, Operation};
+use super::call::{Call, GcsOperation};
 use super::hash::{encode_crc32c, encode_md5};
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use super::resource::{Change, ObjectResource, crc32c_of, etag, storage_class};
 use super::{Request, answer_json};
-use crate::catalog::generations::Verdict;
-use crate::catalog::{Condition, Generations, Object};
-use crate::s3::Store;
+use crate::catalog::generations::ConditionResult;
+use crate::catalog::{CatalogObject, Condition, Generations};
+use crate::s3::ServerStore;
 use crate::storage;
 
-impl Store {
+impl ServerStore {
     /// The live object, if it has the requested generation and the conditions hold.
     pub(super) fn find_google(
         &self,
@@ -32,34 +32,36 @@ impl Store {
         key: &str,
         generation: Option<u64>,
         conditions: &Generations,
-    ) -> Result<Arc<Object>, Refusal> {
+    ) -> Result<Arc<CatalogObject>, GcsRefusal> {
         let catalog = self.lock();
         let live = catalog.bucket(bucket)?.objects.get(key);
         let asked = live.filter(|live| generation.is_none_or(|wanted| wanted == live.version.generation));
-        let object = asked.ok_or_else(|| Refusal::no_such_object(bucket, key))?;
+        let object = asked.ok_or_else(|| GcsRefusal::no_such_object(bucket, key))?;
         match conditions.check(Some(object)) {
-            Verdict::Holds => Ok(Arc::clone(object)),
-            Verdict::Fails => Err(Refusal::condition_not_met()),
-            Verdict::Unchanged => Err(Refusal::new(StatusCode::NOT_MODIFIED, "notModified", "Not Modified")),
+            ConditionResult::Holds => Ok(Arc::clone(object)),
+            ConditionResult::Fails => Err(GcsRefusal::condition_not_met()),
+            ConditionResult::Unchanged => {
+                Err(GcsRefusal::new(StatusCode::NOT_MODIFIED, "notModified", "Not Modified"))
+            }
         }
     }
 }
 
-fn find(store: &Store, call: &Call) -> Result<Arc<Object>, Refusal> {
+fn find(store: &ServerStore, call: &Call) -> Result<Arc<CatalogObject>, GcsRefusal> {
     let parameters = &call.parameters;
     store.find_google(&call.bucket, &call.key, parameters.generation(), &parameters.generations())
 }
 
-pub(super) fn get(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn get(store: &ServerStore, origin: &str, call: &Call) -> Result<Response<Body>, GcsRefusal> {
     let object = find(store, call)?;
     answer_json(&ObjectResource::new(origin, &call.bucket, &object))
 }
 
-pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn delete(store: &ServerStore, call: &Call) -> Result<Response<Body>, GcsRefusal> {
     let parameters = &call.parameters;
     // A delete gets a 412 where a read gets a 304.
     find(store, call).map_err(|refusal| match refusal.status {
-        StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
+        StatusCode::NOT_MODIFIED => GcsRefusal::condition_not_met(),
         _ => refusal,
     })?;
     let mut generations = parameters.generations();
@@ -69,30 +71,38 @@ pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refus
     Ok(super::no_content())
 }
 
-pub(super) async fn change(store: &Store, request: Request, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) async fn change(
+    store: &ServerStore,
+    request: Request,
+    call: &Call,
+) -> Result<Response<Body>, GcsRefusal> {
     let origin = request.origin();
     let change = Change::parse(&request.read_json().await?)?;
     find(store, call).map_err(|refusal| match refusal.status {
-        StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
+        StatusCode::NOT_MODIFIED => GcsRefusal::condition_not_met(),
         _ => refusal,
     })?;
     let condition = Condition::generations(call.parameters.generations());
-    let is_update = call.operation == Operation::Update;
+    let is_update = call.operation == GcsOperation::Update;
     let object = store.lock().describe(&call.bucket, &call.key, &condition, |object| {
         change.apply(&mut object.attributes, is_update);
     })?;
     answer_json(&ObjectResource::new(&origin, &call.bucket, &object))
 }
 
-pub(super) fn download(store: &Store, headers: &HeaderMap, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn download(
+    store: &ServerStore,
+    headers: &HeaderMap,
+    call: &Call,
+) -> Result<Response<Body>, GcsRefusal> {
     let object = find(store, call)?;
     let range = match wanted_range(headers, object.size) {
-        Wanted::All => None,
-        Wanted::Part(range) => Some(range),
-        Wanted::Nothing => {
+        WantedRange::All => None,
+        WantedRange::Part(range) => Some(range),
+        WantedRange::Nothing => {
             let message = "The requested range cannot be satisfied.";
             let refusal =
-                Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "requestedRangeNotSatisfiable", message);
+                GcsRefusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "requestedRangeNotSatisfiable", message);
             let mut answer = refusal.answer();
             put(answer.headers_mut(), CONTENT_RANGE, &format!("bytes */{}", object.size));
             return Ok(answer);
@@ -115,26 +125,26 @@ pub(super) fn download(store: &Store, headers: &HeaderMap, call: &Call) -> Resul
 
 /// The bytes of an object of this size that a `Range` header asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedRange {
     All,
     Part(Range<u64>),
     Nothing,
 }
 
 /// As in HTTP, a header that is not one valid range of bytes is ignored.
-fn wanted_range(headers: &HeaderMap, size: u64) -> Wanted {
+fn wanted_range(headers: &HeaderMap, size: u64) -> WantedRange {
     let text = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let Some(range) = text.and_then(|text| s3s::dto::Range::parse(text).ok()) else {
-        return Wanted::All;
+        return WantedRange::All;
     };
     match range.check(size) {
-        Ok(range) if range.start < range.end => Wanted::Part(range),
-        _ => Wanted::Nothing,
+        Ok(range) if range.start < range.end => WantedRange::Part(range),
+        _ => WantedRange::Nothing,
     }
 }
 
 /// Adds the headers that describe the object whose bytes follow.
-fn describe(headers: &mut HeaderMap, object: &Object) {
+fn describe(headers: &mut HeaderMap, object: &CatalogObject) {
     let attributes = &object.attributes;
     let content_type = attributes.content_type.as_deref().unwrap_or("application/octet-stream");
     put(headers, CONTENT_TYPE, content_type);
@@ -200,13 +210,13 @@ mod tests {
             headers.insert(RANGE, text.parse().unwrap());
             wanted_range(&headers, size)
         };
-        assert_eq!(wanted("bytes=0-3", 10), Wanted::Part(0..4));
-        assert_eq!(wanted("bytes=5-", 10), Wanted::Part(5..10));
-        assert_eq!(wanted("bytes=5-100", 10), Wanted::Part(5..10));
-        assert_eq!(wanted("bytes=-3", 10), Wanted::Part(7..10));
-        assert_eq!(wanted("bytes=10-", 10), Wanted::Nothing);
-        assert_eq!(wanted("bytes=0-", 0), Wanted::Nothing);
-        assert_eq!(wanted("lines=1-2", 10), Wanted::All);
-        assert_eq!(wanted_range(&HeaderMap::new(), 10), Wanted::All);
+        assert_eq!(wanted("bytes=0-3", 10), WantedRange::Part(0..4));
+        assert_eq!(wanted("bytes=5-", 10), WantedRange::Part(5..10));
+        assert_eq!(wanted("bytes=5-100", 10), WantedRange::Part(5..10));
+        assert_eq!(wanted("bytes=-3", 10), WantedRange::Part(7..10));
+        assert_eq!(wanted("bytes=10-", 10), WantedRange::Nothing);
+        assert_eq!(wanted("bytes=0-", 0), WantedRange::Nothing);
+        assert_eq!(wanted("lines=1-2", 10), WantedRange::All);
+        assert_eq!(wanted_range(&HeaderMap::new(), 10), WantedRange::All);
     }
 }

@@ -1,7 +1,7 @@
 //! Decides what a request to a resumable session does, from its `Content-Range` and the session's persisted
 //! bytes: the rules of `cloud.google.com/storage/docs/performing-resumable-uploads`, without any I/O.
 
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use crate::catalog::session::GRAIN;
 
 /// A request's `Content-Range`.
@@ -18,12 +18,12 @@ pub(crate) enum ContentRange {
 }
 
 impl ContentRange {
-    pub(crate) fn parse(text: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, GcsRefusal> {
         let Some(text) = text else {
             return Ok(Self::Whole);
         };
         let range = Self::read(text);
-        range.ok_or_else(|| Refusal::invalid(format!("Failed to parse Content-Range header: {text:?}")))
+        range.ok_or_else(|| GcsRefusal::invalid(format!("Failed to parse Content-Range header: {text:?}")))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -47,16 +47,16 @@ impl ContentRange {
 
 /// The action for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum SessionAction {
     /// Report the persisted bytes.
     Tell,
     /// Append the body.
-    Take(Intake),
+    Take(AppendBody),
 }
 
 /// How to append a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Intake {
+pub(crate) struct AppendBody {
     /// This many of the body's first bytes are persisted already; they are dropped without comparison.
     pub(crate) skip: u64,
     /// The length that the body must have, if known.
@@ -69,26 +69,33 @@ pub(crate) struct Intake {
 
 /// Decides on a request to an unfinished session with `persisted` bytes. `length` is the body's length, if the
 /// request states it.
-pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> Result<Plan, Refusal> {
+pub(crate) fn plan(
+    range: ContentRange,
+    length: Option<u64>,
+    persisted: u64,
+) -> Result<SessionAction, GcsRefusal> {
     let (first, total) = match range {
         ContentRange::Query { total } => {
             if length.is_some_and(|length| length > 0) {
-                return Err(Refusal::invalid("A query for the status of an upload has no body."));
+                return Err(GcsRefusal::invalid("A query for the status of an upload has no body."));
             }
             return match total {
                 // All bytes are persisted, and the total says that they are complete.
-                Some(total) if total == persisted => {
-                    Ok(Plan::Take(Intake { skip: 0, length: Some(0), total: Some(total), is_last: true }))
-                }
+                Some(total) if total == persisted => Ok(SessionAction::Take(AppendBody {
+                    skip: 0,
+                    length: Some(0),
+                    total: Some(total),
+                    is_last: true,
+                })),
                 Some(total) if total < persisted => Err(too_much(total, persisted)),
-                _ => Ok(Plan::Tell),
+                _ => Ok(SessionAction::Tell),
             };
         }
         ContentRange::Whole => (0, length),
         ContentRange::Chunk { first, total, .. } | ContentRange::Rest { first, total } => (first, total),
     };
     if first > persisted {
-        return Err(Refusal::gap(first, persisted));
+        return Err(GcsRefusal::gap(first, persisted));
     }
     if let Some(total) = total.filter(|total| *total < persisted) {
         return Err(too_much(total, persisted));
@@ -97,26 +104,28 @@ pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> 
     let ContentRange::Chunk { last, .. } = range else {
         // A known total also gives the body's length.
         let length = total.map(|total| total.saturating_sub(first)).or(length);
-        return Ok(Plan::Take(Intake { skip, length, total, is_last: true }));
+        return Ok(SessionAction::Take(AppendBody { skip, length, total, is_last: true }));
     };
     let chunk = last - first + 1;
     if length.is_some_and(|length| length != chunk) {
-        return Err(Refusal::invalid(format!(
+        return Err(GcsRefusal::invalid(format!(
             "The Content-Range is of {chunk} bytes, and the request has {}.",
             length.unwrap_or_default()
         )));
     }
     let is_last = total == Some(last + 1);
     if !is_last && chunk < GRAIN {
-        return Err(Refusal::invalid(format!(
+        return Err(GcsRefusal::invalid(format!(
             "Invalid request.  The number of bytes uploaded is required to be equal or greater than {GRAIN}, except for the final request (it's recommended to be the exact multiple of {GRAIN}).  The received request contained {chunk} bytes, which does not meet this requirement."
         )));
     }
-    Ok(Plan::Take(Intake { skip, length: Some(chunk), total, is_last }))
+    Ok(SessionAction::Take(AppendBody { skip, length: Some(chunk), total, is_last }))
 }
 
-fn too_much(total: u64, persisted: u64) -> Refusal {
-    Refusal::invalid(format!("The object is to have {total} byte(s), and {persisted} are uploaded already."))
+fn too_much(total: u64, persisted: u64) -> GcsRefusal {
+    GcsRefusal::invalid(format!(
+        "The object is to have {total} byte(s), and {persisted} are uploaded already."
+    ))
 }
 
 #[cfg(test)]

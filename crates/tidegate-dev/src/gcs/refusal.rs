@@ -17,7 +17,7 @@ use crate::faults;
 /// Why a request is not carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Refusal {
+pub(crate) struct GcsRefusal {
     pub(crate) status: StatusCode,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -28,7 +28,7 @@ pub(crate) struct Refusal {
     code: Option<Code>,
 }
 
-impl Refusal {
+impl GcsRefusal {
     pub(crate) fn new(status: StatusCode, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -89,7 +89,7 @@ impl Refusal {
     }
 
     /// A refusal by a knob.
-    pub(crate) fn by_knob(refusal: &faults::Refusal) -> Self {
+    pub(crate) fn by_knob(refusal: &faults::InjectedRefusal) -> Self {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let message = "Refused by a knob of the development server";
         Self { retry_after: refusal.retry_after, ..Self::new(status, refusal.code.clone(), message) }
@@ -124,14 +124,14 @@ impl Refusal {
     }
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for GcsRefusal {
     fn from(error: io::Error) -> Self {
         Self::internal(error)
     }
 }
 
 /// The catalog returns S3 errors.
-impl From<S3Error> for Refusal {
+impl From<S3Error> for GcsRefusal {
     fn from(error: S3Error) -> Self {
         match error.code() {
             S3ErrorCode::NoSuchBucket => Self::no_such_bucket(),
@@ -151,7 +151,7 @@ impl From<S3Error> for Refusal {
     }
 }
 
-impl From<SessionFault> for Refusal {
+impl From<SessionFault> for GcsRefusal {
     fn from(fault: SessionFault) -> Self {
         match fault {
             SessionFault::Unknown => Self::not_found("No such upload session."),

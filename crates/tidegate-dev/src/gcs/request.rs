@@ -11,8 +11,8 @@ use s3s::StdError;
 use tokio_util::sync::CancellationToken;
 
 use super::header;
-use super::refusal::Refusal;
-use crate::body::RequestBody;
+use super::refusal::GcsRefusal;
+use crate::body::CountedBody;
 
 /// The largest JSON accepted, in bytes: an object's metadata is normally about a page.
 pub(super) const LARGEST_JSON: usize = 4 * 1024 * 1024;
@@ -23,7 +23,7 @@ const DECOMPRESSED: usize = 4 * 1024;
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) parts: Parts,
-    body: RequestBody,
+    body: CountedBody,
     stop: CancellationToken,
     scheme: &'static str,
     gzip: Option<Gzip>,
@@ -43,7 +43,7 @@ struct Gzip {
 impl Request {
     pub(super) fn new(
         parts: Parts,
-        body: RequestBody,
+        body: CountedBody,
         stop: CancellationToken,
         scheme: &'static str,
     ) -> Self {
@@ -102,13 +102,17 @@ impl Request {
         }
     }
 
-    pub(super) async fn read_json(self) -> Result<Bytes, Refusal> {
+    pub(super) async fn read_json(self) -> Result<Bytes, GcsRefusal> {
         let mut request = self.decompressed();
         let mut json = BytesMut::new();
         while let Some(bytes) = request.next().await {
-            json.extend_from_slice(&bytes.map_err(|error| Refusal::broken_body(&error))?);
+            json.extend_from_slice(&bytes.map_err(|error| GcsRefusal::broken_body(&error))?);
             if json.len() > LARGEST_JSON {
-                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "uploadTooLarge", "Too much JSON."));
+                return Err(GcsRefusal::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "uploadTooLarge",
+                    "Too much JSON.",
+                ));
             }
         }
         Ok(json.freeze())

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::hash::{decode_crc32c, decode_md5, encode_crc32c, encode_md5};
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use crate::catalog::session::Expected;
-use crate::catalog::{Attributes, Bucket, Moment, Object, Version};
-use crate::s3::checksum::Algorithm;
+use crate::catalog::{Bucket, CatalogAttributes, CatalogObject, Moment, ObjectVersion};
+use crate::s3::checksum::S3Algorithm;
 
 /// Characters that a path segment need not escape.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -76,7 +76,7 @@ pub(super) struct ObjectResource<'a> {
 
 impl<'a> ObjectResource<'a> {
     /// `origin` is the server's URL as the client used it, for links.
-    pub(super) fn new(origin: &str, bucket: &'a str, object: &'a Object) -> Self {
+    pub(super) fn new(origin: &str, bucket: &'a str, object: &'a CatalogObject) -> Self {
         let attributes = &object.attributes;
         let version = &object.version;
         let link = |root: &str| format!("{origin}{root}/b/{bucket}/o/{}", escape(&object.key));
@@ -111,19 +111,19 @@ impl<'a> ObjectResource<'a> {
     }
 }
 
-pub(super) fn storage_class(attributes: &Attributes) -> &str {
+pub(super) fn storage_class(attributes: &CatalogAttributes) -> &str {
     attributes.storage_class.as_deref().unwrap_or(STANDARD_CLASS)
 }
 
 /// The object's CRC32C, or else its S3 checksum, if that is a CRC32C of the whole object.
-pub(super) fn crc32c_of(object: &Object) -> Option<u32> {
+pub(super) fn crc32c_of(object: &CatalogObject) -> Option<u32> {
     let kept = object.checksum.as_ref();
-    let kept = kept.filter(|kept| kept.algorithm == Algorithm::Crc32c && !kept.is_composite);
+    let kept = kept.filter(|kept| kept.algorithm == S3Algorithm::Crc32c && !kept.is_composite);
     object.crc32c.or_else(|| decode_crc32c(&kept?.value).ok())
 }
 
 /// Changes with every update, even of the metadata alone.
-pub(super) fn etag(version: &Version) -> String {
+pub(super) fn etag(version: &ObjectVersion) -> String {
     STANDARD.encode(format!("{}/{}", version.generation, version.metageneration))
 }
 
@@ -167,7 +167,7 @@ impl<'a> BucketResource<'a> {
 /// A client's description of the object that it uploads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Description {
+pub(super) struct ObjectDescription {
     pub(super) name: Option<String>,
     pub(super) content_type: Option<String>,
     pub(super) content_encoding: Option<String>,
@@ -180,12 +180,12 @@ pub(super) struct Description {
     pub(super) md5_hash: Option<String>,
 }
 
-impl Description {
-    pub(super) fn parse(json: &[u8]) -> Result<Self, Refusal> {
+impl ObjectDescription {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, GcsRefusal> {
         if json.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self::default());
         }
-        serde_json::from_slice(json).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))
+        serde_json::from_slice(json).map_err(|error| GcsRefusal::invalid(format!("Parse Error: {error}")))
     }
 
     /// Whether the JSON describes nothing.
@@ -194,7 +194,7 @@ impl Description {
             || serde_json::from_slice::<Map<String, Value>>(json).is_ok_and(|fields| fields.is_empty())
     }
 
-    pub(super) fn expected(&self) -> Result<Expected, Refusal> {
+    pub(super) fn expected(&self) -> Result<Expected, GcsRefusal> {
         Ok(Expected {
             size: None,
             crc32c: self.crc32c.as_deref().map(decode_crc32c).transpose()?,
@@ -202,8 +202,8 @@ impl Description {
         })
     }
 
-    pub(super) fn into_attributes(self) -> Attributes {
-        Attributes {
+    pub(super) fn into_attributes(self) -> CatalogAttributes {
+        CatalogAttributes {
             content_type: self.content_type,
             cache_control: self.cache_control,
             content_disposition: self.content_disposition,
@@ -211,7 +211,7 @@ impl Description {
             content_language: self.content_language,
             metadata: self.metadata,
             storage_class: self.storage_class,
-            ..Attributes::default()
+            ..CatalogAttributes::default()
         }
     }
 }
@@ -221,8 +221,8 @@ impl Description {
 pub(super) struct Change(Map<String, Value>);
 
 impl Change {
-    pub(super) fn parse(json: &[u8]) -> Result<Self, Refusal> {
-        let wrong = |reason: String| Refusal::invalid(format!("Parse Error: {reason}"));
+    pub(super) fn parse(json: &[u8]) -> Result<Self, GcsRefusal> {
+        let wrong = |reason: String| GcsRefusal::invalid(format!("Parse Error: {reason}"));
         let fields: Map<String, Value> =
             serde_json::from_slice(json).map_err(|error| wrong(error.to_string()))?;
         for (name, value) in &fields {
@@ -244,7 +244,7 @@ impl Change {
     }
 
     /// Applies the change; an update also removes every field that it does not name.
-    pub(super) fn apply(self, attributes: &mut Attributes, is_update: bool) {
+    pub(super) fn apply(self, attributes: &mut CatalogAttributes, is_update: bool) {
         let fields = [
             ("contentType", &mut attributes.content_type),
             ("cacheControl", &mut attributes.cache_control),

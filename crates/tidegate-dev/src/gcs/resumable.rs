@@ -7,31 +7,31 @@ use s3s::Body;
 
 use super::call::Call;
 use super::insert::target;
-use super::intake::{Appender, Target};
-use super::progress::{ContentRange, Intake, Plan, plan};
-use super::refusal::Refusal;
-use super::resource::{Description, ObjectResource, escape, metadata_headers};
+use super::intake::{SessionAppender, WriteTarget};
+use super::progress::{AppendBody, ContentRange, SessionAction, plan};
+use super::refusal::GcsRefusal;
+use super::resource::{ObjectDescription, ObjectResource, escape, metadata_headers};
 use super::{Request, answer_json, header};
-use crate::catalog::session::{Expected, Session, SessionFault, State};
-use crate::catalog::{Dialect, Moment};
-use crate::s3::Store;
+use crate::catalog::session::{Expected, ResumableSession, SessionFault, SessionState};
+use crate::catalog::{Moment, Protocol};
+use crate::s3::ServerStore;
 
 /// Asks for a 200 instead of a 308, for clients that treat 308 as a redirect.
 const NO_308: &str = "x-guploader-no-308";
 const UPLOAD_ID: HeaderName = HeaderName::from_static("x-guploader-uploadid");
 
-impl Store {
+impl ServerStore {
     /// Opens a session and returns its id.
     pub(super) fn start_session(
         &self,
         bucket: String,
-        target: Target,
+        target: WriteTarget,
         expected: Expected,
-    ) -> Result<String, Refusal> {
-        self.find_bucket(&bucket, Dialect::Google)?;
+    ) -> Result<String, GcsRefusal> {
+        self.find_bucket(&bucket, Protocol::Google)?;
         // Sorts by age and cannot be guessed.
         let id = format!("{:016x}{:016x}", self.next(), fastrand::u64(..));
-        let session = Session {
+        let session = ResumableSession {
             id: id.clone(),
             bucket,
             key: target.key,
@@ -39,7 +39,7 @@ impl Store {
             attributes: target.attributes,
             generations: target.generations,
             expected,
-            state: State::Open,
+            state: SessionState::Open,
             pieces: Vec::new(),
             md5: None,
             writer: 0,
@@ -49,10 +49,14 @@ impl Store {
     }
 }
 
-pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+pub(super) async fn start(
+    store: &ServerStore,
+    request: Request,
+    call: Call,
+) -> Result<Response<Body>, GcsRefusal> {
     let origin = request.origin();
     let headers = request.parts.headers.clone();
-    let mut description = Description::parse(&request.read_json().await?)?;
+    let mut description = ObjectDescription::parse(&request.read_json().await?)?;
     if description.content_type.is_none() {
         description.content_type = header(&headers, "x-upload-content-type").map(str::to_owned);
     }
@@ -61,7 +65,7 @@ pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result
     expected.size = match header(&headers, "x-upload-content-length").map(str::parse) {
         None => None,
         Some(Ok(size)) => Some(size),
-        Some(Err(_)) => return Err(Refusal::invalid("X-Upload-Content-Length is not a number of bytes.")),
+        Some(Err(_)) => return Err(GcsRefusal::invalid("X-Upload-Content-Length is not a number of bytes.")),
     };
     let name = escape(&target.key);
     let id = store.start_session(call.bucket.clone(), target, expected)?;
@@ -71,24 +75,28 @@ pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result
     );
     let mut answer = Response::new(Body::empty());
     for (name, value) in [(LOCATION, uri), (UPLOAD_ID, id)] {
-        answer.headers_mut().insert(name, HeaderValue::try_from(value).map_err(Refusal::internal)?);
+        answer.headers_mut().insert(name, HeaderValue::try_from(value).map_err(GcsRefusal::internal)?);
     }
     Ok(answer)
 }
 
-pub(super) fn cancel(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn cancel(store: &ServerStore, call: &Call) -> Result<Response<Body>, GcsRefusal> {
     store.lock().cancel_session(id_of(call)?)?;
     let mut answer = Response::new(Body::empty());
-    *answer.status_mut() = StatusCode::from_u16(499).map_err(Refusal::internal)?;
+    *answer.status_mut() = StatusCode::from_u16(499).map_err(GcsRefusal::internal)?;
     Ok(answer)
 }
 
-fn id_of(call: &Call) -> Result<&str, Refusal> {
-    call.parameters.upload_id.as_deref().ok_or_else(|| Refusal::required("upload_id"))
+fn id_of(call: &Call) -> Result<&str, GcsRefusal> {
+    call.parameters.upload_id.as_deref().ok_or_else(|| GcsRefusal::required("upload_id"))
 }
 
 /// Handles a PUT to a session: an append or a query.
-pub(super) async fn append(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+pub(super) async fn append(
+    store: &ServerStore,
+    request: Request,
+    call: Call,
+) -> Result<Response<Body>, GcsRefusal> {
     let id = id_of(&call)?;
     let headers = request.parts.headers.clone();
     let origin = request.origin();
@@ -99,17 +107,19 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
         let mut catalog = store.lock();
         let session = catalog.session(id)?;
         match &session.state {
-            State::Finished(object) => {
+            SessionState::Finished(object) => {
                 return answer_json(&ObjectResource::new(&origin, &session.bucket, object));
             }
-            State::Cancelled => return Err(SessionFault::Cancelled.into()),
-            State::Open => {}
+            SessionState::Cancelled => return Err(SessionFault::Cancelled.into()),
+            SessionState::Open => {}
         }
         expected = session.expected;
         let persisted = session.persisted();
         match plan(range, length, persisted)? {
-            Plan::Tell => return Ok(told(&headers, persisted)),
-            Plan::Take(intake) => (Appender::new(store, id, catalog.claim_session(id)?, intake.skip), intake),
+            SessionAction::Tell => return Ok(told(&headers, persisted)),
+            SessionAction::Take(intake) => {
+                (SessionAppender::new(store, id, catalog.claim_session(id)?, intake.skip), intake)
+            }
         }
     };
     if intake.is_last {
@@ -117,7 +127,7 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
     }
     if let Some(total) = intake.total {
         if expected.size.is_some_and(|size| size != total) {
-            return Err(Refusal::invalid(format!(
+            return Err(GcsRefusal::invalid(format!(
                 "The object was to have {} byte(s), and now {total}.",
                 expected.size.unwrap_or_default()
             )));
@@ -139,21 +149,21 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
 /// grains.
 async fn take_in<'a>(
     mut request: Request,
-    mut appender: Appender<'a>,
-    intake: Intake,
-) -> Result<Appender<'a>, Refusal> {
+    mut appender: SessionAppender<'a>,
+    intake: AppendBody,
+) -> Result<SessionAppender<'a>, GcsRefusal> {
     let mut received = 0;
     while let Some(bytes) = request.next().await {
         let refusal = match bytes {
             Ok(bytes) if intake.length.is_some_and(|length| received + bytes.len() as u64 > length) => {
-                Refusal::invalid("The request has more bytes than its Content-Range.")
+                GcsRefusal::invalid("The request has more bytes than its Content-Range.")
             }
             Ok(bytes) => {
                 received += bytes.len() as u64;
                 appender.push(bytes).await?;
                 continue;
             }
-            Err(error) => Refusal::broken_body(&error),
+            Err(error) => GcsRefusal::broken_body(&error),
         };
         appender.persist().await?;
         return Err(refusal);
@@ -163,7 +173,7 @@ async fn take_in<'a>(
         intake.length.is_some_and(|length| received != length) || (intake.is_last && received < intake.skip);
     if is_short {
         appender.persist().await?;
-        return Err(Refusal::invalid(format!("The request ended after {received} byte(s), too early.")));
+        return Err(GcsRefusal::invalid(format!("The request ended after {received} byte(s), too early.")));
     }
     Ok(appender)
 }

@@ -11,13 +11,13 @@ use s3s::Body;
 use serde::Serialize;
 
 use super::call::Call;
-use super::intake::{Single, Target};
-use super::refusal::Refusal;
-use super::resource::{Description, ObjectResource};
+use super::intake::{Single, WriteTarget};
+use super::refusal::GcsRefusal;
+use super::resource::{ObjectDescription, ObjectResource};
 use super::{Request, answer_json, check_key};
 use crate::catalog::session::Expected;
-use crate::catalog::{Attributes, Dialect, Generations, Object};
-use crate::s3::Store;
+use crate::catalog::{CatalogAttributes, CatalogObject, Generations, Protocol};
+use crate::s3::ServerStore;
 use crate::storage;
 
 /// A copy: its source and its destination.
@@ -28,20 +28,20 @@ pub(super) struct Copy<'a> {
     pub(super) bucket: &'a str,
     pub(super) key: &'a str,
     /// The copy's attributes; the source's if `None`.
-    pub(super) attributes: Option<Attributes>,
+    pub(super) attributes: Option<CatalogAttributes>,
     pub(super) generations: Generations,
     pub(super) token: Option<&'a str>,
     pub(super) most: Option<u64>,
 }
 
 /// The progress of a copy.
-pub(super) struct Rewritten {
+pub(super) struct RewriteProgress {
     pub(super) size: u64,
     pub(super) bytes: u64,
     /// The token for the next call.
     pub(super) token: Option<String>,
     /// The copy, once complete.
-    pub(super) object: Option<Arc<Object>>,
+    pub(super) object: Option<Arc<CatalogObject>>,
 }
 
 /// A token holds the source's generation and the number of bytes copied.
@@ -49,30 +49,30 @@ fn write_token(generation: u64, bytes: u64) -> String {
     URL_SAFE_NO_PAD.encode(format!("{generation}/{bytes}"))
 }
 
-fn read_token(token: &str, source: &Object) -> Result<u64, Refusal> {
+fn read_token(token: &str, source: &CatalogObject) -> Result<u64, GcsRefusal> {
     let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let parts = text.as_deref().and_then(|text| text.split_once('/'));
     let bytes = parts.and_then(|(generation, bytes)| {
         let is_same = generation.parse() == Ok(source.version.generation);
         bytes.parse().ok().filter(|bytes| is_same && *bytes < source.size)
     });
-    bytes.ok_or_else(|| Refusal::invalid("The rewriteToken is not one of this rewrite."))
+    bytes.ok_or_else(|| GcsRefusal::invalid("The rewriteToken is not one of this rewrite."))
 }
 
-impl Store {
+impl ServerStore {
     /// Performs one call of a copy. Only the last call writes the bytes.
-    pub(super) async fn rewrite_google(&self, copy: Copy<'_>) -> Result<Rewritten, Refusal> {
+    pub(super) async fn rewrite_google(&self, copy: Copy<'_>) -> Result<RewriteProgress, GcsRefusal> {
         check_key(copy.key)?;
         let (bucket, key) = copy.source;
         let source = self.find_google(bucket, key, copy.generation, &copy.conditions)?;
-        self.find_bucket(copy.bucket, Dialect::Google)?;
+        self.find_bucket(copy.bucket, Protocol::Google)?;
         let size = source.size;
         let before = copy.token.map_or(Ok(0), |token| read_token(token, &source))?;
         let step = [copy.most, self.faults.knobs().rewrite_step].into_iter().flatten().min();
         let bytes = step.map_or(size, |step| size.min(before.saturating_add(step)));
         if bytes < size {
             let token = Some(write_token(source.version.generation, bytes));
-            return Ok(Rewritten { size, bytes, token, object: None });
+            return Ok(RewriteProgress { size, bytes, token, object: None });
         }
         let expected = Expected::default();
         let mut single = Single::new(self, &expected);
@@ -81,16 +81,16 @@ impl Store {
             single.push(piece).await?;
         }
         let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
-        let target = Target { key: copy.key.to_owned(), attributes, generations: copy.generations };
+        let target = WriteTarget { key: copy.key.to_owned(), attributes, generations: copy.generations };
         let object = single.publish(self, copy.bucket, target, &expected).await?;
-        Ok(Rewritten { size, bytes, token: None, object: Some(object) })
+        Ok(RewriteProgress { size, bytes, token: None, object: Some(object) })
     }
 }
 
 /// The JSON of an answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct RewriteAnswer<'a> {
     kind: &'static str,
     total_bytes_rewritten: String,
     object_size: String,
@@ -101,12 +101,16 @@ struct Answer<'a> {
     resource: Option<ObjectResource<'a>>,
 }
 
-pub(super) async fn rewrite(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+pub(super) async fn rewrite(
+    store: &ServerStore,
+    request: Request,
+    call: Call,
+) -> Result<Response<Body>, GcsRefusal> {
     let origin = request.origin();
     let json = request.read_json().await?;
-    let described = Description::parse(&json)?;
-    let attributes = (!Description::is_empty(&json)).then(|| described.into_attributes());
-    let (bucket, key) = call.source.as_ref().ok_or_else(|| Refusal::required("sourceObject"))?;
+    let described = ObjectDescription::parse(&json)?;
+    let attributes = (!ObjectDescription::is_empty(&json)).then(|| described.into_attributes());
+    let (bucket, key) = call.source.as_ref().ok_or_else(|| GcsRefusal::required("sourceObject"))?;
     let parameters = &call.parameters;
     let rewritten = store
         .rewrite_google(Copy {
@@ -123,7 +127,7 @@ pub(super) async fn rewrite(store: &Store, request: Request, call: Call) -> Resu
         .await?;
     let resource =
         rewritten.object.as_deref().map(|object| ObjectResource::new(&origin, &call.bucket, object));
-    answer_json(&Answer {
+    answer_json(&RewriteAnswer {
         kind: "storage#rewriteResponse",
         total_bytes_rewritten: rewritten.bytes.to_string(),
         object_size: rewritten.size.to_string(),

@@ -9,12 +9,12 @@ use s3s::{Body, S3Error, S3ErrorCode};
 
 use super::hash::{decode_crc32c, encode_crc32c, encode_md5};
 use super::object::add_hashes;
-use super::refusal::Refusal;
+use super::refusal::GcsRefusal;
 use super::resource::crc32c_of;
 use super::{header, is_json_api, is_signed_for_s3};
 use crate::catalog::session::Expected;
-use crate::catalog::{Generations, Object};
-use crate::s3::checksum::{Algorithm, Checksum};
+use crate::catalog::{CatalogObject, Generations};
+use crate::s3::checksum::{S3Algorithm, S3Checksum};
 
 const GOOGLE: &str = "x-goog-";
 const META: &str = "x-goog-meta-";
@@ -30,14 +30,14 @@ pub(crate) fn is_xml_api(parts: &Parts) -> bool {
 }
 
 /// Translates a request to S3; returns the conditions that S3 cannot express.
-pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
+pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, GcsRefusal> {
     let headers = std::mem::take(&mut parts.headers);
     let query = parts.uri.query().unwrap_or_default();
     let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
     let is_multipart = has("uploads") || has("uploadId");
     let is_initiation = has("uploads") && parts.method == Method::POST;
     if headers.contains_key("x-goog-resumable") {
-        return Err(Refusal::new(
+        return Err(GcsRefusal::new(
             StatusCode::NOT_IMPLEMENTED,
             "NotImplemented",
             "Resumable uploads are to be had over the JSON API here.",
@@ -46,7 +46,7 @@ pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
     let generations = generations(&headers)?;
     if is_multipart && generations != Generations::default() {
         let message = "Preconditions are not supported in multipart uploads.";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", message));
+        return Err(GcsRefusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", message));
     }
     let mut expected = Expected::default();
     expected.add_headers(&headers)?;
@@ -79,18 +79,20 @@ pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
     Ok(generations)
 }
 
-fn translated(name: &str, from: &str, to: &str) -> Result<HeaderName, Refusal> {
+fn translated(name: &str, from: &str, to: &str) -> Result<HeaderName, GcsRefusal> {
     let name = name.replacen(from, to, 1);
-    HeaderName::try_from(name).map_err(Refusal::internal)
+    HeaderName::try_from(name).map_err(GcsRefusal::internal)
 }
 
-fn generations(headers: &HeaderMap) -> Result<Generations, Refusal> {
+fn generations(headers: &HeaderMap) -> Result<Generations, GcsRefusal> {
     let number = |name: &str| match header(headers, name).map(str::parse) {
         None => Ok(None),
         Some(Ok(number)) => Ok(Some(number)),
-        Some(Err(_)) => {
-            Err(Refusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", format!("{name} is not a number.")))
-        }
+        Some(Err(_)) => Err(GcsRefusal::new(
+            StatusCode::BAD_REQUEST,
+            "InvalidArgument",
+            format!("{name} is not a number."),
+        )),
     };
     Ok(Generations {
         is: number("x-goog-if-generation-match")?,
@@ -119,7 +121,7 @@ pub(crate) fn from_s3(mut answer: Response<Body>) -> Response<Body> {
 }
 
 /// Adds the headers of an object that S3's answers lack.
-pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
+pub(crate) fn describe(headers: &mut HeaderMap, object: &CatalogObject) {
     let numbers = [
         ("x-goog-generation", object.version.generation),
         ("x-goog-metageneration", object.version.metageneration),
@@ -132,14 +134,18 @@ pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
 }
 
 /// Adds the hash headers of a part.
-pub(crate) fn add_part_hashes(headers: &mut HeaderMap, checksum: Option<&Checksum>, md5: Option<&[u8; 16]>) {
-    let checksum = checksum.filter(|checksum| checksum.algorithm == Algorithm::Crc32c);
+pub(crate) fn add_part_hashes(
+    headers: &mut HeaderMap,
+    checksum: Option<&S3Checksum>,
+    md5: Option<&[u8; 16]>,
+) {
+    let checksum = checksum.filter(|checksum| checksum.algorithm == S3Algorithm::Crc32c);
     let crc32c = checksum.and_then(|checksum| decode_crc32c(&checksum.value).ok());
     add_hashes(headers, crc32c, md5);
 }
 
 /// Formats a refusal for the XML API, in the same form as S3.
-pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
+pub(crate) fn refuse(refusal: &GcsRefusal) -> Response<Body> {
     let code = S3ErrorCode::from_bytes(refusal.reason.as_bytes())
         .unwrap_or_else(|| S3ErrorCode::Custom(refusal.reason.as_str().into()));
     let mut error = S3Error::with_message(code, refusal.message.clone());

@@ -7,13 +7,13 @@ use super::one;
 /// A rule that applies a fault to some requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub struct FaultRule {
     /// The operation by name, such as S3's `UploadPart` or Google's `storage.resumable.append`; `*` matches
     /// every operation; `a|b` matches either, with one count for both.
     #[serde(default = "every")]
     pub operation: String,
     /// The fault to apply.
-    pub action: Action,
+    pub action: FaultAction,
     /// The probability for each matching request, 0 to 1.
     #[serde(default = "one")]
     pub probability: f64,
@@ -31,10 +31,10 @@ pub struct Fault {
     pub part_number: Option<u32>,
 }
 
-/// The effect of a [`Fault`].
+/// The effect of a [`FaultRule`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum FaultAction {
     /// The request is refused and not carried out.
     Error {
         /// HTTP status.
@@ -150,10 +150,10 @@ pub enum Action {
     Slow(f64),
 }
 
-impl Fault {
+impl FaultRule {
     /// A rule that always applies to `operation`.
     #[must_use]
-    pub fn new(operation: impl Into<String>, action: Action) -> Self {
+    pub fn new(operation: impl Into<String>, action: FaultAction) -> Self {
         Self {
             operation: operation.into(),
             action,
@@ -169,19 +169,19 @@ impl Fault {
     #[must_use]
     pub fn error(operation: impl Into<String>, status: u16, code: impl Into<String>) -> Self {
         let code = code.into();
-        Self::new(operation, Action::Error { status, code, retry_after: None })
+        Self::new(operation, FaultAction::Error { status, code, retry_after: None })
     }
 
     /// Carries requests out, then cuts the connection before the answer.
     #[must_use]
     pub fn lose_answer(operation: impl Into<String>) -> Self {
-        Self::new(operation, Action::LoseAnswer)
+        Self::new(operation, FaultAction::LoseAnswer)
     }
 
     /// Makes requests slower by this factor.
     #[must_use]
     pub fn slow(operation: impl Into<String>, times: f64) -> Self {
-        Self::new(operation, Action::Slow(times))
+        Self::new(operation, FaultAction::Slow(times))
     }
 
     /// Applies to each matching request with this probability.

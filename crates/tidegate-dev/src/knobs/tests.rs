@@ -12,11 +12,11 @@ fn knobs_survive_json() {
         slow: Some(Slow { fraction: 0.1, factor: 3.0, extra_ms: 5.0 }),
         bandwidth: Bandwidth::per_connection(1000),
         faults: vec![
-            Fault::error("PutObject", 500, "InternalError").times(1),
-            Fault::lose_answer("*").probability(0.5).part(3),
-            Fault::new("GetObject", Action::ResetResponse { after_bytes: 10 }),
-            Fault::new("GetObject", Action::OtherRange { shift: -10 }),
-            Fault::new("GetObject", Action::IgnoreRange),
+            FaultRule::error("PutObject", 500, "InternalError").times(1),
+            FaultRule::lose_answer("*").probability(0.5).part(3),
+            FaultRule::new("GetObject", FaultAction::ResetResponse { after_bytes: 10 }),
+            FaultRule::new("GetObject", FaultAction::OtherRange { shift: -10 }),
+            FaultRule::new("GetObject", FaultAction::IgnoreRange),
         ],
         ..Knobs::default()
     };

@@ -3,10 +3,10 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::{Store, dialect_of};
+use super::{ServerStore, dialect_of};
 
 pub(super) async fn create_bucket(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
     let (name, dialect) = (request.input.bucket, dialect_of(&request.extensions));
@@ -15,7 +15,7 @@ pub(super) async fn create_bucket(
 }
 
 pub(super) async fn delete_bucket(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
     store.lock().delete_bucket(&request.input.bucket)?;
@@ -23,7 +23,7 @@ pub(super) async fn delete_bucket(
 }
 
 pub(super) async fn head_bucket(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<HeadBucketInput>,
 ) -> S3Result<S3Response<HeadBucketOutput>> {
     store.lock().bucket(&request.input.bucket)?;
@@ -31,7 +31,7 @@ pub(super) async fn head_bucket(
 }
 
 pub(super) async fn list_buckets(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<ListBucketsInput>,
 ) -> S3Result<S3Response<ListBucketsOutput>> {
     let prefix = request.input.prefix.unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) async fn list_buckets(
 }
 
 pub(super) async fn get_bucket_location(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<GetBucketLocationInput>,
 ) -> S3Result<S3Response<GetBucketLocationOutput>> {
     store.lock().bucket(&request.input.bucket)?;
@@ -65,7 +65,7 @@ pub(super) async fn get_bucket_location(
 }
 
 pub(super) async fn put_bucket_lifecycle_configuration(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<PutBucketLifecycleConfigurationInput>,
 ) -> S3Result<S3Response<PutBucketLifecycleConfigurationOutput>> {
     let rules = request
@@ -77,7 +77,7 @@ pub(super) async fn put_bucket_lifecycle_configuration(
 }
 
 pub(super) async fn get_bucket_lifecycle_configuration(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<GetBucketLifecycleConfigurationInput>,
 ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
     let catalog = store.lock();
@@ -92,7 +92,7 @@ pub(super) async fn get_bucket_lifecycle_configuration(
 }
 
 pub(super) async fn delete_bucket_lifecycle(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<DeleteBucketLifecycleInput>,
 ) -> S3Result<S3Response<DeleteBucketLifecycleOutput>> {
     store.lock().set_lifecycle(&request.input.bucket, None)?;

@@ -9,7 +9,7 @@ use s3s::{S3Result, s3_error};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Algorithm {
+pub(crate) enum S3Algorithm {
     Crc32,
     Crc32c,
     Crc64Nvme,
@@ -17,10 +17,10 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-pub(crate) const ALGORITHMS: [Algorithm; 5] =
-    [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
+pub(crate) const ALGORITHMS: [S3Algorithm; 5] =
+    [S3Algorithm::Crc32, S3Algorithm::Crc32c, S3Algorithm::Crc64Nvme, S3Algorithm::Sha1, S3Algorithm::Sha256];
 
-impl Algorithm {
+impl S3Algorithm {
     /// The name in S3's spelling.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -95,20 +95,20 @@ impl Algorithm {
 
 /// A checksum of an object or part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Checksum {
-    pub(crate) algorithm: Algorithm,
+pub(crate) struct S3Checksum {
+    pub(crate) algorithm: S3Algorithm,
     /// Base64; a composite checksum ends with `-` and the number of parts.
     pub(crate) value: String,
     pub(crate) is_composite: bool,
 }
 
-impl Checksum {
-    pub(crate) fn of_bytes(algorithm: Algorithm, value: &[u8]) -> Self {
+impl S3Checksum {
+    pub(crate) fn of_bytes(algorithm: S3Algorithm, value: &[u8]) -> Self {
         Self { algorithm, value: STANDARD.encode(value), is_composite: false }
     }
 
     /// Computes the checksum of the concatenated parts from their checksums and sizes.
-    pub(crate) fn combine(algorithm: Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
+    pub(crate) fn combine(algorithm: S3Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
         let crc = algorithm
             .crc()
             .ok_or_else(|| s3_error!(InternalError, "{} cannot be combined", algorithm.name()))?;
@@ -122,8 +122,8 @@ impl Checksum {
     }
 
     /// Computes the checksum of the parts' checksums.
-    pub(crate) fn compose(algorithm: Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
-        let mut hasher = Hasher::new(algorithm);
+    pub(crate) fn compose(algorithm: S3Algorithm, parts: &[(String, u64)]) -> S3Result<Self> {
+        let mut hasher = S3Hasher::new(algorithm);
         for (value, _) in parts {
             hasher.update(&decode(value)?);
         }
@@ -151,26 +151,26 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 /// Computes a checksum over pieces of bytes.
-pub(crate) enum Hasher {
-    Crc(Algorithm, Box<Digest>),
+pub(crate) enum S3Hasher {
+    Crc(S3Algorithm, Box<Digest>),
     Sha1(Sha1),
     Sha256(Sha256),
 }
 
-impl Hasher {
-    pub(crate) fn new(algorithm: Algorithm) -> Self {
+impl S3Hasher {
+    pub(crate) fn new(algorithm: S3Algorithm) -> Self {
         match (algorithm.crc(), algorithm) {
             (Some(crc), _) => Self::Crc(algorithm, Box::new(Digest::new(crc))),
-            (None, Algorithm::Sha1) => Self::Sha1(Sha1::new()),
+            (None, S3Algorithm::Sha1) => Self::Sha1(Sha1::new()),
             (None, _) => Self::Sha256(Sha256::new()),
         }
     }
 
-    pub(crate) fn algorithm(&self) -> Algorithm {
+    pub(crate) fn algorithm(&self) -> S3Algorithm {
         match self {
             Self::Crc(algorithm, _) => *algorithm,
-            Self::Sha1(_) => Algorithm::Sha1,
-            Self::Sha256(_) => Algorithm::Sha256,
+            Self::Sha1(_) => S3Algorithm::Sha1,
+            Self::Sha256(_) => S3Algorithm::Sha256,
         }
     }
 
@@ -182,15 +182,15 @@ impl Hasher {
         }
     }
 
-    pub(crate) fn finish(self) -> Checksum {
+    pub(crate) fn finish(self) -> S3Checksum {
         let algorithm = self.algorithm();
         match self {
             Self::Crc(_, digest) => {
                 let bytes = digest.finalize().to_be_bytes();
-                Checksum::of_bytes(algorithm, &bytes[bytes.len() - algorithm.length()..])
+                S3Checksum::of_bytes(algorithm, &bytes[bytes.len() - algorithm.length()..])
             }
-            Self::Sha1(hash) => Checksum::of_bytes(algorithm, hash.finalize().as_ref()),
-            Self::Sha256(hash) => Checksum::of_bytes(algorithm, hash.finalize().as_ref()),
+            Self::Sha1(hash) => S3Checksum::of_bytes(algorithm, hash.finalize().as_ref()),
+            Self::Sha256(hash) => S3Checksum::of_bytes(algorithm, hash.finalize().as_ref()),
         }
     }
 }
@@ -199,14 +199,14 @@ impl Hasher {
 macro_rules! set_checksum {
     ($output:expr, $checksum:expr) => {
         if let Some(checksum) = $checksum {
-            use $crate::s3::checksum::Algorithm;
+            use $crate::s3::checksum::S3Algorithm;
             let value = Some(checksum.value.clone());
             match checksum.algorithm {
-                Algorithm::Crc32 => $output.checksum_crc32 = value,
-                Algorithm::Crc32c => $output.checksum_crc32c = value,
-                Algorithm::Crc64Nvme => $output.checksum_crc64nvme = value,
-                Algorithm::Sha1 => $output.checksum_sha1 = value,
-                Algorithm::Sha256 => $output.checksum_sha256 = value,
+                S3Algorithm::Crc32 => $output.checksum_crc32 = value,
+                S3Algorithm::Crc32c => $output.checksum_crc32c = value,
+                S3Algorithm::Crc64Nvme => $output.checksum_crc64nvme = value,
+                S3Algorithm::Sha1 => $output.checksum_sha1 = value,
+                S3Algorithm::Sha256 => $output.checksum_sha256 = value,
             }
         }
     };
@@ -215,13 +215,13 @@ macro_rules! set_checksum {
 /// A request's checksums from its five fields, as pairs of algorithm and value.
 macro_rules! given_checksums {
     ($input:expr) => {{
-        use $crate::s3::checksum::Algorithm;
+        use $crate::s3::checksum::S3Algorithm;
         [
-            (Algorithm::Crc32, $input.checksum_crc32.as_deref()),
-            (Algorithm::Crc32c, $input.checksum_crc32c.as_deref()),
-            (Algorithm::Crc64Nvme, $input.checksum_crc64nvme.as_deref()),
-            (Algorithm::Sha1, $input.checksum_sha1.as_deref()),
-            (Algorithm::Sha256, $input.checksum_sha256.as_deref()),
+            (S3Algorithm::Crc32, $input.checksum_crc32.as_deref()),
+            (S3Algorithm::Crc32c, $input.checksum_crc32c.as_deref()),
+            (S3Algorithm::Crc64Nvme, $input.checksum_crc64nvme.as_deref()),
+            (S3Algorithm::Sha1, $input.checksum_sha1.as_deref()),
+            (S3Algorithm::Sha256, $input.checksum_sha256.as_deref()),
         ]
         .into_iter()
         .filter_map(|(algorithm, value)| value.map(|value| (algorithm, value.to_owned())))

@@ -4,16 +4,16 @@ use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::checksum::{Algorithm, Checksum, given_checksums, set_checksum};
+use super::checksum::{S3Algorithm, S3Checksum, given_checksums, set_checksum};
 use super::intake::hex;
 use super::object::encryption;
-use super::{Store, google_of};
-use crate::catalog::{Condition, Moment, Object, Part, Upload, Version};
+use super::{ServerStore, google_of};
+use crate::catalog::{CatalogObject, CatalogPart, CatalogUpload, Condition, Moment, ObjectVersion};
 use crate::gcs::xml;
 use crate::knobs::Knobs;
 
 pub(super) async fn complete_multipart_upload(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let mut input = request.input;
@@ -36,7 +36,7 @@ pub(super) async fn complete_multipart_upload(
     }
     let etag = store.whole_etag(&parts);
     let numbers: Vec<u32> = parts.iter().map(|part| part.number).collect();
-    let object = Object {
+    let object = CatalogObject {
         key: input.key.clone(),
         size,
         etag: etag.clone(),
@@ -44,7 +44,7 @@ pub(super) async fn complete_multipart_upload(
         checksum: checksum.clone(),
         part_sizes: parts.iter().map(|part| part.piece.length()).collect(),
         attributes: upload.attributes.clone(),
-        version: Version::default(),
+        version: ObjectVersion::default(),
         crc32c: None,
         md5: None,
         pieces: parts.iter().map(|part| part.piece.clone()).collect(),
@@ -70,14 +70,18 @@ pub(super) async fn complete_multipart_upload(
 }
 
 /// The parts that the client names, if their ETags and checksums match and their sizes are allowed.
-fn choose<'a>(upload: &'a Upload, named: Vec<CompletedPart>, knobs: &Knobs) -> S3Result<Vec<&'a Part>> {
+fn choose<'a>(
+    upload: &'a CatalogUpload,
+    named: Vec<CompletedPart>,
+    knobs: &Knobs,
+) -> S3Result<Vec<&'a CatalogPart>> {
     if named.is_empty() {
         return Err(s3_error!(
             MalformedXML,
             "The XML you provided was not well-formed or did not validate against our published schema"
         ));
     }
-    let mut parts: Vec<&Part> = Vec::with_capacity(named.len());
+    let mut parts: Vec<&CatalogPart> = Vec::with_capacity(named.len());
     for name in named {
         let number = name.part_number.unwrap_or_default().unsigned_abs();
         if parts.last().is_some_and(|last| last.number >= number) {
@@ -86,7 +90,7 @@ fn choose<'a>(upload: &'a Upload, named: Vec<CompletedPart>, knobs: &Knobs) -> S
                 "The list of parts was not in ascending order. The parts list must be specified in order by part number."
             ));
         }
-        let is_same = |part: &&Part| name.e_tag.as_ref().map(ETag::value) == Some(&part.etag);
+        let is_same = |part: &&CatalogPart| name.e_tag.as_ref().map(ETag::value) == Some(&part.etag);
         let part = upload.parts.get(&number).filter(is_same).ok_or_else(|| {
             s3_error!(
                 InvalidPart,
@@ -102,9 +106,9 @@ fn choose<'a>(upload: &'a Upload, named: Vec<CompletedPart>, knobs: &Knobs) -> S
     Ok(parts)
 }
 
-fn check_part(upload: &Upload, part: &Part, given: Vec<(Algorithm, String)>) -> S3Result<()> {
+fn check_part(upload: &CatalogUpload, part: &CatalogPart, given: Vec<(S3Algorithm, String)>) -> S3Result<()> {
     if given.is_empty() && upload.is_composite {
-        let name = upload.algorithm.map_or("", Algorithm::name);
+        let name = upload.algorithm.map_or("", S3Algorithm::name);
         return Err(s3_error!(
             InvalidRequest,
             "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
@@ -126,7 +130,7 @@ fn check_part(upload: &Upload, part: &Part, given: Vec<(Algorithm, String)>) -> 
     Ok(())
 }
 
-fn check_sizes(parts: &[&Part], knobs: &Knobs) -> S3Result<()> {
+fn check_sizes(parts: &[&CatalogPart], knobs: &Knobs) -> S3Result<()> {
     let Some((last, others)) = parts.split_last() else {
         return Ok(());
     };
@@ -160,7 +164,7 @@ fn check_size(declared: Option<i64>, size: u64) -> S3Result<()> {
 }
 
 /// The object's checksum, if every part has one of the same algorithm.
-fn whole_checksum(upload: &Upload, parts: &[&Part]) -> S3Result<Option<Checksum>> {
+fn whole_checksum(upload: &CatalogUpload, parts: &[&CatalogPart]) -> S3Result<Option<S3Checksum>> {
     let first = parts.first().and_then(|part| part.checksum.as_ref());
     let Some(algorithm) = upload.algorithm.or(first.map(|first| first.algorithm)) else {
         return Ok(None);
@@ -179,16 +183,16 @@ fn whole_checksum(upload: &Upload, parts: &[&Part]) -> S3Result<Option<Checksum>
         None => !algorithm.allows(false),
     };
     if is_composite {
-        Checksum::compose(algorithm, &values).map(Some)
+        S3Checksum::compose(algorithm, &values).map(Some)
     } else {
-        Checksum::combine(algorithm, &values).map(Some)
+        S3Checksum::combine(algorithm, &values).map(Some)
     }
 }
 
 fn check_checksum(
-    given: &[(Algorithm, String)],
+    given: &[(S3Algorithm, String)],
     kind: Option<&str>,
-    computed: Option<&Checksum>,
+    computed: Option<&S3Checksum>,
 ) -> S3Result<()> {
     if let (Some(kind), Some(computed)) = (kind, computed)
         && kind != computed.kind()
@@ -220,9 +224,9 @@ fn check_checksum(
     Ok(())
 }
 
-impl Store {
+impl ServerStore {
     /// The MD5 of the parts' MD5s, if ETags are MD5s; otherwise a unique value.
-    fn whole_etag(&self, parts: &[&Part]) -> String {
+    fn whole_etag(&self, parts: &[&CatalogPart]) -> String {
         let count = parts.len();
         if !self.has_md5_etags {
             return format!("tide-{:x}-{count}", self.next());

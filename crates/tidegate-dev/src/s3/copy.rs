@@ -4,11 +4,11 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::sync::Arc;
 
-use super::checksum::{Algorithm, set_checksum};
-use super::intake::{Declared, Source};
+use super::checksum::{S3Algorithm, set_checksum};
+use super::intake::{BodySource, Declared};
 use super::object::{attributes_of, encryption};
-use super::{Store, dialect_of};
-use crate::catalog::{self, Condition, Moment, Version, matches_etag};
+use super::{ServerStore, dialect_of};
+use crate::catalog::{self, Condition, Moment, ObjectVersion, matches_etag};
 use crate::storage;
 
 /// The conditions on the source.
@@ -31,7 +31,7 @@ macro_rules! source_condition {
 }
 
 impl SourceCondition {
-    fn check(&self, object: &catalog::Object) -> S3Result<()> {
+    fn check(&self, object: &catalog::CatalogObject) -> S3Result<()> {
         let modified = object.modified.seconds();
         let is_met = self.if_match.as_ref().is_none_or(|condition| matches_etag(condition, &object.etag))
             && self.if_none_match.as_ref().is_none_or(|condition| !matches_etag(condition, &object.etag))
@@ -48,8 +48,12 @@ impl SourceCondition {
     }
 }
 
-impl Store {
-    fn source(&self, source: &CopySource, condition: &SourceCondition) -> S3Result<Arc<catalog::Object>> {
+impl ServerStore {
+    fn source(
+        &self,
+        source: &CopySource,
+        condition: &SourceCondition,
+    ) -> S3Result<Arc<catalog::CatalogObject>> {
         let CopySource::Bucket { bucket, key, .. } = source else {
             return Err(s3_error!(NotImplemented, "Copies from access points are not implemented"));
         };
@@ -60,7 +64,7 @@ impl Store {
 }
 
 pub(super) async fn copy_object(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
     let mut input = request.input;
@@ -73,10 +77,10 @@ pub(super) async fn copy_object(
     let given = attributes_of!(input);
     let kept = source.attributes.clone();
     let mut attributes = if replaces {
-        catalog::Attributes { tags: kept.tags, ..given.clone() }
+        catalog::CatalogAttributes { tags: kept.tags, ..given.clone() }
     } else {
         // Storage class and encryption are never copied from the source.
-        catalog::Attributes {
+        catalog::CatalogAttributes {
             storage_class: given.storage_class.clone(),
             encryption: given.encryption.clone(),
             ..kept
@@ -87,15 +91,15 @@ pub(super) async fn copy_object(
     }
 
     let asked = input.checksum_algorithm.as_ref();
-    let asked = asked.map(|name| Algorithm::parse(name.as_str()));
+    let asked = asked.map(|name| S3Algorithm::parse(name.as_str()));
     let algorithm = match asked.transpose()? {
         Some(algorithm) => Some(algorithm),
         None => source.checksum.as_ref().map(|checksum| checksum.algorithm),
     };
     let bytes = storage::read(&source.pieces, 0..source.size);
-    let received = store.take_in(Source::Copied(bytes), &Declared::default(), algorithm).await?;
+    let received = store.take_in(BodySource::Copied(bytes), &Declared::default(), algorithm).await?;
     store.commit_delay().await;
-    let object = catalog::Object {
+    let object = catalog::CatalogObject {
         key: input.key,
         size: received.size,
         etag: received.etag.clone(),
@@ -103,7 +107,7 @@ pub(super) async fn copy_object(
         checksum: received.kept,
         part_sizes: Vec::new(),
         attributes,
-        version: Version::default(),
+        version: ObjectVersion::default(),
         crc32c: None,
         md5: None,
         pieces: vec![received.piece],
@@ -126,7 +130,7 @@ pub(super) async fn copy_object(
 }
 
 pub(super) async fn upload_part_copy(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<UploadPartCopyInput>,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
     let mut input = request.input;
@@ -139,9 +143,9 @@ pub(super) async fn upload_part_copy(
         Some(range) => copied_range(range, source.size)?,
     };
     let bytes = storage::read(&source.pieces, range);
-    let received = store.take_in(Source::Copied(bytes), &Declared::default(), checksums.kept).await?;
+    let received = store.take_in(BodySource::Copied(bytes), &Declared::default(), checksums.kept).await?;
     store.commit_delay().await;
-    let part = catalog::Part {
+    let part = catalog::CatalogPart {
         number: input.part_number.unsigned_abs(),
         etag: received.etag.clone(),
         modified: Moment::now(),

@@ -3,11 +3,11 @@
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use super::{Store, google_of};
+use super::{ServerStore, google_of};
 use crate::catalog::Condition;
 
 pub(super) async fn delete_object(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let mut condition = Condition::etags(request.input.if_match, None);
@@ -21,7 +21,7 @@ pub(super) async fn delete_object(
 const MOST_DELETED: usize = 1000;
 
 pub(super) async fn delete_objects(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
     let input = request.input;

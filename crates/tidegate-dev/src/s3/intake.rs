@@ -10,26 +10,26 @@ use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, StdError, TrailingHeaders, s3_error};
 use std::sync::Arc;
 
-use super::checksum::{ALGORITHMS, Algorithm, Checksum, Hasher};
-use super::{Store, custom};
+use super::checksum::{ALGORITHMS, S3Algorithm, S3Checksum, S3Hasher};
+use super::{ServerStore, custom};
 use crate::aws_chunked::{Decoder, FramingError};
-use crate::body::RequestBody;
+use crate::body::CountedBody;
 use crate::catalog::Generations;
 use crate::exchange::Exchange;
-use crate::storage::Piece;
+use crate::storage::StoredPiece;
 
 /// The bytes of a request, by where they are decoded.
-pub(super) enum Source {
+pub(super) enum BodySource {
     /// Decoded by s3s, if encoded at all.
     Decoded(StreamingBlob, Option<TrailingHeaders>),
     /// Bypasses s3s and is decoded here.
-    Chunked(Box<Decoder<RequestBody>>),
+    Chunked(Box<Decoder<CountedBody>>),
     /// Read from the store itself, for a copy.
     Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
     Empty,
 }
 
-impl Source {
+impl BodySource {
     pub(super) fn new(
         body: Option<StreamingBlob>,
         trailers: Option<TrailingHeaders>,
@@ -91,9 +91,9 @@ pub(super) struct Declared {
     length: Option<u64>,
     md5: Option<String>,
     /// A checksum from a header.
-    pub(super) checksum: Option<(Algorithm, String)>,
+    pub(super) checksum: Option<(S3Algorithm, String)>,
     /// The algorithm of a checksum that will follow in a trailer.
-    trailer: Option<Algorithm>,
+    trailer: Option<S3Algorithm>,
     /// Google reports the MD5 of every body, requested or not.
     tells_md5: bool,
 }
@@ -102,7 +102,7 @@ impl Declared {
     pub(super) fn new(
         headers: &HeaderMap,
         md5: Option<String>,
-        checksums: impl Iterator<Item = (Algorithm, String)>,
+        checksums: impl Iterator<Item = (S3Algorithm, String)>,
         ignores_checksums: bool,
     ) -> S3Result<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -142,38 +142,38 @@ impl Declared {
     }
 
     /// The algorithm of the checksum that the client sends.
-    pub(super) fn algorithm(&self) -> Option<Algorithm> {
+    pub(super) fn algorithm(&self) -> Option<S3Algorithm> {
         self.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(self.trailer)
     }
 }
 
 /// A body that was received, checked and stored.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) piece: Piece,
+pub(super) struct ReceivedBody {
+    pub(super) piece: StoredPiece,
     pub(super) size: u64,
     pub(super) etag: String,
     /// The checksum that the client sent, or else the one of the `kept` algorithm.
-    pub(super) checksum: Option<Checksum>,
+    pub(super) checksum: Option<S3Checksum>,
     /// The checksum of the `kept` algorithm.
-    pub(super) kept: Option<Checksum>,
+    pub(super) kept: Option<S3Checksum>,
     /// The MD5, if computed.
     pub(super) md5: Option<[u8; 16]>,
 }
 
-impl Store {
+impl ServerStore {
     /// Stores all bytes of `source`, and fails unless they match what was declared. `kept` is the algorithm of
     /// a checksum to keep in any case.
     pub(super) async fn take_in(
         &self,
-        mut source: Source,
+        mut source: BodySource,
         declared: &Declared,
-        kept: Option<Algorithm>,
-    ) -> S3Result<Received> {
-        let mut hashers: Vec<Hasher> = Vec::new();
+        kept: Option<S3Algorithm>,
+    ) -> S3Result<ReceivedBody> {
+        let mut hashers: Vec<S3Hasher> = Vec::new();
         for algorithm in declared.algorithm().into_iter().chain(kept) {
             if hashers.iter().all(|hasher| hasher.algorithm() != algorithm) {
-                hashers.push(Hasher::new(algorithm));
+                hashers.push(S3Hasher::new(algorithm));
             }
         }
         let tells_md5 = declared.tells_md5 && self.vault.keeps_bytes();
@@ -198,13 +198,13 @@ impl Store {
             ));
         }
         let md5 = md5.map(|md5| md5.finalize());
-        let checksums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
-        let find = |algorithm: Option<Algorithm>| {
+        let checksums: Vec<S3Checksum> = hashers.into_iter().map(S3Hasher::finish).collect();
+        let find = |algorithm: Option<S3Algorithm>| {
             checksums.iter().find(|checksum| Some(checksum.algorithm) == algorithm)
         };
         declared.verify(&source, find(declared.algorithm()), md5.as_ref())?;
         let piece = writer.finish().await.map_err(S3Error::internal_error)?;
-        Ok(Received {
+        Ok(ReceivedBody {
             piece,
             size,
             etag: self.etag(md5.as_ref(), &checksums, size),
@@ -216,13 +216,13 @@ impl Store {
 
     /// The ETag of bytes from Google's side: these always have a CRC32C and mostly an MD5.
     pub(crate) fn google_etag(&self, md5: Option<&[u8; 16]>, crc32c: u32) -> String {
-        let checksum = Checksum::of_bytes(Algorithm::Crc32c, &crc32c.to_be_bytes());
+        let checksum = S3Checksum::of_bytes(S3Algorithm::Crc32c, &crc32c.to_be_bytes());
         self.etag(md5, &[checksum], 0)
     }
 
     /// The MD5, if ETags are MD5s; otherwise a unique value that does not look like an MD5, because clients
     /// compare an ETag that looks like one.
-    fn etag(&self, md5: Option<&[u8; 16]>, checksums: &[Checksum], size: u64) -> String {
+    fn etag(&self, md5: Option<&[u8; 16]>, checksums: &[S3Checksum], size: u64) -> String {
         if let Some(md5) = md5.filter(|_| self.has_md5_etags) {
             return hex(md5);
         }
@@ -236,7 +236,12 @@ impl Store {
 }
 
 impl Declared {
-    fn verify(&self, source: &Source, computed: Option<&Checksum>, md5: Option<&[u8; 16]>) -> S3Result<()> {
+    fn verify(
+        &self,
+        source: &BodySource,
+        computed: Option<&S3Checksum>,
+        md5: Option<&[u8; 16]>,
+    ) -> S3Result<()> {
         let declared = match (&self.checksum, self.trailer) {
             (Some((algorithm, value)), _) => Some((*algorithm, value.clone())),
             (None, Some(algorithm)) => {

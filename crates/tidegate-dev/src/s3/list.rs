@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::Store;
+use super::ServerStore;
 use super::checksum::kind;
 use super::page::{Page, Query, encode};
 
@@ -39,7 +39,7 @@ fn folded(prefixes: Vec<String>, is_url: bool) -> Option<Vec<CommonPrefix>> {
     Some(prefixes.collect())
 }
 
-impl Store {
+impl ServerStore {
     fn list(&self, bucket: &str, query: &Query<'_>, is_url: bool) -> S3Result<Page<Object>> {
         let catalog = self.lock();
         let bucket = catalog.bucket(bucket)?;
@@ -52,7 +52,7 @@ impl Store {
         let objects = bucket.objects.range::<str, _>((start, Bound::Unbounded));
         let page = query.page(objects.map(|(key, object)| (key.as_str(), object)));
         // Builds the entry only for objects on the page.
-        let describe = |object: &std::sync::Arc<crate::catalog::Object>| Object {
+        let describe = |object: &std::sync::Arc<crate::catalog::CatalogObject>| Object {
             key: Some(encode(is_url, &object.key)),
             size: Some(object.size as i64),
             e_tag: Some(ETag::Strong(object.etag.clone())),
@@ -77,7 +77,7 @@ impl Store {
 }
 
 pub(super) async fn list_objects(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<ListObjectsInput>,
 ) -> S3Result<S3Response<ListObjectsOutput>> {
     let input = request.input;
@@ -111,7 +111,7 @@ pub(super) async fn list_objects(
 }
 
 pub(super) async fn list_objects_v2(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<ListObjectsV2Input>,
 ) -> S3Result<S3Response<ListObjectsV2Output>> {
     let input = request.input;
@@ -157,7 +157,7 @@ fn open_token(token: &str) -> S3Result<String> {
 }
 
 pub(super) async fn list_multipart_uploads(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<ListMultipartUploadsInput>,
 ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
     let input = request.input;

@@ -3,25 +3,25 @@
 
 use s3s::{S3Error, S3Result};
 
-use super::Store;
-use crate::catalog::{Attributes, Condition, Moment, Object, Version};
+use super::ServerStore;
+use crate::catalog::{CatalogAttributes, CatalogObject, Condition, Moment, ObjectVersion};
 use crate::faults::Meddling;
 
-impl Store {
+impl ServerStore {
     pub(crate) fn meddle(&self, meddling: Meddling, bucket: &str, key: &str) -> S3Result<()> {
         let mut catalog = self.lock();
         let always = Condition::default();
         match meddling {
             Meddling::Replace => {
-                let object = Object {
+                let object = CatalogObject {
                     key: key.to_owned(),
                     size: 0,
                     etag: format!("tide-{:x}", self.next()),
                     modified: Moment::now(),
                     checksum: None,
                     part_sizes: Vec::new(),
-                    attributes: Attributes::default(),
-                    version: Version::default(),
+                    attributes: CatalogAttributes::default(),
+                    version: ObjectVersion::default(),
                     crc32c: None,
                     md5: None,
                     pieces: Vec::new(),

@@ -3,18 +3,18 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::checksum::{Algorithm, given_checksums, kind, set_checksum};
-use super::intake::{Declared, Source};
+use super::checksum::{S3Algorithm, given_checksums, kind, set_checksum};
+use super::intake::{BodySource, Declared};
 use super::object::{attributes_of, encryption};
-use super::{Store, dialect_of, google_of};
-use crate::catalog::{Moment, Part, Upload, UploadName};
+use super::{ServerStore, dialect_of, google_of};
+use crate::catalog::{CatalogPart, CatalogUpload, Moment, UploadName};
 use crate::gcs::xml;
 
 /// S3's own limit.
 pub(super) const MOST_PARTS: i32 = 10_000;
 
 pub(super) async fn create_multipart_upload(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<CreateMultipartUploadInput>,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
@@ -22,7 +22,7 @@ pub(super) async fn create_multipart_upload(
     let (algorithm, is_composite) =
         if store.faults.knobs().no_checksums { (None, false) } else { checksum_of(&input)? };
     let id = format!("{:016x}{:016x}", store.next(), fastrand::u64(..));
-    let upload = Upload {
+    let upload = CatalogUpload {
         key: input.key.clone(),
         id: id.clone(),
         initiated: Moment::now(),
@@ -45,7 +45,7 @@ pub(super) async fn create_multipart_upload(
 }
 
 /// The session's checksum algorithm, and whether its checksum is composite.
-fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm>, bool)> {
+fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<S3Algorithm>, bool)> {
     let Some(algorithm) = &input.checksum_algorithm else {
         if input.checksum_type.is_some() {
             return Err(s3_error!(
@@ -55,7 +55,7 @@ fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm
         }
         return Ok((None, false));
     };
-    let algorithm = Algorithm::parse(algorithm.as_str())?;
+    let algorithm = S3Algorithm::parse(algorithm.as_str())?;
     let is_composite = match input.checksum_type.as_ref().map(ChecksumType::as_str) {
         None => algorithm.is_composite_by_default(),
         Some("COMPOSITE") => true,
@@ -79,13 +79,13 @@ fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartChecksums {
     /// The algorithm that the session was opened with.
-    pub(super) algorithm: Option<Algorithm>,
+    pub(super) algorithm: Option<S3Algorithm>,
     pub(super) is_composite: bool,
     /// The algorithm computed for each part.
-    pub(super) kept: Option<Algorithm>,
+    pub(super) kept: Option<S3Algorithm>,
 }
 
-impl Store {
+impl ServerStore {
     pub(super) fn part_checksums(
         &self,
         bucket: &str,
@@ -110,7 +110,7 @@ impl Store {
 }
 
 pub(super) async fn upload_part(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
     let google = google_of(&request.extensions);
@@ -127,14 +127,14 @@ pub(super) async fn upload_part(
     check_agreement(checksums, declared.algorithm())?;
     // With discarding storage there is no default algorithm: then compute the checksum that the client sends.
     let kept = checksums.kept.or(declared.algorithm());
-    let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
+    let source = BodySource::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
     store.commit_delay().await;
 
     let mut output =
         UploadPartOutput { e_tag: Some(ETag::Strong(received.etag.clone())), ..Default::default() };
     set_checksum!(output, &received.checksum);
-    let part = Part {
+    let part = CatalogPart {
         number: input.part_number.unsigned_abs(),
         etag: received.etag,
         modified: Moment::now(),
@@ -153,7 +153,7 @@ pub(super) async fn upload_part(
 /// A part's checksum must use the session's algorithm. A session without an algorithm takes any; a session
 /// whose checksum covers the whole object also takes parts without a checksum, because the server can compute
 /// it.
-fn check_agreement(checksums: PartChecksums, declared: Option<Algorithm>) -> S3Result<()> {
+fn check_agreement(checksums: PartChecksums, declared: Option<S3Algorithm>) -> S3Result<()> {
     let Some(expected) = checksums.algorithm else {
         return Ok(());
     };
@@ -169,7 +169,7 @@ fn check_agreement(checksums: PartChecksums, declared: Option<Algorithm>) -> S3R
 }
 
 pub(super) async fn abort_multipart_upload(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<AbortMultipartUploadInput>,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let input = request.input;

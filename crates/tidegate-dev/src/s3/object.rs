@@ -10,10 +10,10 @@ use s3s::dto::*;
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{given_checksums, set_checksum};
-use super::intake::{Declared, Source};
-use super::{Store, custom, dialect_of, google_of, misrange_of};
-use crate::catalog::generations::Verdict;
-use crate::catalog::{Attributes, Condition, Moment, Object, Version, matches_etag};
+use super::intake::{BodySource, Declared};
+use super::{ServerStore, custom, dialect_of, google_of, misrange_of};
+use crate::catalog::generations::ConditionResult;
+use crate::catalog::{CatalogAttributes, CatalogObject, Condition, Moment, ObjectVersion, matches_etag};
 use crate::faults::Misrange;
 use crate::gcs::xml;
 use crate::storage;
@@ -21,7 +21,7 @@ use crate::storage;
 /// Moves the fields that describe an object out of a write request.
 macro_rules! attributes_of {
     ($input:expr) => {
-        $crate::catalog::Attributes {
+        $crate::catalog::CatalogAttributes {
             content_type: $input.content_type.take(),
             cache_control: $input.cache_control.take(),
             content_disposition: $input.content_disposition.take(),
@@ -48,7 +48,7 @@ pub(super) fn stored_encoding(encoding: String) -> Option<String> {
 }
 
 pub(super) async fn put_object(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
@@ -68,11 +68,11 @@ pub(super) async fn put_object(
     .told_to(google);
     // For bytes without a checksum, S3 computes a CRC64NVME, Google a CRC32C.
     let kept = declared.algorithm().or(store.default_algorithm(google));
-    let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
+    let source = BodySource::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
     store.commit_delay().await;
 
-    let object = Object {
+    let object = CatalogObject {
         key: input.key.clone(),
         size: received.size,
         etag: received.etag.clone(),
@@ -80,7 +80,7 @@ pub(super) async fn put_object(
         checksum: received.kept,
         part_sizes: Vec::new(),
         attributes: attributes_of!(input),
-        version: Version::default(),
+        version: ObjectVersion::default(),
         crc32c: None,
         md5: received.md5,
         pieces: vec![received.piece],
@@ -101,7 +101,7 @@ pub(super) async fn put_object(
     Ok(answer)
 }
 
-pub(super) fn encryption(attributes: &Attributes) -> Option<ServerSideEncryption> {
+pub(super) fn encryption(attributes: &CatalogAttributes) -> Option<ServerSideEncryption> {
     attributes.encryption.clone().map(Into::into)
 }
 
@@ -114,7 +114,7 @@ struct ReadCondition {
 }
 
 impl ReadCondition {
-    fn check(&self, object: &Object) -> S3Result<()> {
+    fn check(&self, object: &CatalogObject) -> S3Result<()> {
         let failed =
             || s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold");
         let modified = object.modified.seconds();
@@ -132,14 +132,14 @@ impl ReadCondition {
 }
 
 /// The bytes that a read asks for.
-struct Slice {
+struct ObjectSlice {
     range: ByteRange<u64>,
     /// The read asks for a range or a part: status 206.
     is_part: bool,
 }
 
-impl Slice {
-    fn new(object: &Object, range: Option<Range>, part: Option<i32>) -> S3Result<Self> {
+impl ObjectSlice {
+    fn new(object: &CatalogObject, range: Option<Range>, part: Option<i32>) -> S3Result<Self> {
         let unsatisfiable = || s3_error!(InvalidRange, "The requested range is not satisfiable");
         let range = match (range, part) {
             (Some(_), Some(_)) => {
@@ -173,7 +173,7 @@ impl Slice {
     }
 }
 
-fn part_range(object: &Object, number: i32) -> Option<ByteRange<u64>> {
+fn part_range(object: &CatalogObject, number: i32) -> Option<ByteRange<u64>> {
     if object.part_sizes.is_empty() {
         return (number == 1).then_some(0..object.size);
     }
@@ -195,14 +195,14 @@ macro_rules! describe {
         };
         condition.check(&object)?;
         if let Some(generations) = $google
-            && generations.check(Some(&object)) != Verdict::Holds
+            && generations.check(Some(&object)) != ConditionResult::Holds
         {
             return Err(s3_error!(
                 PreconditionFailed,
                 "At least one of the pre-conditions you specified did not hold."
             ));
         }
-        let slice = Slice::new(&object, $input.range, $input.part_number)?;
+        let slice = ObjectSlice::new(&object, $input.range, $input.part_number)?;
         let attributes = object.attributes.clone();
         let mut output = $output {
             accept_ranges: Some("bytes".to_owned()),
@@ -235,7 +235,7 @@ macro_rules! describe {
 }
 
 pub(super) async fn get_object(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
@@ -247,7 +247,7 @@ pub(super) async fn get_object(
     let (object, mut slice, mut output) = describe!(GetObjectOutput, store, input, google);
     if let Some(misrange) = misrange.filter(|_| slice.is_part) {
         let (sent, told) = misrange.of(&slice.range, object.size);
-        output.content_range = Slice { range: told, is_part: true }.content_range(object.size);
+        output.content_range = ObjectSlice { range: told, is_part: true }.content_range(object.size);
         slice.range = sent;
         output.content_length = Some(slice.length());
     }
@@ -260,7 +260,7 @@ pub(super) async fn get_object(
 }
 
 pub(super) async fn head_object(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let mut input = request.input;
@@ -270,7 +270,7 @@ pub(super) async fn head_object(
 }
 
 /// `google` is the object, if the answer needs Google's headers.
-fn answer<T>(output: T, slice: &Slice, google: Option<&Object>) -> S3Response<T> {
+fn answer<T>(output: T, slice: &ObjectSlice, google: Option<&CatalogObject>) -> S3Response<T> {
     let mut answer = if slice.is_part {
         S3Response::with_status(output, StatusCode::PARTIAL_CONTENT)
     } else {

@@ -3,14 +3,14 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use super::Store;
+use super::ServerStore;
 use super::checksum::{kind, set_checksum};
 
 /// S3's own limit on a page.
 const LONGEST_PAGE: i32 = 1000;
 
 pub(super) async fn list_parts(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;

@@ -3,7 +3,7 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::{Store, custom};
+use super::{ServerStore, custom};
 
 /// S3's own limit.
 const MOST_TAGS: usize = 10;
@@ -42,7 +42,7 @@ fn check(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
 }
 
 pub(super) async fn put_object_tagging(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     let input = request.input;
@@ -58,7 +58,7 @@ pub(super) async fn put_object_tagging(
 }
 
 pub(super) async fn get_object_tagging(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<GetObjectTaggingInput>,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
     let object = store.lock().object(&request.input.bucket, &request.input.key)?;
@@ -71,7 +71,7 @@ pub(super) async fn get_object_tagging(
 }
 
 pub(super) async fn delete_object_tagging(
-    store: &Store,
+    store: &ServerStore,
     request: S3Request<DeleteObjectTaggingInput>,
 ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
     let input = request.input;

@@ -16,9 +16,9 @@ async fn buckets_have_names_and_are_there_once() {
     let server = Server::builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
     let again = server.create_bucket("bucket");
-    assert!(matches!(again, Err(Error::BucketExists(_))));
+    assert!(matches!(again, Err(ServerError::BucketExists(_))));
     let bad = server.create_bucket("_tidegate");
-    assert!(matches!(bad, Err(Error::BucketName(_))));
+    assert!(matches!(bad, Err(ServerError::BucketName(_))));
 }
 
 #[tokio::test]
@@ -31,5 +31,5 @@ async fn a_directory_takes_one_server_and_remembers() {
     server.stop().await;
     let server = builder().start().await.unwrap();
     let again = server.create_bucket("bucket");
-    assert!(matches!(again, Err(Error::BucketExists(_))));
+    assert!(matches!(again, Err(ServerError::BucketExists(_))));
 }

@@ -87,21 +87,21 @@ impl Drop for DataFile {
 }
 
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct DiskWriter {
     dir: Arc<DataDir>,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     batch: Vec<Bytes>,
     batched: usize,
 }
 
 /// The file and the guard that removes it; both move to the blocking thread and back.
 #[derive(Debug)]
-struct Open {
+struct OpenFile {
     file: File,
     data: DataFile,
 }
 
-impl Writer {
+impl DiskWriter {
     pub(crate) fn new(dir: Arc<DataDir>) -> Self {
         Self { dir, open: None, batch: Vec::new(), batched: 0 }
     }
@@ -128,20 +128,20 @@ impl Writer {
         let written = tokio::task::spawn_blocking(move || {
             let mut open = match open {
                 Some(open) => open,
-                None => Open::create(&dir)?,
+                None => OpenFile::create(&dir)?,
             };
             for bytes in batch {
                 open.file.write_all(&bytes)?;
                 open.data.length += bytes.len() as u64;
             }
-            Ok::<Open, io::Error>(open)
+            Ok::<OpenFile, io::Error>(open)
         });
         self.open = Some(written.await.map_err(io::Error::other)??);
         Ok(())
     }
 }
 
-impl Open {
+impl OpenFile {
     fn create(dir: &DataDir) -> io::Result<Self> {
         let name = dir.next_name();
         let file = dir.folder.create_new(&name)?;

@@ -6,32 +6,32 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, Stream};
 
-use super::Piece;
+use super::StoredPiece;
 
 /// Bodies up to this size are copied into one buffer: a small slice would keep a whole read buffer alive.
 const COPIED: u64 = 64 * 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Writer {
+pub(crate) struct MemoryWriter {
     chunks: Vec<Bytes>,
     length: u64,
 }
 
-impl Writer {
+impl MemoryWriter {
     pub(crate) fn push(&mut self, bytes: Bytes) {
         self.length += bytes.len() as u64;
         self.chunks.push(bytes);
     }
 
-    pub(crate) fn finish(self) -> Piece {
+    pub(crate) fn finish(self) -> StoredPiece {
         if self.length > COPIED {
-            return Piece::Memory(self.chunks.into(), self.length);
+            return StoredPiece::Memory(self.chunks.into(), self.length);
         }
         let mut copy = BytesMut::new();
         for chunk in &self.chunks {
             copy.extend_from_slice(chunk);
         }
-        Piece::Memory([copy.freeze()].into(), self.length)
+        StoredPiece::Memory([copy.freeze()].into(), self.length)
     }
 }
 

@@ -3,7 +3,7 @@ use futures::TryStreamExt;
 use super::*;
 use crate::folder::Folder;
 
-async fn piece(vault: &Vault, chunks: &[&'static [u8]]) -> Piece {
+async fn piece(vault: &Vault, chunks: &[&'static [u8]]) -> StoredPiece {
     let mut writer = vault.writer();
     for chunk in chunks {
         writer.push(Bytes::from_static(chunk)).await.unwrap();
@@ -11,7 +11,7 @@ async fn piece(vault: &Vault, chunks: &[&'static [u8]]) -> Piece {
     writer.finish().await.unwrap()
 }
 
-async fn text(pieces: &[Piece], range: Range<u64>) -> String {
+async fn text(pieces: &[StoredPiece], range: Range<u64>) -> String {
     let chunks: Vec<Bytes> = read(pieces, range).try_collect().await.unwrap();
     String::from_utf8(chunks.concat()).unwrap()
 }
@@ -19,7 +19,7 @@ async fn text(pieces: &[Piece], range: Range<u64>) -> String {
 async fn check(vault: &Vault) {
     let pieces =
         [piece(vault, &[b"abc", b"def"]).await, piece(vault, &[]).await, piece(vault, &[b"ghi"]).await];
-    let lengths: Vec<u64> = pieces.iter().map(Piece::length).collect();
+    let lengths: Vec<u64> = pieces.iter().map(StoredPiece::length).collect();
     assert_eq!(lengths, [6, 0, 3]);
     let whole = "abcdefghi";
     for start in 0..=whole.len() {
@@ -75,6 +75,6 @@ async fn disk_gives_back_any_range_and_keeps_only_what_is_kept() {
 async fn discarded_bytes_are_zeros() {
     let pieces = [piece(&Vault::Discard, &[b"abc"]).await];
     assert_eq!(text(&pieces, 1..3).await, "\0\0");
-    let pieces = [Piece::Void(1_000_000)];
+    let pieces = [StoredPiece::Void(1_000_000)];
     assert_eq!(text(&pieces, 0..1_000_000).await.len(), 1_000_000);
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::*;
-use crate::{Action, Bandwidth, Fault, Knobs, Server};
+use crate::{Bandwidth, FaultAction, FaultRule, Knobs, Server};
 
 /// The longest that a test waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -151,17 +151,17 @@ async fn faults_are_as_without_it() {
     let (server, config) = server().await;
     put(&server, &config, &[7; 100_000]).await;
     let behave = |action| {
-        let faults = vec![Fault::new("storage.objects.download", action)];
+        let faults = vec![FaultRule::new("storage.objects.download", action)];
         server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
     let get = format!("GET {OBJECT}");
 
-    behave(Action::CutHead);
+    behave(FaultAction::CutHead);
     let (answer, end) = ask(&server, &config, &get, b"").await;
     assert_eq!(answer, b"H");
     assert_eq!(end.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 
-    behave(Action::ResetResponse { after_bytes: 50_000 });
+    behave(FaultAction::ResetResponse { after_bytes: 50_000 });
     let (answer, end) = ask(&server, &config, &get, b"").await;
     let (head, body) = answer.split_at(answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4);
     assert!(head.starts_with(b"HTTP/1.1 200"));

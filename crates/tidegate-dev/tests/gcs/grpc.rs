@@ -9,7 +9,7 @@ use googleapis_tonic_google_storage_v2::google::storage::v2::*;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tidegate_dev::{Action, Bandwidth, Delay, Fault, Knobs, Server};
+use tidegate_dev::{Bandwidth, Delay, FaultAction, FaultRule, Knobs, Server};
 use tonic::{Code, Streaming};
 
 use crate::client::{Client, K256, bytes, server, until_persisted, until_received};
@@ -448,32 +448,36 @@ async fn the_latest_stream_has_the_session() {
 #[tokio::test]
 async fn knobs_are_for_grpc_as_well() {
     let (server, client, mut grpc) = start().await;
-    let set = |operation: &str, action: Action| {
-        server.set_knobs(Knobs { faults: vec![Fault::new(operation, action).times(1)], ..Knobs::default() });
+    let set = |operation: &str, action: FaultAction| {
+        server.set_knobs(Knobs {
+            faults: vec![FaultRule::new(operation, action).times(1)],
+            ..Knobs::default()
+        });
     };
     let body = bytes(5 * MIB2);
     set(
         "storage.v2.StartResumableWrite",
-        Action::Error { status: 503, code: "backendError".into(), retry_after: None },
+        FaultAction::Error { status: 503, code: "backendError".into(), retry_after: None },
     );
     let request = StartResumableWriteRequest { write_object_spec: Some(spec("k")), ..Default::default() };
     assert_eq!(grpc.start_resumable_write(request).await.unwrap_err().code(), Code::Unavailable);
 
     let id = open(&mut grpc, spec("k")).await;
     let uri = format!("/upload/storage/v1/b/bucket/o?upload_id={id}");
-    let refusal = Action::ErrorAfter { after_bytes: 2 * MIB2 as u64 + 1000, status: 503, code: "x".into() };
+    let refusal =
+        FaultAction::ErrorAfter { after_bytes: 2 * MIB2 as u64 + 1000, status: 503, code: "x".into() };
     set("storage.v2.WriteObject", refusal);
     let refused = write(&mut grpc, messages(of_session(&id), 0, &body, true)).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
     client.query(&uri).await.has(2 * MIB2);
 
-    let cut = Action::ResetRequest { after_bytes: 2 * MIB2 as u64 };
+    let cut = FaultAction::ResetRequest { after_bytes: 2 * MIB2 as u64 };
     set("storage.v2.WriteObject", cut);
     write(&mut grpc, messages(of_session(&id), 2 * MIB2, &body.slice(2 * MIB2..), true)).await.unwrap_err();
     until_persisted(&client, &uri, 3 * MIB2).await;
     client.query(&uri).await.has(3 * MIB2);
 
-    set("storage.v2.WriteObject", Action::LoseAnswer);
+    set("storage.v2.WriteObject", FaultAction::LoseAnswer);
     write(&mut grpc, messages(of_session(&id), 3 * MIB2, &body.slice(3 * MIB2..), true)).await.unwrap_err();
     assert_eq!(client.read("k").await, body);
     assert_eq!(server.counts().failed("storage.v2.WriteObject"), 3);
@@ -489,7 +493,8 @@ async fn what_is_not_there_is_unimplemented() {
 #[tokio::test]
 async fn the_server_stops_whatever_stalls() {
     let (server, client, mut grpc) = start().await;
-    let stall = |operation: &str| Fault::new(operation, Action::Stall { after_bytes: 1, ms: 600_000.0 });
+    let stall =
+        |operation: &str| FaultRule::new(operation, FaultAction::Stall { after_bytes: 1, ms: 600_000.0 });
     let faults = vec![stall("storage.resumable.append"), stall("storage.v2.WriteObject")];
     server.set_knobs(Knobs { faults, ..Knobs::default() });
     let over_http = client.start("k", "", &[], "").await;
@@ -519,8 +524,8 @@ async fn a_refusal_says_why_and_when_to_come_again() {
     use prost::Message;
     let (server, _client, mut grpc) = start().await;
     let mut refused = async |code: &str, retry_after| {
-        let action = Action::Error { status: 503, code: code.to_owned(), retry_after };
-        server.set_knobs(Knobs { faults: vec![Fault::new("*", action)], ..Knobs::default() });
+        let action = FaultAction::Error { status: 503, code: code.to_owned(), retry_after };
+        server.set_knobs(Knobs { faults: vec![FaultRule::new("*", action)], ..Knobs::default() });
         let request = GetObjectRequest { bucket: BUCKET.into(), object: "k".into(), ..Default::default() };
         let status = grpc.get_object(request).await.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable);

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_dev::{Action, Delay, Fault, Knobs};
+use tidegate_dev::{Delay, FaultAction, FaultRule, Knobs};
 
 use crate::client::{K256, bytes, server, until_persisted};
 
 const APPEND: &str = "storage.resumable.append";
 
-fn fault(operation: &str, action: Action) -> Knobs {
-    Knobs { faults: vec![Fault::new(operation, action).times(1)], ..Knobs::default() }
+fn fault(operation: &str, action: FaultAction) -> Knobs {
+    Knobs { faults: vec![FaultRule::new(operation, action).times(1)], ..Knobs::default() }
 }
 
 #[tokio::test]
@@ -40,7 +40,8 @@ async fn operations_are_counted() {
 #[tokio::test]
 async fn errors_are_googles() {
     let (server, client) = server().await;
-    let action = Action::Error { status: 429, code: "rateLimitExceeded".to_owned(), retry_after: Some(3) };
+    let action =
+        FaultAction::Error { status: 429, code: "rateLimitExceeded".to_owned(), retry_after: Some(3) };
     server.set_knobs(fault("storage.objects.insert", action));
     let refused = client.put("k", "x").await.is(429);
     assert_eq!(refused.header("retry-after"), Some("3"));
@@ -55,7 +56,7 @@ async fn a_cut_keeps_what_was_persisted() {
     // The server takes not a byte more than asked for, whatever the sizes of the pieces that arrive.
     for (after, persisted) in [(0, 0), (K256 - 1, 0), (K256, K256), (2 * K256 + 7, 2 * K256)] {
         let session = client.start("k", "", &[], "").await;
-        server.set_knobs(fault(APPEND, Action::ResetRequest { after_bytes: after as u64 }));
+        server.set_knobs(fault(APPEND, FaultAction::ResetRequest { after_bytes: after as u64 }));
         let cut = client.attempt("PUT", &session, &[], body.clone()).await;
         assert!(cut.is_err(), "{cut:?}");
         client.query(&session).await.has(persisted);
@@ -70,8 +71,11 @@ async fn a_cut_keeps_what_was_persisted() {
 #[tokio::test]
 async fn a_refusal_in_the_middle_keeps_what_was_persisted() {
     let (server, client) = server().await;
-    let action =
-        || Action::ErrorAfter { after_bytes: 2 * K256 as u64, status: 503, code: "backendError".to_owned() };
+    let action = || FaultAction::ErrorAfter {
+        after_bytes: 2 * K256 as u64,
+        status: 503,
+        code: "backendError".to_owned(),
+    };
     let session = client.start("k", "", &[], "").await;
     server.set_knobs(fault(APPEND, action()));
     let refused = client.send("PUT", &session, &[], bytes(5 * K256)).await.is(503);
@@ -95,7 +99,7 @@ async fn a_refusal_in_the_middle_keeps_what_was_persisted() {
 async fn a_stalled_stream_goes_on() {
     let (server, client) = server().await;
     let session = client.start("k", "", &[], "").await;
-    server.set_knobs(fault(APPEND, Action::Stall { after_bytes: K256 as u64, ms: 300.0 }));
+    server.set_knobs(fault(APPEND, FaultAction::Stall { after_bytes: K256 as u64, ms: 300.0 }));
     let begin = Instant::now();
     let mut stream = client.stream(&session, &[("content-range", "bytes 0-*/*")]);
     stream.push(bytes(3 * K256)).await;
@@ -108,7 +112,7 @@ async fn a_stalled_stream_goes_on() {
 async fn a_stalled_stream_that_its_client_gives_up_is_persisted() {
     let (server, client) = server().await;
     let session = client.start("k", "", &[], "").await;
-    server.set_knobs(fault(APPEND, Action::Stall { after_bytes: K256 as u64, ms: 100.0 }));
+    server.set_knobs(fault(APPEND, FaultAction::Stall { after_bytes: K256 as u64, ms: 100.0 }));
     let mut stream = client.stream(&session, &[("content-range", "bytes 0-*/*")]);
     stream.push(bytes(K256)).await;
     crate::client::until_received(&server, K256 as u64).await;
@@ -136,7 +140,7 @@ async fn a_redirect_names_another_host() {
     let session = client.start("k", "", &[], "").await;
     for status in [307, 308] {
         let origin = "http://127.0.0.1:9".to_owned();
-        server.set_knobs(fault(APPEND, Action::Redirect { status, origin }));
+        server.set_knobs(fault(APPEND, FaultAction::Redirect { status, origin }));
         let sent = client.chunk(&session, "bytes 0-262143/*", bytes(K256)).await.is(status);
         let path = session.strip_prefix(&server.endpoint()).unwrap();
         assert_eq!(sent.header("location"), Some(format!("http://127.0.0.1:9{path}").as_str()));
@@ -148,15 +152,15 @@ async fn a_redirect_names_another_host() {
 async fn lost_answers_are_carried_out() {
     let (server, client) = server().await;
     let session = client.start("k", "", &[], "").await;
-    server.set_knobs(fault(APPEND, Action::LoseAnswer));
+    server.set_knobs(fault(APPEND, FaultAction::LoseAnswer));
     client.attempt("PUT", &session, &[], "body").await.expect_err("answered");
     assert_eq!(client.query(&session).await.is(200).json()["size"], "4");
     assert_eq!(client.read("k").await, "body");
-    let denial = Action::DenySuccess { status: 502, code: String::new() };
+    let denial = FaultAction::DenySuccess { status: 502, code: String::new() };
     server.set_knobs(fault("storage.objects.insert", denial));
     client.put("l", "x").await.is(502);
     assert_eq!(client.read("l").await, "x");
-    server.set_knobs(fault("storage.objects.download", Action::ResetResponse { after_bytes: 2 }));
+    server.set_knobs(fault("storage.objects.download", FaultAction::ResetResponse { after_bytes: 2 }));
     client.attempt("GET", "/storage/v1/b/bucket/o/k?alt=media", &[], "").await.expect_err("answered");
 }
 
@@ -164,12 +168,12 @@ async fn lost_answers_are_carried_out() {
 async fn others_replace_remove_and_cancel() {
     let (server, client) = server().await;
     let session = client.start("k", "&ifGenerationMatch=0", &[], "").await;
-    server.set_knobs(fault(APPEND, Action::Replace));
+    server.set_knobs(fault(APPEND, FaultAction::Replace));
     client.send("PUT", &session, &[], "body").await.is(412);
     assert_eq!(client.read("k").await, "");
-    server.set_knobs(fault(APPEND, Action::Remove));
+    server.set_knobs(fault(APPEND, FaultAction::Remove));
     client.send("PUT", &session, &[], "body").await.is(200);
     let session = client.start("k", "", &[], "").await;
-    server.set_knobs(fault(APPEND, Action::AbortSessions));
+    server.set_knobs(fault(APPEND, FaultAction::AbortSessions));
     client.send("PUT", &session, &[], "body").await.is(410);
 }

@@ -5,24 +5,24 @@ use std::time::Duration;
 use tidegate::Writer;
 use tokio::time::sleep;
 
-use super::{Actor, Failed, Outcome};
-use crate::scenario::{Ending, Producer, Source};
+use super::{Actor, WriterFailure, WriterOutcome};
+use crate::scenario::{Ending, ProducerPlan, WriterSource};
 
 /// A writer that the task feeds.
 struct Fed {
     actor: Actor,
-    producer: Producer,
+    producer: ProducerPlan,
     writer: Option<Writer>,
     given: usize,
-    outcome: Option<Outcome>,
+    outcome: Option<WriterOutcome>,
 }
 
 /// Feeds all writers, one piece each at a time, and returns their outcomes.
-pub async fn feed(actors: Vec<Actor>) -> Vec<(usize, Outcome)> {
+pub async fn feed(actors: Vec<Actor>) -> Vec<(usize, WriterOutcome)> {
     sleep(Duration::from_millis(5)).await;
     let mut all = Vec::new();
     for mut actor in actors {
-        let Source::Producer(producer) = actor.plan.source.clone() else { continue };
+        let WriterSource::Producer(producer) = actor.plan.source.clone() else { continue };
         let started = actor.builder().start().await;
         let mut fed = Fed { actor, producer, writer: None, given: 0, outcome: None };
         match started {
@@ -77,7 +77,7 @@ impl Fed {
         true
     }
 
-    fn end(&mut self, ended: Result<Outcome, Failed>) {
+    fn end(&mut self, ended: Result<WriterOutcome, WriterFailure>) {
         self.writer = None;
         self.outcome = Some(self.actor.ended(ended));
     }

@@ -8,8 +8,8 @@ use tidegate::Writer;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{sleep, timeout};
 
-use super::{Actor, Failed};
-use crate::scenario::{Face, Producer};
+use super::{Actor, WriterFailure};
+use crate::scenario::{Face, ProducerPlan};
 
 /// After this many cancelled writes a producer cancels no more.
 const CANCELLED: u32 = 20;
@@ -19,10 +19,10 @@ impl Actor {
     pub(super) async fn produce(
         &mut self,
         writer: &mut Writer,
-        producer: &Producer,
+        producer: &ProducerPlan,
         mut given: usize,
         stop: u64,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, WriterFailure> {
         let stop = usize::try_from(stop).unwrap_or(usize::MAX).min(self.content.len());
         while given < stop {
             given = self.produce_one(writer, producer, given, stop).await?;
@@ -34,10 +34,10 @@ impl Actor {
     pub(super) async fn produce_one(
         &mut self,
         writer: &mut Writer,
-        producer: &Producer,
+        producer: &ProducerPlan,
         given: usize,
         stop: usize,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, WriterFailure> {
         let (least, most) = producer.piece;
         if producer.pause.1 > 0 && self.random.f64() < producer.pause.0 {
             self.set("pausing");
@@ -61,9 +61,9 @@ impl Actor {
     pub(super) async fn last_word(
         &mut self,
         writer: &mut Writer,
-        producer: &Producer,
+        producer: &ProducerPlan,
         given: usize,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, WriterFailure> {
         if self.random.bool() || given == self.content.len() {
             return Ok(given);
         }
@@ -80,7 +80,7 @@ impl Actor {
         face: Face,
         piece: Range<usize>,
         patience: Duration,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, WriterFailure> {
         let began = self.trace.now();
         let (progress, trace) = (writer.progress(), self.trace.clone());
         let (mut accepted, mut moved) = (progress.snapshot().accepted, self.moved);
@@ -113,7 +113,7 @@ impl Actor {
         face: Face,
         piece: Range<usize>,
         patience: Duration,
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, WriterFailure> {
         let from = piece.start;
         let bytes = self.content.slice(piece);
         // A cancelled write may have accepted some of its bytes: the producer resumes at the writer's position.
@@ -124,7 +124,7 @@ impl Actor {
             Face::Bytes => {
                 let len = bytes.len();
                 match timeout(patience, writer.write_bytes(bytes)).await {
-                    Ok(result) => result.map(|()| from + len).map_err(Failed::from),
+                    Ok(result) => result.map(|()| from + len).map_err(WriterFailure::from),
                     Err(_) => Ok(cancelled_at(writer)),
                 }
             }
@@ -135,7 +135,7 @@ impl Actor {
             Face::Sink => {
                 let len = bytes.len();
                 match timeout(patience, writer.feed(bytes)).await {
-                    Ok(result) => result.map(|()| from + len).map_err(Failed::from),
+                    Ok(result) => result.map(|()| from + len).map_err(WriterFailure::from),
                     Err(_) => Ok(cancelled_at(writer)),
                 }
             }
@@ -144,7 +144,7 @@ impl Actor {
                 let read = timeout(patience, writer.read_from(&mut source)).await;
                 let taken = bytes.len() - source.len();
                 match read {
-                    Ok(result) => result.map(|_| from + taken).map_err(Failed::from),
+                    Ok(result) => result.map(|_| from + taken).map_err(WriterFailure::from),
                     Err(_) => Ok(cancelled_at(writer)),
                 }
             }

@@ -2,13 +2,13 @@
 
 use tidegate::Operation;
 
-use super::Run;
-use crate::actor::Failed;
+use super::RunChecks;
+use crate::actor::WriterFailure;
 
-impl Run<'_> {
+impl RunChecks<'_> {
     /// True when the outcome of a commit may stay unknown: the last HEAD was not answered; or the other answers
     /// leave the outcome open, and no HEAD found the writer's own object.
-    pub(super) fn is_open(&self, number: usize, failed: &Failed) -> bool {
+    pub(super) fn is_open(&self, number: usize, failed: &WriterFailure) -> bool {
         let told = self.state.witness.seen[number].told;
         // Where the key has several writers, another writer's HEAD may have found the object.
         let own = told.own && self.writers_of(number) == 1;

@@ -2,12 +2,12 @@
 
 use tidegate::{Operation, Strategy};
 
-use super::Run;
-use crate::actor::Outcome;
+use super::RunChecks;
+use crate::actor::WriterOutcome;
 use crate::scenario::Ending;
 
-impl Run<'_> {
-    pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome, hedges: u64) {
+impl RunChecks<'_> {
+    pub(super) fn check_counts(&mut self, number: usize, outcome: &WriterOutcome, hedges: u64) {
         let plan = &self.scenario.writers[number];
         // The engine retries when a store stalls for longer than its latency lets expect.
         if !self.scenario.profile.is_calm() || self.scenario.stall.is_some() {
@@ -22,22 +22,22 @@ impl Run<'_> {
         let first_part = self.scenario.part(plan);
         let parts = plan.size.div_ceil(first_part);
         let fewest = match outcome {
-            Outcome::Committed(_) if plan.strategy == Strategy::Put || plan.size <= first_part => {
+            WriterOutcome::Committed(_) if plan.strategy == Strategy::Put || plan.size <= first_part => {
                 (put, open, part, complete, abort) == (1, 0, 0, 0, 0)
             }
-            Outcome::Committed(_) => {
+            WriterOutcome::Committed(_) => {
                 part > 1 && part <= parts && (put, open, complete, abort) == (0, 1, 1, 0)
             }
             // When a writer that ended for idling is then aborted, the engine aborts the session again, to be
             // sure.
-            Outcome::Aborted(_) if plan.idle_limit.is_some() => {
+            WriterOutcome::Aborted(_) if plan.idle_limit.is_some() => {
                 put + complete == 0 && open <= 1 && part <= parts && (open..=open * 3).contains(&abort)
             }
             // An opened session is aborted once; twice if the request of a part was given up.
-            Outcome::Failed(_) | Outcome::Aborted(_) => {
+            WriterOutcome::Failed(_) | WriterOutcome::Aborted(_) => {
                 put + complete <= 1 && open <= 1 && part <= parts && (open..=2 * open).contains(&abort)
             }
-            Outcome::Dropped => {
+            WriterOutcome::Dropped => {
                 let finishing = matches!(plan.ending, Ending::DropInFinish(_));
                 let committing = put + complete;
                 committing <= u64::from(finishing) && open <= 1 && part <= parts && abort <= 2 * open

@@ -2,14 +2,14 @@
 
 use tidegate::{ErrorKind, Strategy};
 
-use super::Run;
-use crate::actor::Failed;
+use super::RunChecks;
+use crate::actor::WriterFailure;
 use crate::disk::{BLOCK, DiskPlan};
-use crate::scenario::{Source, WriterPlan};
+use crate::scenario::{WriterPlan, WriterSource};
 
-impl Run<'_> {
+impl RunChecks<'_> {
     /// Whether a `Starved`, `Idle` or `NoSpace` error has a reason.
-    pub(super) fn lacks_memory(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
+    pub(super) fn lacks_memory(&self, number: usize, plan: &WriterPlan, failed: &WriterFailure) -> bool {
         let (from, to) = failed.waited;
         match failed.kind {
             ErrorKind::Starved => {
@@ -33,7 +33,7 @@ impl Run<'_> {
     /// Whether half-filled parts were in the way, and not only parts in flight: even with nothing in flight,
     /// there was no room for three slabs and two of the largest parts, one of them the failed writer's own,
     /// which that writer has given up by now.
-    fn is_half_filled(&self, plan: &WriterPlan, failed: &Failed) -> bool {
+    fn is_half_filled(&self, plan: &WriterPlan, failed: &WriterFailure) -> bool {
         let part = self.scenario.writers.iter().map(|plan| self.largest_part(plan)).max().unwrap_or(0);
         let ring = 3 * self.scenario.slab as u64;
         let excused = !self.scenario.everyone_goes_on() || !self.fits();
@@ -63,7 +63,7 @@ impl Run<'_> {
     }
 
     /// Whether some disk had room for the parts that were in the way.
-    fn spool_has_room(&self, plan: &WriterPlan, failed: &Failed) -> bool {
+    fn spool_has_room(&self, plan: &WriterPlan, failed: &WriterFailure) -> bool {
         let disks = &self.scenario.disks;
         if disks.iter().any(DiskPlan::is_sound) {
             return true;
@@ -80,12 +80,12 @@ impl Run<'_> {
     /// Whether the error may be older than its report: a producer that cancels its writes, or that holds,
     /// learns of the error when it returns, and the memory usage at the time of the error is not known.
     fn is_told_late(plan: &WriterPlan) -> bool {
-        matches!(&plan.source, Source::Producer(producer) if producer.impatience.is_some())
+        matches!(&plan.source, WriterSource::Producer(producer) if producer.impatience.is_some())
             || plan.ending.holds().is_some()
     }
 
     fn files_wait(&self) -> bool {
-        self.scenario.writers.iter().any(|plan| matches!(plan.source, Source::File { .. }))
+        self.scenario.writers.iter().any(|plan| matches!(plan.source, WriterSource::File { .. }))
     }
 
     /// Whether a write to the spool may have failed for a reason other than lack of room.

@@ -22,7 +22,7 @@ pub struct WriterPlan {
     /// Virtual milliseconds before the writer starts.
     pub start_after: u64,
     /// The source of the bytes.
-    pub source: Source,
+    pub source: WriterSource,
     /// How the writer ends.
     pub ending: Ending,
     /// How many milliseconds the writer may be idle while others wait for its memory.
@@ -33,9 +33,9 @@ pub struct WriterPlan {
 
 /// The source of a writer's bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum WriterSource {
     /// A task that writes.
-    Producer(Producer),
+    Producer(ProducerPlan),
     /// A file.
     File {
         /// Milliseconds after which the file is truncated, if ever.
@@ -45,7 +45,7 @@ pub enum Source {
 
 /// How a producer writes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Producer {
+pub struct ProducerPlan {
     /// The face to use; `None` draws one for each piece.
     pub face: Option<Face>,
     /// Least and most bytes of a piece.

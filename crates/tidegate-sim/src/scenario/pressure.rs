@@ -91,7 +91,7 @@ impl Scenario {
     }
 
     fn never_pauses(&self, plan: &mut super::WriterPlan) {
-        if let super::Source::Producer(producer) = &mut plan.source {
+        if let super::WriterSource::Producer(producer) = &mut plan.source {
             producer.pause = (0.0, 0);
         }
     }
@@ -100,8 +100,8 @@ impl Scenario {
     pub fn everyone_goes_on(&self) -> bool {
         self.writers.iter().all(|plan| {
             let pauses = match &plan.source {
-                super::Source::Producer(producer) => producer.pause.1 > 0 && producer.pause.0 > 0.0,
-                super::Source::File { .. } => false,
+                super::WriterSource::Producer(producer) => producer.pause.1 > 0 && producer.pause.0 > 0.0,
+                super::WriterSource::File { .. } => false,
             };
             plan.task.is_none() && plan.ending.holds().is_none() && !pauses
         })

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tidegate::{ErrorKind, Strategy};
 
-use super::{Scenario, Source, Theme, WriterPlan};
+use super::{Scenario, Theme, WriterPlan, WriterSource};
 
 /// The engine's default part size ("16 MiB, less where the memory budget is below 128 MiB"). For known sizes
 /// `Auto` picks whole MiB, which is larger than any object here.
@@ -16,7 +16,7 @@ impl Scenario {
     pub fn part(&self, plan: &WriterPlan) -> u64 {
         let (least, most) = (self.capabilities.min_part, self.capabilities.max_part);
         let memory =
-            if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.free_memory() / 8 };
+            if matches!(plan.source, WriterSource::File { .. }) { u64::MAX } else { self.free_memory() / 8 };
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 
@@ -35,17 +35,17 @@ impl Scenario {
     /// left to other writers. Spooled bytes need not fit in memory.
     fn put_limit(&self, plan: &WriterPlan, hint: Option<u64>) -> u64 {
         let memory = match (&plan.source, hint) {
-            (Source::File { .. }, _) => u64::MAX,
-            (Source::Producer(_), _) if !self.disks.is_empty() => u64::MAX,
-            (Source::Producer(_), Some(_)) => self.memory,
-            (Source::Producer(_), None) => self.memory / 2,
+            (WriterSource::File { .. }, _) => u64::MAX,
+            (WriterSource::Producer(_), _) if !self.disks.is_empty() => u64::MAX,
+            (WriterSource::Producer(_), Some(_)) => self.memory,
+            (WriterSource::Producer(_), None) => self.memory / 2,
         };
         self.capabilities.max_put.min(memory)
     }
 
     /// The error with which the engine must refuse this write whatever the store does, if any.
     pub fn refusal(&self, plan: &WriterPlan) -> Option<ErrorKind> {
-        let hint = if matches!(plan.source, Source::File { .. }) { Some(plan.size) } else { plan.hint };
+        let hint = if matches!(plan.source, WriterSource::File { .. }) { Some(plan.size) } else { plan.hint };
         let object = self.capabilities.max_object;
         let (most, bound) = match plan.strategy {
             // A put accepts no more than the hint.

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tidegate::Strategy;
 
-use super::{Ending, Scenario, Source, Theme};
+use super::{Ending, Scenario, Theme, WriterSource};
 use crate::faults::Profile;
 
 impl Scenario {
@@ -65,7 +65,7 @@ impl Scenario {
         let part = self.capabilities.min_part;
         let most = u64::from(self.capabilities.max_parts).min(self.capabilities.max_object / part);
         for plan in &mut self.writers {
-            if plan.source == (Source::File { truncate_after: None }) || plan.ending != Ending::Finish {
+            if plan.source == (WriterSource::File { truncate_after: None }) || plan.ending != Ending::Finish {
                 continue;
             }
             plan.strategy = Strategy::Parallel;

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tidegate::Strategy;
 
-use super::{Ending, Face, Producer, Scenario, Source, Theme, WriterPlan};
+use super::{Ending, Face, ProducerPlan, Scenario, Theme, WriterPlan, WriterSource};
 
 impl Scenario {
     pub(super) fn draw_writer(&mut self, random: &mut Rng) -> WriterPlan {
@@ -24,7 +24,7 @@ impl Scenario {
             parts_in_flight: random.bool().then(|| random.usize(1..=8)),
             create_only: random.u8(0..4) == 0,
             start_after: if random.bool() { 5 } else { random.u64(5..=500) },
-            source: Source::Producer(self.draw_producer(random)),
+            source: WriterSource::Producer(self.draw_producer(random)),
             ending: Ending::Finish,
             idle_limit: None,
             task: None,
@@ -41,7 +41,7 @@ impl Scenario {
         plan
     }
 
-    pub(super) fn draw_producer(&self, random: &mut Rng) -> Producer {
+    pub(super) fn draw_producer(&self, random: &mut Rng) -> ProducerPlan {
         let faces = [Face::Bytes, Face::Bytes, Face::AsyncWrite, Face::Sink, Face::ReadFrom];
         let (slab, part) = (self.slab, usize::try_from(self.capabilities.min_part).unwrap_or(1024));
         let piece = match random.u8(0..6) {
@@ -57,7 +57,7 @@ impl Scenario {
             1 => (0.1, 50),
             _ => (0.02, if self.theme == Theme::Crowd { 20_000 } else { 2000 }),
         };
-        Producer {
+        ProducerPlan {
             face: if random.u8(0..4) == 0 { None } else { random.choice(&faces).copied() },
             piece,
             pause,
@@ -76,7 +76,7 @@ impl Scenario {
         for index in 0..count {
             let truncate_after = (random.u8(0..5) == 0).then(|| random.u64(5..=200));
             let mut plan = self.writers[index].clone();
-            plan.source = Source::File { truncate_after };
+            plan.source = WriterSource::File { truncate_after };
             plan.start_after = index as u64;
             plan.ending =
                 if random.u8(0..6) == 0 { Ending::DropInFinish(random.u64(5..=300)) } else { Ending::Finish };

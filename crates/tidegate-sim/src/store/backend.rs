@@ -14,10 +14,10 @@ use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
 use tidegate::{Object, Operation};
 
-use super::{Asked, SimStore, writer_of};
-use crate::model::{Answer, Command};
+use super::{AskedRequest, SimStore, writer_of};
+use crate::model::{StoreAnswer, StoreRequest};
 
-fn odd<T>(answer: Result<Answer, Fault>) -> Result<T, Fault> {
+fn odd<T>(answer: Result<StoreAnswer, Fault>) -> Result<T, Fault> {
     let message = |answer| format!("simulated store: {answer:?} answers another question");
     Err(answer.map_or_else(|fault| fault, |answer| Fault::new(FaultKind::Invalid, message(answer))))
 }
@@ -37,7 +37,7 @@ impl Backend for SimStore {
     ) -> Result<Object, Fault> {
         let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("put {key} by {writers:?}");
-        let asked = Asked {
+        let asked = AskedRequest {
             operation: Operation::Put,
             writers,
             label,
@@ -46,8 +46,8 @@ impl Backend for SimStore {
             part: None,
         };
         let (key, options) = (key.to_owned(), options.clone());
-        match self.exchange(asked, |bytes| Command::Put { key, bytes, options }).await {
-            Ok(Answer::Object(object)) => Ok(*object),
+        match self.exchange(asked, |bytes| StoreRequest::Put { key, bytes, options }).await {
+            Ok(StoreAnswer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }
@@ -55,11 +55,17 @@ impl Backend for SimStore {
     async fn head(&self, key: &str, _: Attempt) -> Result<Object, Fault> {
         let writers = self.state().witness.writers_of(key);
         let label = format!("head {key}");
-        let asked =
-            Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
+        let asked = AskedRequest {
+            operation: Operation::Head,
+            writers,
+            label,
+            session: None,
+            payload: None,
+            part: None,
+        };
         let key = key.to_owned();
-        match self.exchange(asked, |_| Command::Head { key }).await {
-            Ok(Answer::Object(object)) => Ok(*object),
+        match self.exchange(asked, |_| StoreRequest::Head { key }).await {
+            Ok(StoreAnswer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }
@@ -91,11 +97,17 @@ impl Backend for SimStore {
     async fn delete(&self, key: &str, _: Option<&Object>, _: Attempt) -> Result<(), Fault> {
         let writers = Vec::new();
         let label = format!("delete {key}");
-        let asked =
-            Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
+        let asked = AskedRequest {
+            operation: Operation::Delete,
+            writers,
+            label,
+            session: None,
+            payload: None,
+            part: None,
+        };
         let key = key.to_owned();
-        match self.exchange(asked, |_| Command::Delete { key }).await {
-            Ok(Answer::Done) => Ok(()),
+        match self.exchange(asked, |_| StoreRequest::Delete { key }).await {
+            Ok(StoreAnswer::Done) => Ok(()),
             other => odd(other),
         }
     }
@@ -124,11 +136,17 @@ impl Parts for SimStore {
     ) -> Result<Session, Fault> {
         let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("open {key} by {writers:?}");
-        let asked =
-            Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };
+        let asked = AskedRequest {
+            operation: Operation::Open,
+            writers,
+            label,
+            session: None,
+            payload: None,
+            part: None,
+        };
         let (key, options) = (key.to_owned(), options.clone());
-        match self.exchange(asked, |_| Command::Open { key, options }).await {
-            Ok(Answer::Session(session)) => Ok(session),
+        match self.exchange(asked, |_| StoreRequest::Open { key, options }).await {
+            Ok(StoreAnswer::Session(session)) => Ok(session),
             other => odd(other),
         }
     }
@@ -146,7 +164,7 @@ impl Parts for SimStore {
         };
         let writers = self.state().witness.writer_of(session);
         let label = format!("part {number} of {} at {offset}", session.id);
-        let asked = Asked {
+        let asked = AskedRequest {
             operation: Operation::Part,
             writers,
             label,
@@ -155,8 +173,8 @@ impl Parts for SimStore {
             part: Some((number, offset)),
         };
         let stored = session.clone();
-        match self.exchange(asked, |bytes| Command::Part { session: stored, number, bytes }).await {
-            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+        match self.exchange(asked, |bytes| StoreRequest::Part { session: stored, number, bytes }).await {
+            Ok(StoreAnswer::Receipt(receipt)) => Ok(receipt),
             other => odd(other),
         }
     }
@@ -164,7 +182,7 @@ impl Parts for SimStore {
     async fn stored_parts(&self, session: &Session, _: Attempt) -> Result<Vec<StoredPart>, Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("list the parts of {}", session.id);
-        let asked = Asked {
+        let asked = AskedRequest {
             operation: Operation::List,
             writers,
             label,
@@ -173,8 +191,8 @@ impl Parts for SimStore {
             part: None,
         };
         let listed = session.clone();
-        match self.exchange(asked, |_| Command::Parts { session: listed }).await {
-            Ok(Answer::Parts(parts)) => Ok(parts),
+        match self.exchange(asked, |_| StoreRequest::Parts { session: listed }).await {
+            Ok(StoreAnswer::Parts(parts)) => Ok(parts),
             other => odd(other),
         }
     }
@@ -189,7 +207,7 @@ impl Parts for SimStore {
     ) -> Result<Object, Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("complete {} of {} parts", session.id, parts.len());
-        let asked = Asked {
+        let asked = AskedRequest {
             operation: Operation::Complete,
             writers,
             label,
@@ -200,14 +218,14 @@ impl Parts for SimStore {
         let Some(checksum) = checksum.copied() else {
             return Err(Fault::new(FaultKind::Invalid, "a completion without a checksum"));
         };
-        let command = Command::Complete {
+        let command = StoreRequest::Complete {
             session: session.clone(),
             parts: parts.to_vec(),
             checksum,
             create_only: options.create_only,
         };
         match self.exchange(asked, |_| command).await {
-            Ok(Answer::Object(object)) => Ok(*object),
+            Ok(StoreAnswer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }
@@ -215,7 +233,7 @@ impl Parts for SimStore {
     async fn abort(&self, session: &Session, _: Attempt) -> Result<(), Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("abort {}", session.id);
-        let asked = Asked {
+        let asked = AskedRequest {
             operation: Operation::Abort,
             writers,
             label,
@@ -227,12 +245,12 @@ impl Parts for SimStore {
             seen.aborts += 1;
         }
         let ended = session.clone();
-        let answer = self.exchange(asked, |_| Command::Abort { session: ended }).await;
+        let answer = self.exchange(asked, |_| StoreRequest::Abort { session: ended }).await;
         if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
             seen.abort_denied = answer.as_ref().is_err_and(|fault| fault.kind == FaultKind::Denied);
         }
         match answer {
-            Ok(Answer::Done) => Ok(()),
+            Ok(StoreAnswer::Done) => Ok(()),
             other => odd(other),
         }
     }

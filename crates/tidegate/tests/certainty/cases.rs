@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate::ErrorKind;
-use tidegate_dev::{Action, Fault};
+use tidegate_dev::{FaultAction, FaultRule};
 
 // The paths are explicit because the program that prints the table includes this file from another directory.
 #[path = "cases/google.rs"]
@@ -66,7 +66,7 @@ pub(crate) struct Case {
     pub(crate) way: Way,
     pub(crate) create_only: bool,
     pub(crate) what: &'static str,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<FaultRule>,
     pub(crate) attempts: u32,
     /// Some request is given up because its response never arrives.
     pub(crate) hangs: bool,
@@ -85,7 +85,7 @@ impl Case {
         }
     }
 
-    fn new(way: Way, what: &'static str, faults: Vec<Fault>) -> Self {
+    fn new(way: Way, what: &'static str, faults: Vec<FaultRule>) -> Self {
         let (says, requests, there) = (Says::Committed, "", There::Ours);
         Self {
             way,
@@ -137,33 +137,33 @@ impl Case {
 struct Publishing(&'static str);
 
 impl Publishing {
-    fn does(self, action: Action) -> Fault {
-        Fault::new(self.0, action)
+    fn does(self, action: FaultAction) -> FaultRule {
+        FaultRule::new(self.0, action)
     }
 
-    fn cut(self) -> Fault {
-        self.does(Action::ResetRequest { after_bytes: 0 })
+    fn cut(self) -> FaultRule {
+        self.does(FaultAction::ResetRequest { after_bytes: 0 })
     }
 
-    fn loses(self) -> Fault {
-        self.does(Action::LoseAnswer)
+    fn loses(self) -> FaultRule {
+        self.does(FaultAction::LoseAnswer)
     }
 
-    fn hangs(self) -> Fault {
-        self.does(Action::DelayMs(3_600_000.0))
+    fn hangs(self) -> FaultRule {
+        self.does(FaultAction::DelayMs(3_600_000.0))
     }
 
-    fn denies(self, status: u16, code: &str) -> Fault {
-        self.does(Action::DenySuccess { status, code: code.into() })
+    fn denies(self, status: u16, code: &str) -> FaultRule {
+        self.does(FaultAction::DenySuccess { status, code: code.into() })
     }
 }
 
-fn question(action: Action) -> Fault {
-    Fault::new("HeadObject", action)
+fn question(action: FaultAction) -> FaultRule {
+    FaultRule::new("HeadObject", action)
 }
 
-fn unreachable() -> Fault {
-    question(Action::ResetRequest { after_bytes: 0 })
+fn unreachable() -> FaultRule {
+    question(FaultAction::ResetRequest { after_bytes: 0 })
 }
 
 pub(crate) fn all() -> Vec<Case> {

@@ -2,12 +2,12 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::build::{Made, build};
-use crate::outputs::{Shape, Way};
+use crate::build::{EntryParameters, build};
+use crate::outputs::{SeriesParameters, TableWay};
 use crate::samples::{Content, block_on, get, put, replace, store};
 
-fn shape(capacity: u64, sequence: u64) -> Shape {
-    Shape { capacity, block_size: 150, sequence, stem: "out-".to_owned() }
+fn shape(capacity: u64, sequence: u64) -> SeriesParameters {
+    SeriesParameters { capacity, block_size: 150, sequence, stem: "out-".to_owned() }
 }
 
 fn content() -> impl Strategy<Value = Content> {
@@ -41,10 +41,10 @@ proptest! {
             let named: Vec<_> = (first..tables.len()).map(|number| format!("{number}.table")).collect();
             let (inputs, others) = open(&from, &named).await.unwrap();
             let summaries: Vec<_> = inputs.iter().map(TableReader::summary).collect();
-            let plan = Plan::new(&summaries, &others).unwrap();
+            let plan = MergePlan::new(&summaries, &others).unwrap();
             let (reading, way) = match streamed {
-                true => (Reading::Streamed, Way::Streamed),
-                false => (Reading::Whole, Way::Whole),
+                true => (InputReading::Streamed, TableWay::Streamed),
+                false => (InputReading::Whole, TableWay::Whole),
             };
             let mut outputs = Outputs::new(to.clone(), shape(capacity, plan.sequence), way);
             let compacted = compact(&inputs, &plan, reading, &mut outputs).await.unwrap();
@@ -84,11 +84,11 @@ fn a_damaged_input_ends_it_and_nothing_of_it_stays() {
         replace(&from, "0.table", bytes).await;
         let (inputs, others) = open(&from, &[]).await.unwrap();
         let summaries: Vec<_> = inputs.iter().map(TableReader::summary).collect();
-        let plan = Plan::new(&summaries, &others).unwrap();
-        let mut outputs = Outputs::new(to.clone(), shape(5000, 1), Way::Streamed);
-        let error = compact(&inputs, &plan, Reading::Streamed, &mut outputs).await.unwrap_err();
+        let plan = MergePlan::new(&summaries, &others).unwrap();
+        let mut outputs = Outputs::new(to.clone(), shape(5000, 1), TableWay::Streamed);
+        let error = compact(&inputs, &plan, InputReading::Streamed, &mut outputs).await.unwrap_err();
         let error = outputs.abandon(error).await;
-        assert!(matches!(&error, Error::Damaged { table, .. } if table == "0.table"), "{error}");
+        assert!(matches!(&error, CompactionError::Damaged { table, .. } if table == "0.table"), "{error}");
         assert!(to.list("").try_collect::<Vec<_>>().await.unwrap().is_empty());
     });
 }
@@ -101,17 +101,21 @@ fn made_runs_are_merged_under_a_small_budget() {
         let mut entries = 0;
         for sequence in 1..=6 {
             let stem = format!("{sequence}-");
-            let mut outputs =
-                Outputs::new(from.clone(), Shape { stem, ..shape(400_000, sequence) }, Way::Streamed);
-            let made = Made { size: 1 << 20, value: 300, apart: 4, tombstones: 10, seed: sequence };
+            let mut outputs = Outputs::new(
+                from.clone(),
+                SeriesParameters { stem, ..shape(400_000, sequence) },
+                TableWay::Streamed,
+            );
+            let made =
+                EntryParameters { size: 1 << 20, value: 300, apart: 4, tombstones: 10, seed: sequence };
             entries += build(&made, &mut outputs).await.unwrap().entries;
             assert!(outputs.finish().await.unwrap().len() >= 2);
         }
         let (inputs, others) = open(&from, &[]).await.unwrap();
         let summaries: Vec<_> = inputs.iter().map(TableReader::summary).collect();
-        let plan = Plan::new(&summaries, &others).unwrap();
-        let mut outputs = Outputs::new(to.clone(), shape(300_000, plan.sequence), Way::Streamed);
-        let compacted = compact(&inputs, &plan, Reading::Streamed, &mut outputs).await.unwrap();
+        let plan = MergePlan::new(&summaries, &others).unwrap();
+        let mut outputs = Outputs::new(to.clone(), shape(300_000, plan.sequence), TableWay::Streamed);
+        let compacted = compact(&inputs, &plan, InputReading::Streamed, &mut outputs).await.unwrap();
         let written = outputs.finish().await.unwrap();
         assert_eq!(compacted.entries_in, entries);
         let (superseded, dropped) = (compacted.superseded, compacted.tombstones_dropped);

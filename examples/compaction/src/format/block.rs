@@ -2,39 +2,39 @@
 
 use bytes::{Buf, Bytes};
 
-use super::{Damage, ENTRY_HEAD, Fields, Place, Wrong, checked, crc32c};
-use crate::entry::Entry;
+use super::{Damage, ENTRY_HEAD, FieldReader, TablePlace, Wrong, checked, crc32c};
+use crate::entry::TableEntry;
 
 /// Iterates over the entries of one block, which share its bytes. The iterator ends after an error.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct BlockEntries {
     /// The entries not yet returned, without the checksum.
     rest: Bytes,
     number: u32,
 }
 
-impl Block {
+impl BlockEntries {
     /// Parses a block; `number` is for errors.
     ///
     /// # Errors
     /// If the checksum does not match.
     pub fn parse(bytes: &Bytes, number: u32) -> Result<Self, Damage> {
-        let content = checked(bytes, Place::Block(number))?;
+        let content = checked(bytes, TablePlace::Block(number))?;
         Ok(Self { rest: bytes.slice_ref(content), number })
     }
 
-    fn entry(&mut self) -> Result<Entry, Wrong> {
-        let mut fields = Fields(&self.rest);
+    fn entry(&mut self) -> Result<TableEntry, Wrong> {
+        let mut fields = FieldReader(&self.rest);
         let head = (|| Some((fields.u8()?, usize::from(fields.u16()?), fields.u32()? as usize)))();
         let (kind, key, value) = head.ok_or(Wrong::Length)?;
         if kind > 1 {
             return Err(Wrong::Kind(kind));
         }
-        if value > Entry::LONGEST_VALUE || (kind == 0 && value > 0) || fields.0.len() < key + value {
+        if value > TableEntry::LONGEST_VALUE || (kind == 0 && value > 0) || fields.0.len() < key + value {
             return Err(Wrong::Length);
         }
         self.rest.advance(ENTRY_HEAD);
-        Ok(Entry::of_parts(self.rest.split_to(key + value), key, kind == 0))
+        Ok(TableEntry::of_parts(self.rest.split_to(key + value), key, kind == 0))
     }
 
     /// Appends an entry to a block.
@@ -55,8 +55,8 @@ impl Block {
     }
 }
 
-impl Iterator for Block {
-    type Item = Result<Entry, Damage>;
+impl Iterator for BlockEntries {
+    type Item = Result<TableEntry, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -66,6 +66,6 @@ impl Iterator for Block {
         if entry.is_err() {
             self.rest.clear();
         }
-        Some(entry.map_err(|wrong| Place::Block(self.number).is(wrong)))
+        Some(entry.map_err(|wrong| TablePlace::Block(self.number).is(wrong)))
     }
 }

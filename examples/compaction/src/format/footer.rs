@@ -1,6 +1,6 @@
 //! The footer at the end of a table, which locates its index.
 
-use super::{Damage, Fields, Place, Wrong, checked, crc32c};
+use super::{Damage, FieldReader, TablePlace, Wrong, checked, crc32c};
 
 /// The content of the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ impl Footer {
     /// # Errors
     /// If these bytes do not end a table of that size.
     pub fn parse(tail: &[u8], size: u64) -> Result<Self, Damage> {
-        let wrong = |wrong| Place::Footer.is(wrong);
+        let wrong = |wrong| TablePlace::Footer.is(wrong);
         let (_, bytes) = tail.split_last_chunk::<{ Self::SIZE }>().ok_or(wrong(Wrong::NoTable))?;
         let content = bytes.strip_suffix(&Self::MAGIC).ok_or(wrong(Wrong::NoTable))?;
-        let mut fields = Fields(checked(content, Place::Footer)?);
+        let mut fields = FieldReader(checked(content, TablePlace::Footer)?);
         let mut read = || {
             let footer = Self {
                 index: fields.u32()?,

@@ -3,12 +3,12 @@
 use bytes::{Buf, Bytes};
 
 use super::{
-    BLOCK_ENTRY_HEAD, CRC, Damage, ENTRY_HEAD, Fields, Footer, LONGEST_BLOCK, Place, Wrong, checked,
+    BLOCK_ENTRY_HEAD, CRC, Damage, ENTRY_HEAD, FieldReader, Footer, LONGEST_BLOCK, TablePlace, Wrong, checked,
 };
 
 /// The index of a table, in its encoded form: about 22 bytes for each block if keys have 16 bytes.
 #[derive(Clone, Debug)]
-pub struct Index {
+pub struct TableIndex {
     /// Without the checksum.
     bytes: Bytes,
     first_key: Bytes,
@@ -28,17 +28,17 @@ pub struct Located {
     pub last_key: Bytes,
 }
 
-impl Index {
+impl TableIndex {
     /// Parses the index of a table of `size` bytes.
     ///
     /// # Errors
     /// If its blocks are not in order, do not fill the bytes before the index, or differ in number from the
     /// footer.
     pub fn parse(bytes: Bytes, footer: &Footer, size: u64) -> Result<Self, Damage> {
-        let wrong = |wrong| Place::Index.is(wrong);
-        let content = checked(&bytes, Place::Index)?.len();
+        let wrong = |wrong| TablePlace::Index.is(wrong);
+        let content = checked(&bytes, TablePlace::Index)?.len();
         let bytes = bytes.slice(..content);
-        let mut fields = Fields(&bytes);
+        let mut fields = FieldReader(&bytes);
         let first = fields.u16().map(usize::from).and_then(|length| fields.bytes(length));
         let first_key = bytes.slice_ref(first.ok_or(wrong(Wrong::Length))?);
         let mut index = Self { bytes, first_key, last_key: Bytes::new() };
@@ -104,7 +104,7 @@ impl Iterator for Blocks {
     type Item = Located;
 
     fn next(&mut self) -> Option<Located> {
-        let mut fields = Fields(&self.rest);
+        let mut fields = FieldReader(&self.rest);
         let length = fields.u32()?;
         let key = usize::from(fields.u16()?);
         fields.bytes(key)?;

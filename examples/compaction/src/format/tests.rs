@@ -19,19 +19,19 @@ fn table(entries: &Entries, block_size: usize, sequence: u64) -> Vec<u8> {
 }
 
 /// Parses a table like a reader, but does not check the order across blocks.
-fn read(bytes: &[u8]) -> Result<(Footer, Index, Vec<Entry>), Damage> {
+fn read(bytes: &[u8]) -> Result<(Footer, TableIndex, Vec<TableEntry>), Damage> {
     let (bytes, size) = (Bytes::copy_from_slice(bytes), bytes.len());
     let footer = Footer::parse(&bytes, size as u64)?;
     let end = size - Footer::SIZE;
-    let index = Index::parse(bytes.slice(end - footer.index as usize..end), &footer, size as u64)?;
+    let index = TableIndex::parse(bytes.slice(end - footer.index as usize..end), &footer, size as u64)?;
     let mut entries = Vec::new();
     for block in index.blocks() {
         let start = block.offset as usize;
         let content = bytes.slice(start..start + block.length as usize);
-        for entry in Block::parse(&content, block.number)? {
+        for entry in BlockEntries::parse(&content, block.number)? {
             entries.push(entry?);
         }
-        assert_eq!(entries.last().map(Entry::key), Some(&block.last_key[..]));
+        assert_eq!(entries.last().map(TableEntry::key), Some(&block.last_key[..]));
     }
     Ok((footer, index, entries))
 }
@@ -87,7 +87,7 @@ proptest! {
     ) {
         // With correct checksums, so that the parser gets past them.
         let mut bytes = blocks;
-        Block::seal(&mut bytes);
+        BlockEntries::seal(&mut bytes);
         let start = bytes.len();
         bytes.extend_from_slice(&index);
         let crc = crc32c(&index);
@@ -107,8 +107,8 @@ proptest! {
         let at = at.index(index.len());
         index[at] = byte;
         let unchanged = index == bytes[end - footer.index as usize..end - CRC];
-        Block::seal(&mut index);
-        let parsed = Index::parse(index.into(), &footer, bytes.len() as u64);
+        BlockEntries::seal(&mut index);
+        let parsed = TableIndex::parse(index.into(), &footer, bytes.len() as u64);
         // A changed letter may leave the keys in order: only reading the block detects that.
         prop_assert!(unchanged || parsed.is_err() || parsed.is_ok_and(|index| index.blocks().count() == footer.blocks as usize));
     }
@@ -116,8 +116,8 @@ proptest! {
     #[test]
     fn a_wrong_block_gives_entries_and_then_at_most_one_error(content in vec(any::<u8>(), 0..300)) {
         let mut bytes = content;
-        Block::seal(&mut bytes);
-        let read: Vec<_> = Block::parse(&bytes.into(), 3).unwrap().collect();
+        BlockEntries::seal(&mut bytes);
+        let read: Vec<_> = BlockEntries::parse(&bytes.into(), 3).unwrap().collect();
         let errors = read.iter().filter(|entry| entry.is_err()).count();
         prop_assert!(errors <= 1 && read.iter().rev().skip(1).all(Result::is_ok));
     }
@@ -128,9 +128,9 @@ fn lengths_beyond_the_bytes_are_refused_without_taking_memory() {
     let mut bytes = vec![1];
     bytes.extend_from_slice(&u16::MAX.to_le_bytes());
     bytes.extend_from_slice(&u32::MAX.to_le_bytes());
-    Block::seal(&mut bytes);
-    let error = Block::parse(&bytes.into(), 0).unwrap().next().unwrap().unwrap_err();
-    assert_eq!(error, Place::Block(0).is(Wrong::Length));
+    BlockEntries::seal(&mut bytes);
+    let error = BlockEntries::parse(&bytes.into(), 0).unwrap().next().unwrap().unwrap_err();
+    assert_eq!(error, TablePlace::Block(0).is(Wrong::Length));
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn entries_that_no_table_takes_are_refused() {
         let refused = builder.add(key, None).unwrap_err();
         assert!(refused.contains("does not come behind b"), "{refused}");
     }
-    assert!(builder.add(&vec![b'c'; Entry::LONGEST_KEY + 1], None).is_err());
-    assert!(builder.add(b"c", Some(&vec![0; Entry::LONGEST_VALUE + 1])).is_err());
-    assert!(builder.add(b"c", Some(&vec![0; Entry::LONGEST_VALUE])).unwrap().is_some());
+    assert!(builder.add(&vec![b'c'; TableEntry::LONGEST_KEY + 1], None).is_err());
+    assert!(builder.add(b"c", Some(&vec![0; TableEntry::LONGEST_VALUE + 1])).is_err());
+    assert!(builder.add(b"c", Some(&vec![0; TableEntry::LONGEST_VALUE])).unwrap().is_some());
     assert_eq!(builder.entries(), 2);
 }

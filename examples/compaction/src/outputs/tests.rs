@@ -3,15 +3,15 @@ use tidegate::backend::Entry as Listed;
 use super::*;
 use crate::samples::{Content, block_on, get, put, store};
 
-const WAYS: [Way; 3] = [Way::Streamed, Way::Whole, Way::Beside];
+const WAYS: [TableWay; 3] = [TableWay::Streamed, TableWay::Whole, TableWay::Beside];
 
-fn shape(capacity: u64) -> Shape {
-    Shape { capacity, block_size: 200, sequence: 4, stem: "out-".to_owned() }
+fn shape(capacity: u64) -> SeriesParameters {
+    SeriesParameters { capacity, block_size: 200, sequence: 4, stem: "out-".to_owned() }
 }
 
-fn entries(count: u32) -> impl Iterator<Item = Entry> {
+fn entries(count: u32) -> impl Iterator<Item = TableEntry> {
     (0..count).map(|number| {
-        Entry::new(format!("{number:06}").as_bytes(), (number % 7 > 0).then_some(&[number as u8; 30]))
+        TableEntry::new(format!("{number:06}").as_bytes(), (number % 7 > 0).then_some(&[number as u8; 30]))
     })
 }
 
@@ -87,7 +87,7 @@ fn what_is_abandoned_is_removed_and_nothing_else() {
             assert!(!keys(&store).await.is_empty());
             let error = outputs.abandon(failed).await;
             assert!(
-                matches!(&error, Error::Store(error) if error.kind() == tidegate::ErrorKind::AlreadyExists),
+                matches!(&error, CompactionError::Store(error) if error.kind() == tidegate::ErrorKind::AlreadyExists),
                 "{error}"
             );
             assert_eq!(keys(&store).await, ["out-000003.table"]);
@@ -102,12 +102,12 @@ fn tables_of_another_shape_are_finished_or_abandoned_with_the_others() {
             let store = store().await;
             let made = async || {
                 let mut outputs = Outputs::new(store.clone(), shape(1000), way);
-                outputs.add(&Entry::new(b"a", None)).await.unwrap();
-                outputs.reshape(Shape { stem: "next-".to_owned(), ..shape(1000) }).await.unwrap();
-                outputs.add(&Entry::new(b"a", None)).await.unwrap();
+                outputs.add(&TableEntry::new(b"a", None)).await.unwrap();
+                outputs.reshape(SeriesParameters { stem: "next-".to_owned(), ..shape(1000) }).await.unwrap();
+                outputs.add(&TableEntry::new(b"a", None)).await.unwrap();
                 outputs
             };
-            let error = Error::Refused("enough".to_owned());
+            let error = CompactionError::Refused("enough".to_owned());
             assert_eq!(made().await.abandon(error).await.to_string(), "enough");
             assert!(keys(&store).await.is_empty());
             let written = made().await.finish().await.unwrap();
@@ -123,10 +123,10 @@ fn entries_out_of_order_are_refused_in_every_way() {
     block_on(async {
         for way in WAYS {
             let mut outputs = Outputs::new(store().await, shape(1000), way);
-            outputs.add(&Entry::new(b"b", None)).await.unwrap();
-            let refused = outputs.add(&Entry::new(b"a", None)).await.unwrap_err();
+            outputs.add(&TableEntry::new(b"b", None)).await.unwrap();
+            let refused = outputs.add(&TableEntry::new(b"a", None)).await.unwrap_err();
             assert!(
-                matches!(&refused, Error::Entry { table, .. } if table == "out-000000.table"),
+                matches!(&refused, CompactionError::Entry { table, .. } if table == "out-000000.table"),
                 "{refused}"
             );
         }

@@ -7,14 +7,14 @@ use super::*;
 
 type Content = BTreeMap<u8, Option<u8>>;
 
-fn summary(number: usize, sequence: u64, content: &Content) -> Summary {
+fn summary(number: usize, sequence: u64, content: &Content) -> TableSummary {
     let key = |key: &u8| Bytes::copy_from_slice(&[*key]);
     let keys = content.keys().next().zip(content.keys().next_back()).map(|(a, b)| (key(a), key(b)));
-    Summary { key: format!("table-{number}"), sequence, keys }
+    TableSummary { key: format!("table-{number}"), sequence, keys }
 }
 
-fn table(key: &str, sequence: u64, first: &'static str, last: &'static str) -> Summary {
-    Summary { key: key.to_owned(), sequence, keys: Some((first.into(), last.into())) }
+fn table(key: &str, sequence: u64, first: &'static str, last: &'static str) -> TableSummary {
+    TableSummary { key: key.to_owned(), sequence, keys: Some((first.into(), last.into())) }
 }
 
 /// The keys and values that a reader of all these tables sees.
@@ -32,7 +32,7 @@ fn seen<'a>(tables: impl IntoIterator<Item = (u64, &'a Content)>) -> BTreeMap<u8
 }
 
 /// Merges in the same way as a compaction.
-fn merged(plan: &Plan, inputs: &[&Content]) -> Content {
+fn merged(plan: &MergePlan, inputs: &[&Content]) -> Content {
     let mut merged = Content::new();
     for input in &plan.order {
         for (key, value) in inputs[*input] {
@@ -70,7 +70,7 @@ proptest! {
             tables.iter().enumerate().filter(move |(_, table)| table.2 == takes)
         };
         let summaries = |takes| part(takes).map(|(number, table)| summary(number, table.0, &table.1)).collect::<Vec<_>>();
-        if let Ok(plan) = Plan::new(&summaries(true), &summaries(false)) {
+        if let Ok(plan) = MergePlan::new(&summaries(true), &summaries(false)) {
             let inputs: Vec<_> = part(true).map(|(_, table)| &table.1).collect();
             let output = merged(&plan, &inputs);
             let after = part(false).map(|(_, table)| (table.0, &table.1)).chain([(plan.sequence, &output)]);
@@ -83,7 +83,7 @@ proptest! {
         tables in vec(btree_map(0u8..30, proptest::option::of(any::<u8>()), 0..6), 1..8),
     ) {
         let all: Vec<_> = tables.iter().enumerate().map(|(number, table)| summary(number, number as u64, table)).collect();
-        let plan = Plan::new(&all, &[]).unwrap();
+        let plan = MergePlan::new(&all, &[]).unwrap();
         let output = merged(&plan, &tables.iter().collect::<Vec<_>>());
         prop_assert!(output.values().all(Option::is_some));
     }
@@ -92,14 +92,15 @@ proptest! {
 #[test]
 fn newest_comes_first_and_gives_the_sequence() {
     let plan =
-        Plan::new(&[table("a", 3, "a", "z"), table("b", 7, "a", "z"), table("c", 5, "a", "z")], &[]).unwrap();
+        MergePlan::new(&[table("a", 3, "a", "z"), table("b", 7, "a", "z"), table("c", 5, "a", "z")], &[])
+            .unwrap();
     assert_eq!((plan.sequence, plan.order), (7, vec![1, 2, 0]));
 }
 
 #[test]
 fn a_tombstone_stays_where_an_older_table_may_have_its_key() {
     let inputs = [table("a", 5, "a", "m"), table("b", 6, "a", "m")];
-    let plan = Plan::new(&inputs, &[table("old", 2, "c", "e"), table("new", 9, "a", "z")]).unwrap();
+    let plan = MergePlan::new(&inputs, &[table("old", 2, "c", "e"), table("new", 9, "a", "z")]).unwrap();
     assert_eq!(
         ["b", "c", "d", "e", "f"].map(|key| plan.may_drop(key.as_bytes())),
         [true, false, false, false, true]
@@ -109,26 +110,26 @@ fn a_tombstone_stays_where_an_older_table_may_have_its_key() {
 #[test]
 fn a_table_between_the_inputs_is_refused() {
     let inputs = [table("a", 1, "a", "m"), table("b", 6, "a", "z")];
-    let refused = Plan::new(&inputs, &[table("between", 3, "k", "p")]).unwrap_err().to_string();
+    let refused = MergePlan::new(&inputs, &[table("between", 3, "k", "p")]).unwrap_err().to_string();
     assert!(refused.contains("between") && refused.contains("what is in a"), "{refused}");
     // The table has no key in common with the older input.
-    assert!(Plan::new(&inputs, &[table("beside", 3, "n", "p")]).is_ok());
+    assert!(MergePlan::new(&inputs, &[table("beside", 3, "n", "p")]).is_ok());
     // The table is newer than all inputs.
-    assert!(Plan::new(&inputs, &[table("newer", 7, "a", "z")]).is_ok());
+    assert!(MergePlan::new(&inputs, &[table("newer", 7, "a", "z")]).is_ok());
 }
 
 #[test]
 fn tables_of_one_sequence_are_of_one_run() {
-    assert!(Plan::new(&[table("a", 1, "a", "m"), table("b", 1, "n", "z")], &[]).is_ok());
-    let refused = Plan::new(&[table("a", 1, "a", "m"), table("b", 1, "m", "z")], &[]).unwrap_err();
+    assert!(MergePlan::new(&[table("a", 1, "a", "m"), table("b", 1, "n", "z")], &[]).is_ok());
+    let refused = MergePlan::new(&[table("a", 1, "a", "m"), table("b", 1, "m", "z")], &[]).unwrap_err();
     assert!(refused.to_string().contains("a and b have keys in common"), "{refused}");
-    assert!(Plan::new(&[table("a", 1, "a", "m")], &[table("b", 1, "m", "z")]).is_err());
+    assert!(MergePlan::new(&[table("a", 1, "a", "m")], &[table("b", 1, "m", "z")]).is_err());
     // The content of `a` would become as new as `c`.
     let inputs = [table("a", 1, "a", "m"), table("b", 6, "n", "z")];
-    assert!(Plan::new(&inputs, &[table("c", 6, "c", "d")]).is_err());
+    assert!(MergePlan::new(&inputs, &[table("c", 6, "c", "d")]).is_err());
 }
 
 #[test]
 fn without_inputs_there_is_no_plan() {
-    assert!(matches!(Plan::new(&[], &[]), Err(Error::Refused(_))));
+    assert!(matches!(MergePlan::new(&[], &[]), Err(CompactionError::Refused(_))));
 }

@@ -20,7 +20,7 @@ proptest! {
             prop_assert_eq!(table.len(), content.len() as u64);
             let expected: Vec<_> = content.into_iter().collect();
             prop_assert_eq!(&get(&store, "t").await.unwrap(), &expected);
-            let whole: Vec<Entry> = table.whole().await.unwrap().try_collect().await.unwrap();
+            let whole: Vec<TableEntry> = table.whole().await.unwrap().try_collect().await.unwrap();
             let whole: Vec<_> = whole.iter().map(|entry| (entry.key().to_vec(), entry.value().map(<[u8]>::to_vec))).collect();
             prop_assert_eq!(whole, expected);
             Ok(())
@@ -37,7 +37,7 @@ proptest! {
             bytes[at] ^= 1 << bit;
             replace(&store, "t", bytes).await;
             let error = get(&store, "t").await.unwrap_err();
-            prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+            prop_assert!(matches!(error, CompactionError::Damaged { .. }), "{}", error);
             Ok(())
         })?;
     }
@@ -52,7 +52,7 @@ proptest! {
             for other in [bytes[cut.min(bytes.len())..].to_vec(), [&bytes[..cut.min(bytes.len())], &bytes[..]].concat()] {
                 replace(&store, "t", other).await;
                 let error = get(&store, "t").await.unwrap_err();
-                prop_assert!(matches!(error, Error::Damaged { .. }), "{}", error);
+                prop_assert!(matches!(error, CompactionError::Damaged { .. }), "{}", error);
             }
             Ok(())
         })?;
@@ -60,15 +60,15 @@ proptest! {
 }
 
 /// The error for a table whose blocks, index and footer have correct checksums but contradict each other.
-async fn forged(entries: &[(&str, &str)], first: &str, last: &str, count: u64) -> Error {
+async fn forged(entries: &[(&str, &str)], first: &str, last: &str, count: u64) -> CompactionError {
     let mut table = Vec::new();
     for (key, value) in entries {
-        Block::add(&mut table, key.as_bytes(), Some(value.as_bytes()));
+        BlockEntries::add(&mut table, key.as_bytes(), Some(value.as_bytes()));
     }
-    Block::seal(&mut table);
-    let mut index = Index::begin(first.as_bytes());
-    Index::add(&mut index, table.len(), last.as_bytes());
-    Block::seal(&mut index);
+    BlockEntries::seal(&mut table);
+    let mut index = TableIndex::begin(first.as_bytes());
+    TableIndex::add(&mut index, table.len(), last.as_bytes());
+    BlockEntries::seal(&mut index);
     table.extend_from_slice(&index);
     Footer { index: index.len() as u32, blocks: 1, entries: count, sequence: 1 }.write(&mut table);
     let store = store().await;
@@ -131,7 +131,7 @@ fn a_table_that_was_replaced_since_is_an_error() {
         replace(&store, "t", again).await;
         for error in [table.entries().await.err(), TableReader::open(&store, object).await.err()] {
             assert!(
-                matches!(&error, Some(Error::Store(error)) if error.kind() == tidegate::ErrorKind::Replaced),
+                matches!(&error, Some(CompactionError::Store(error)) if error.kind() == tidegate::ErrorKind::Replaced),
                 "{error:?}"
             );
         }

@@ -20,7 +20,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use tidegate_bench_peers::peer::{Direction, Job, Result, tuning};
+use tidegate_bench_peers::peer::{PeerDirection, PeerJob, Result, tuning};
 use tokio::io::AsyncWriteExt;
 
 /// How much is read from the file at a time.
@@ -32,7 +32,7 @@ const AT_ONCE: usize = 8;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let job = Job::from_arguments()?;
+    let job = PeerJob::from_arguments()?;
     let store: Arc<dyn ObjectStore> = Arc::new(
         AmazonS3Builder::from_env()
             .with_bucket_name(&job.bucket)
@@ -42,14 +42,14 @@ async fn main() -> Result<()> {
     );
     let path = Path::parse(&job.key)?;
     match job.direction {
-        Direction::Upload => {
+        PeerDirection::Upload => {
             let writer = match tuning()? {
                 None => BufWriter::new(store, path),
                 Some((part, at_once)) => BufWriter::with_capacity(store, path, part).with_max_concurrency(at_once),
             };
             upload(writer, File::open(&job.file)?).await
         }
-        Direction::Download => {
+        PeerDirection::Download => {
             let (range, at_once) = tuning()?.unwrap_or((RANGE, AT_ONCE));
             download(store, path, File::create(&job.file)?, range, at_once).await
         }

@@ -10,14 +10,14 @@ use std::io::{Read, Write};
 use futures::TryStreamExt;
 use opendal::Operator;
 use opendal::services::S3;
-use tidegate_bench_peers::peer::{Direction, Job, Result, tuning, variable};
+use tidegate_bench_peers::peer::{PeerDirection, PeerJob, Result, tuning, variable};
 
 /// How much is read from the file at a time.
 const PIECE: u64 = 1024 * 1024;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let job = Job::from_arguments()?;
+    let job = PeerJob::from_arguments()?;
     let service = S3::default()
         .bucket(&job.bucket)
         .endpoint(&variable("AWS_ENDPOINT_URL")?)
@@ -26,8 +26,8 @@ async fn main() -> Result<()> {
         .secret_access_key(&variable("AWS_SECRET_ACCESS_KEY")?);
     let operator = Operator::new(service)?;
     match job.direction {
-        Direction::Upload => upload(&operator, &job.key, File::open(&job.file)?).await,
-        Direction::Download => download(&operator, &job.key, File::create(&job.file)?).await,
+        PeerDirection::Upload => upload(&operator, &job.key, File::open(&job.file)?).await,
+        PeerDirection::Download => download(&operator, &job.key, File::create(&job.file)?).await,
     }
 }
 

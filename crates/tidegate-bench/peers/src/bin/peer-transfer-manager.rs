@@ -6,11 +6,11 @@ use aws_sdk_s3_transfer_manager::Client;
 use aws_sdk_s3_transfer_manager::config::{Config, S3ClientConfig};
 use aws_sdk_s3_transfer_manager::io::InputStream;
 use aws_sdk_s3_transfer_manager::types::{ConcurrencyMode, PartSize};
-use tidegate_bench_peers::peer::{Direction, Job, Result, tuning};
+use tidegate_bench_peers::peer::{PeerDirection, PeerJob, Result, tuning};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let job = Job::from_arguments()?;
+    let job = PeerJob::from_arguments()?;
     let settings = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
     let s3 = aws_sdk_s3::config::Builder::from(&settings).force_path_style(true);
     let mut config = Config::builder().s3_config(S3ClientConfig::new(s3));
@@ -21,19 +21,19 @@ async fn main() -> Result<()> {
     }
     let client = Client::new(config.build());
     match (job.direction, job.key.ends_with('/')) {
-        (Direction::Upload, false) => {
+        (PeerDirection::Upload, false) => {
             let body = InputStream::from_path(&job.file)?;
             client.upload().bucket(&job.bucket).key(&job.key).body(body).initiate()?.join().await?;
         }
-        (Direction::Download, false) => {
+        (PeerDirection::Download, false) => {
             let download = client.download().bucket(&job.bucket).key(&job.key);
             download.write_to_path(&job.file).await?.join().await?;
         }
-        (Direction::Upload, true) => {
+        (PeerDirection::Upload, true) => {
             let upload = client.upload_objects().bucket(&job.bucket).key_prefix(job.key.trim_end_matches('/'));
             upload.source(&job.file).initiate()?.join().await?;
         }
-        (Direction::Download, true) => {
+        (PeerDirection::Download, true) => {
             let download = client.download_objects().bucket(&job.bucket).key_prefix(&job.key);
             download.destination(&job.file).initiate()?.join().await?;
         }

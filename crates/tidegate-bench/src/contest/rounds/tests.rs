@@ -1,16 +1,16 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::embedded::Counts;
-use crate::measure::Usage;
+use crate::embedded::ServerCounts;
+use crate::measure::ProcessUsage;
 
 fn entrant(tool: Tool) -> Entrant {
     Entrant { tool, path: PathBuf::new(), tuning: None, runs: Vec::new(), failed: None }
 }
 
-fn that_took(wall: f64) -> Run {
-    let usage = Usage { wall, user: 0.0, system: 0.0, peak_kib: 0, exit: Some(0), signal: None };
-    Run { usage, counts: Counts::default(), server_cpu: 0.0 }
+fn that_took(wall: f64) -> ContestRun {
+    let usage = ProcessUsage { wall, user: 0.0, system: 0.0, peak_kib: 0, exit: Some(0), signal: None };
+    ContestRun { usage, counts: ServerCounts::default(), server_cpu: 0.0 }
 }
 
 /// Runs tools that take the seconds in `takes`, with an `enough` of 20 s; returns all runs in order, and the

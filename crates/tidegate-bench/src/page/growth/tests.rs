@@ -1,16 +1,16 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::growth::{self, writers::Way};
+use crate::growth::{self, writers::WriterFeed};
 
 /// A report as the command writes it, with numbers that differ from each other.
-pub(in crate::page) fn growth_of() -> growth::Report {
-    let moved = |direction, gib, wall, mib| growth::Moved {
+pub(in crate::page) fn growth_of() -> growth::GrowthReport {
+    let moved = |direction, gib, wall, mib| growth::TransferRuns {
         direction,
         size: gib * GIB,
         runs: vec![growth::tests::run(wall, mib)],
     };
-    let written = |way, writers, wall, mib, starved: Option<&str>| growth::Written {
+    let written = |way, writers, wall, mib, starved: Option<&str>| growth::WriterRuns {
         way,
         writers,
         runs: vec![growth::tests::run(wall, mib)],
@@ -18,14 +18,14 @@ pub(in crate::page) fn growth_of() -> growth::Report {
     };
     growth::tests::report(
         vec![
-            moved(growth::Direction::Upload, 1, 1.75, 40.0),
-            moved(growth::Direction::Upload, 64, 80.5, 44.0),
-            moved(growth::Direction::Download, 1, 0.5, 150.0),
+            moved(growth::GrowthDirection::Upload, 1, 1.75, 40.0),
+            moved(growth::GrowthDirection::Upload, 64, 80.5, 44.0),
+            moved(growth::GrowthDirection::Download, 1, 0.5, 150.0),
         ],
         vec![
-            written(Way::Tasks, 1, 0.01, 17.0, None),
-            written(Way::Tasks, 10_000, 4.0, 281.0, None),
-            written(Way::Turns, 10_000, 5.0, 276.0, Some("waited 5.0 s for memory")),
+            written(WriterFeed::Tasks, 1, 0.01, 17.0, None),
+            written(WriterFeed::Tasks, 10_000, 4.0, 281.0, None),
+            written(WriterFeed::Turns, 10_000, 5.0, 276.0, Some("waited 5.0 s for memory")),
         ],
     )
 }
@@ -35,7 +35,7 @@ fn json_of() -> Value {
 }
 
 fn shown(report: Value) -> String {
-    let report: Report = serde_json::from_value(report).unwrap();
+    let report: JsonGrowth = serde_json::from_value(report).unwrap();
     report.section("growth").show("growth").into_string().replace("<span>", "").replace("</span>", "")
 }
 

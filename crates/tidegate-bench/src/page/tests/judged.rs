@@ -37,7 +37,7 @@ fn what_does_not_hold_is_before_the_plots_of_its_table() {
 #[test]
 fn a_report_is_read_as_it_is_written_with_what_does_not_hold() {
     let folder = tempfile::tempdir().unwrap();
-    let broken = |report: &tables::Report| vec![format!("{} rows are too few", report.lines.len())];
+    let broken = |report: &tables::TablesReport| vec![format!("{} rows are too few", report.lines.len())];
     put(folder.path(), "tables.json", &Judged::of(tables_of(), broken));
     let page = made(folder.path()).unwrap();
     assert!(page.contains("DOES NOT HOLD: 1 rows are too few"));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tidegate::object::Encryption;
 use tidegate::{Attributes, Object};
 
-use crate::stores::Place;
+use crate::stores::ObjectPlace;
 use crate::text;
 
 /// The attributes that copies left out: for each name, the number of objects.
@@ -32,13 +32,17 @@ impl LeftOut {
 }
 
 /// The scheme of a place. A storage class and a KMS key have a meaning only within one scheme.
-fn scheme(place: &Place) -> String {
+fn scheme(place: &ObjectPlace) -> String {
     let location = place.store.location();
     location.split_once("://").map_or_else(String::new, |(scheme, _)| scheme.to_owned())
 }
 
 /// The attributes that a copy of `object` to another store carries, and the names of those that it leaves out.
-pub(super) fn to_store(from: &Place, to: &Place, object: &Object) -> (Attributes, Vec<&'static str>) {
+pub(super) fn to_store(
+    from: &ObjectPlace,
+    to: &ObjectPlace,
+    object: &Object,
+) -> (Attributes, Vec<&'static str>) {
     between(&scheme(from), &scheme(to), object)
 }
 

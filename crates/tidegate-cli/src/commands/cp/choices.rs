@@ -7,7 +7,7 @@ use tidegate::object::Encryption;
 use tidegate::text::printable;
 use tidegate::{Attributes, journal};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::values;
 
 /// The attributes of uploaded objects.
@@ -62,14 +62,14 @@ fn once(
 ) -> Outcome<BTreeMap<String, String>> {
     let mut names = BTreeSet::new();
     if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.insert(same(name))) {
-        return Err(Failure::Usage(format!("{option}: `{}` is given twice", printable(name))));
+        return Err(CommandFailure::Usage(format!("{option}: `{}` is given twice", printable(name))));
     }
     Ok(pairs.into_iter().collect())
 }
 
 /// When a journal is forced to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Durability {
+pub(super) enum DurabilityChoice {
     /// At every write.
     Write,
     /// In groups of 8MiB or one second.
@@ -79,7 +79,7 @@ pub(super) enum Durability {
     Sync,
 }
 
-impl Durability {
+impl DurabilityChoice {
     const GROUP: journal::Durability =
         journal::Durability::Group { bytes: 8 << 20, delay: std::time::Duration::from_secs(1) };
 
@@ -104,7 +104,7 @@ pub(super) enum Hedge {
 
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Progress {
+pub(super) enum ProgressChoice {
     /// A bar on a terminal, otherwise a line at the end.
     #[default]
     Auto,

@@ -12,16 +12,16 @@ use tidegate::location::Location;
 use tidegate::settings::Concurrency;
 use tidegate::text::printable;
 
-use super::job::Job;
-use super::report::Done;
+use super::job::CopyJob;
+use super::report::CompletedCopy;
 use super::walk::{self, Missed};
 use super::{download, naming, upload};
 use crate::common_cause::CommonCause;
 use crate::dev;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::listing;
 use crate::runtime::open_files;
-use crate::stores::Place;
+use crate::stores::ObjectPlace;
 
 /// How many objects are in flight at once: `IN_FLIGHT` by default, or the number of `--concurrency` if that is
 /// larger, up to `MOST_IN_FLIGHT`. While all objects in flight together have at most `SMALL_BYTES`, it is at least
@@ -33,13 +33,13 @@ const MOST_IN_FLIGHT: usize = 1024;
 const SMALL_BYTES: u64 = 16 << 20;
 
 /// The store and prefix that the objects are copied to.
-struct Target {
+struct CopyTarget {
     store: Store,
     prefix: String,
 }
 
-impl Target {
-    async fn new(job: &Job<'_>, source: &Location, target: &Location) -> Outcome<Self> {
+impl CopyTarget {
+    async fn new(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome<Self> {
         let target = naming::of_tree(source, target)?;
         let (store, prefix) = job.stores.tree(&target).await?;
         job.report.tree(source.to_string(), format!("{}/{prefix}", store.location()));
@@ -51,16 +51,16 @@ impl Target {
         (!self.place("").is_local()).then_some(&self.store)
     }
 
-    fn place(&self, key: &str) -> Place {
-        Place { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    fn place(&self, key: &str) -> ObjectPlace {
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 }
 
 /// Uploads the files below a local directory.
-pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
+pub(super) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     refuse_itself(path, target)?;
-    let target = Target::new(job, source, target).await?;
+    let target = CopyTarget::new(job, source, target).await?;
     // Skip the embedded server's own files: they change while it receives them.
     let except = dev::directory().canonicalize().ok();
     let (store, _) = job.stores.tree(source).await?;
@@ -80,12 +80,12 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
                     upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
                 }
                 // The walk ends with this error.
-                Err(Missed::Failed(failure @ Failure::Usage(_))) => Ended::Stopped(failure),
-                Err(Missed::Failed(failure)) => Ended::Failed(failure),
+                Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
+                Err(Missed::Failed(failure)) => CopyOutcome::Failed(failure),
                 Err(Missed::LeftOut(path, kind)) => {
                     let path = path.display().to_string();
                     job.report.say(&format!("left out: {} is {kind}", printable(&path)));
-                    Ended::LeftOut
+                    CopyOutcome::LeftOut
                 }
             }
         };
@@ -99,9 +99,9 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
 }
 
 /// Copies the objects below a prefix of a store.
-pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
+pub(super) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
     let (from, prefix) = job.stores.tree(source).await?;
-    let target = Target::new(job, source, target).await?;
+    let target = CopyTarget::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
     let found = job.report.found();
     let entries = from.list(prefix).inspect(move |_| {
@@ -115,20 +115,21 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
         let copy = async move {
             let object = match entry {
                 Ok(Entry::Object(object)) => object,
-                Ok(_) => return Ended::LeftOut,
+                Ok(_) => return CopyOutcome::LeftOut,
                 // The listing ends with this error.
-                Err(error) => return Ended::Stopped(error.into()),
+                Err(error) => return CopyOutcome::Stopped(error.into()),
             };
             let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
-            let (from, to) = (Place { store: from.clone(), key: object.key.clone() }, target.place(key));
+            let (from, to) =
+                (ObjectPlace { store: from.clone(), key: object.key.clone() }, target.place(key));
             if let Some(why) = nameless(&to) {
                 let left_out = format!("{}: {why}", printable(&from.url()));
                 // Some tools leave an empty object in place of a directory: nothing is lost without it.
                 if size != Some(0) {
-                    return Ended::Failed(Failure::Failed(left_out));
+                    return CopyOutcome::Failed(CommandFailure::Failed(left_out));
                 }
                 job.report.say(&format!("left out: {left_out}"));
-                return Ended::LeftOut;
+                return CopyOutcome::LeftOut;
             }
             job.report.expect(size);
             download::object(job, &from.url(), &from, size, &to).await.into()
@@ -141,14 +142,14 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
         return Ok(());
     }
     if !prefix.is_empty() {
-        return Err(Failure::nothing_at(source, "there is no object below it"));
+        return Err(CommandFailure::nothing_at(source, "there is no object below it"));
     }
     job.report.say(&format!("nothing copied: {source} is empty"));
     Ok(())
 }
 
 /// Why the target cannot hold an object of this name; `None` if it can.
-fn nameless(to: &Place) -> Option<&'static str> {
+fn nameless(to: &ObjectPlace) -> Option<&'static str> {
     if to.key.is_empty() {
         Some("an object needs a name")
     } else if to.is_local() && to.key.ends_with('/') {
@@ -159,19 +160,19 @@ fn nameless(to: &Place) -> Option<&'static str> {
 }
 
 /// How the copy of one object ended.
-enum Ended {
-    Copied(Done),
+enum CopyOutcome {
+    Copied(CompletedCopy),
     /// There was nothing to copy, or the target has no name for it.
     LeftOut,
-    Failed(Failure),
+    Failed(CommandFailure),
     /// It failed, and every other object would fail for the same cause.
-    Shared(Failure),
+    Shared(CommandFailure),
     /// The listing failed, so no more objects come.
-    Stopped(Failure),
+    Stopped(CommandFailure),
 }
 
-impl From<Outcome<Done>> for Ended {
-    fn from(outcome: Outcome<Done>) -> Self {
+impl From<Outcome<CompletedCopy>> for CopyOutcome {
+    fn from(outcome: Outcome<CompletedCopy>) -> Self {
         match outcome {
             Ok(done) => Self::Copied(done),
             Err(failure) => Self::Failed(failure),
@@ -182,14 +183,14 @@ impl From<Outcome<Done>> for Ended {
 /// Runs all copies, each with its size, as many at once as allowed; returns how many there were. A copy that fails is
 /// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
 /// those in flight are waited for and counted, and the cause is the error.
-async fn all<F>(job: &Job<'_>, cause: &CommonCause, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
+async fn all<F>(job: &CopyJob<'_>, cause: &CommonCause, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
 where
-    F: Future<Output = Ended>,
+    F: Future<Output = CopyOutcome>,
 {
     let mut copies = std::pin::pin!(copies.fuse());
     let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
     let mut begun = 0;
-    let mut stopped: Option<Failure> = None;
+    let mut stopped: Option<CommandFailure> = None;
     let (most, small) = at_once(job.concurrency, job.writing.is_journaled(), open_files());
     loop {
         let most = if bytes <= SMALL_BYTES { small } else { most };
@@ -200,7 +201,7 @@ where
                 begun += 1;
                 on_their_way.push(async move {
                     let ended = match copy.await {
-                        Ended::Failed(failure) if cause.is_behind(&failure).await => Ended::Shared(failure),
+                        CopyOutcome::Failed(failure) if cause.is_behind(&failure).await => CopyOutcome::Shared(failure),
                         ended => ended,
                     };
                     (size, ended)
@@ -214,15 +215,15 @@ where
             else => break,
         };
         match ended {
-            Ended::LeftOut => {}
-            Ended::Copied(done) => job.report.done(done).await?,
-            Ended::Failed(failure) => job.report.failed(&failure),
-            Ended::Shared(failure) if stopped.is_some() => job.report.failed_too(&failure),
-            Ended::Shared(failure) => {
+            CopyOutcome::LeftOut => {}
+            CopyOutcome::Copied(done) => job.report.done(done).await?,
+            CopyOutcome::Failed(failure) => job.report.failed(&failure),
+            CopyOutcome::Shared(failure) if stopped.is_some() => job.report.failed_too(&failure),
+            CopyOutcome::Shared(failure) => {
                 job.report.failed_first();
                 stopped = Some(failure);
             }
-            Ended::Stopped(failure) => {
+            CopyOutcome::Stopped(failure) => {
                 cause.no_more();
                 stopped.get_or_insert(failure);
             }
@@ -254,7 +255,7 @@ pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
     let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));
     let Some(journal) = journals.iter().find(|journal| is_below(journal)) else { return Ok(()) };
     let (journal, source) = (journal.display(), source.display());
-    Err(Failure::Usage(format!(
+    Err(CommandFailure::Usage(format!(
         "--journal {journal}: this is in {source}, which is to be copied: choose another"
     )))
 }
@@ -267,7 +268,7 @@ fn refuse_itself(source: &Path, target: &Location) -> Outcome {
     let existing = target.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
     if existing.is_some_and(|existing| existing.starts_with(&source)) {
         let (path, source) = (path.display(), source.display());
-        return Err(Failure::Usage(format!("{path}: this is in {source}, which is to be copied")));
+        return Err(CommandFailure::Usage(format!("{path}: this is in {source}, which is to be copied")));
     }
     Ok(())
 }

@@ -7,35 +7,40 @@ use tidegate::ErrorKind;
 use tidegate::location::Location;
 
 use super::carried;
-use super::job::Job;
-use super::report::Done;
+use super::job::CopyJob;
+use super::report::CompletedCopy;
 use super::verify;
-use crate::exit::{Failure, Outcome};
-use crate::output::{self, Output};
-use crate::stores::Place;
+use crate::exit::{CommandFailure, Outcome};
+use crate::output::{self, ByteOutput};
+use crate::stores::ObjectPlace;
 
-pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &Place) -> Outcome {
-    let done = write(job, source, from, "-".to_owned(), Output::stdout()?).await?;
+pub(super) async fn to_standard_output(job: &CopyJob<'_>, source: &Location, from: &ObjectPlace) -> Outcome {
+    let done = write(job, source, from, "-".to_owned(), ByteOutput::stdout()?).await?;
     job.report.done(done).await
 }
 
 /// Copies to an existing named pipe or device, which is written to and not replaced.
-pub(super) async fn to_device(job: &Job<'_>, source: &Location, from: &Place, path: &Path) -> Outcome {
+pub(super) async fn to_device(
+    job: &CopyJob<'_>,
+    source: &Location,
+    from: &ObjectPlace,
+    path: &Path,
+) -> Outcome {
     // Opening a named pipe waits for a reader.
     let opened = tokio::fs::File::options().write(true).open(path).await;
-    let failed = |error| Failure::of_file(path, &error);
-    let output = Output::new(opened.map_err(failed)?.into_std().await);
+    let failed = |error| CommandFailure::of_file(path, &error);
+    let output = ByteOutput::new(opened.map_err(failed)?.into_std().await);
     let done = write(job, source, from, path.display().to_string(), output).await?;
     job.report.done(done).await
 }
 
 async fn write(
-    job: &Job<'_>,
+    job: &CopyJob<'_>,
     source: &Location,
-    from: &Place,
+    from: &ObjectPlace,
     target: String,
-    mut output: Output,
-) -> Outcome<Done> {
+    mut output: ByteOutput,
+) -> Outcome<CompletedCopy> {
     let builder = from.store.reader(&from.key);
     let live = job.report.read(&from.key, &builder.progress());
     let mut reader = builder.start().await?;
@@ -52,12 +57,12 @@ async fn write(
 /// Copies an object to a file or another store; a store copies within itself if it can. If the transfer fails,
 /// nothing is published. The caller has already announced the object to the report; `size` is its size, if known.
 pub(super) async fn object(
-    job: &Job<'_>,
+    job: &CopyJob<'_>,
     source: &str,
-    from: &Place,
+    from: &ObjectPlace,
     size: Option<u64>,
-    to: &Place,
-) -> Outcome<Done> {
+    to: &ObjectPlace,
+) -> Outcome<CompletedCopy> {
     if to.is_local() && !from.is_local() {
         // The file is published whole or not at all; an interrupted download is resumed.
         let download = job.writing.download(from, to.file()?);
@@ -87,7 +92,12 @@ pub(super) async fn object(
     through(job, source, from, to).await
 }
 
-async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
+async fn through(
+    job: &CopyJob<'_>,
+    source: &str,
+    from: &ObjectPlace,
+    to: &ObjectPlace,
+) -> Outcome<CompletedCopy> {
     // HEAD returns all attributes; not every store returns them with the bytes.
     let mut object = from.store.head(&from.key).await?;
     let reading = from.store.reader(&from.key);

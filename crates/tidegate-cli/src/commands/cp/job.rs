@@ -8,14 +8,14 @@ use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Strategy};
 
 use super::carried::LeftOut;
-use super::report::Report;
-use crate::stores::{Place, Stores};
+use super::report::CopyReport;
+use crate::stores::{ObjectPlace, Stores};
 
 /// The shared settings and state of one `cp`.
-pub(super) struct Job<'a> {
+pub(super) struct CopyJob<'a> {
     pub(super) stores: &'a Stores,
-    pub(super) writing: Writing,
-    pub(super) report: Report<'a>,
+    pub(super) writing: CopyWriteSettings,
+    pub(super) report: CopyReport<'a>,
     /// How many requests may be in flight at once.
     pub(super) concurrency: Concurrency,
     /// The journal directories.
@@ -23,7 +23,7 @@ pub(super) struct Job<'a> {
 }
 
 /// How objects are written.
-pub(super) struct Writing {
+pub(super) struct CopyWriteSettings {
     strategy: Strategy,
     create_only: bool,
     /// Whether downloaded files are forced to disk.
@@ -35,7 +35,7 @@ pub(super) struct Writing {
     pub(super) left_out: LeftOut,
 }
 
-impl Writing {
+impl CopyWriteSettings {
     pub(super) fn new(
         strategy: Strategy,
         create_only: bool,
@@ -51,21 +51,21 @@ impl Writing {
     }
 
     /// A writer for `place` with the user's settings.
-    pub(super) fn builder(&self, place: &Place) -> WriterBuilder {
+    pub(super) fn builder(&self, place: &ObjectPlace) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);
         let builder = builder.attributes(self.attributes.clone());
         if self.create_only { builder.create_only() } else { builder }
     }
 
     /// A download of `place` to a file, with the user's settings.
-    pub(super) fn download(&self, place: &Place, path: PathBuf) -> DownloadBuilder {
+    pub(super) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
         let builder = place.store.download(&place.key, path).sync(self.sync);
         if self.create_only { builder.create_only() } else { builder }
     }
 
     /// A writer for a copy to `to` of an object with the attributes `theirs`: attributes that the user did not set
     /// are taken over.
-    pub(super) fn builder_like(&self, to: &Place, theirs: Attributes) -> WriterBuilder {
+    pub(super) fn builder_like(&self, to: &ObjectPlace, theirs: Attributes) -> WriterBuilder {
         let mut attributes = self.attributes.clone();
         attributes.content_type = attributes.content_type.or(theirs.content_type);
         attributes.cache_control = attributes.cache_control.or(theirs.cache_control);
@@ -85,7 +85,7 @@ impl Writing {
 
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
-    pub(super) fn copy_within(&self, from: &Place, to: &Place) -> Option<CopyBuilder> {
+    pub(super) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
         if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
             return None;
         }

@@ -13,17 +13,17 @@ use tidegate::upload::WriterBuilder;
 use tidegate::{ErrorKind, Progress, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::job::Job;
-use super::report::Live;
-use crate::exit::{Failure, Outcome};
-use crate::stores::Place;
+use super::job::CopyJob;
+use super::report::CopyInProgress;
+use crate::exit::{CommandFailure, Outcome};
+use crate::stores::ObjectPlace;
 use crate::text;
 
 /// How many bytes are read at once to be compared.
 const CHUNK: usize = 256 << 10;
 
 /// The state of an upload that was found in a journal.
-pub(in crate::commands) enum Found {
+pub(in crate::commands) enum FoundUpload {
     /// This process has claimed it.
     Ours(Box<ClaimedUpload>),
     /// It has ended.
@@ -35,12 +35,12 @@ pub(in crate::commands) enum Found {
 /// Resumes an interrupted copy to the same place, or begins a new one. Returns the object instead of a writer if the
 /// earlier copy had read all of its source, so that only publishing was left.
 pub(super) async fn begin<'a>(
-    job: &'a Job<'_>,
+    job: &'a CopyJob<'_>,
     builder: WriterBuilder,
     input: &mut (impl AsyncRead + Unpin),
-    to: &Place,
+    to: &ObjectPlace,
     source: &str,
-) -> Outcome<(Live<'a>, Resumed)> {
+) -> Outcome<(CopyInProgress<'a>, Resumed)> {
     let live = |progress: &Progress| job.report.upload(&to.key, progress, vec![progress.clone()]);
     // Journals that are damaged or of a later version cannot be resumed, and do not hinder a new upload.
     let goes_on = |left: &&LeftUpload| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
@@ -50,15 +50,17 @@ pub(super) async fn begin<'a>(
     let claimed = match &left[..] {
         [] => None,
         [left] => match claim(left, &to.store).await? {
-            Found::Ours(claimed) => Some((*left, claimed)),
-            Found::Ended => None,
-            Found::InUse(who) => {
-                return Err(Failure::Failed(format!("{url}: another process writes this object: {who}")));
+            FoundUpload::Ours(claimed) => Some((*left, claimed)),
+            FoundUpload::Ended => None,
+            FoundUpload::InUse(who) => {
+                return Err(CommandFailure::Failed(format!(
+                    "{url}: another process writes this object: {who}"
+                )));
             }
         },
         [first, ..] => {
             let (count, directory) = (left.len(), directory(first));
-            return Err(Failure::Failed(format!(
+            return Err(CommandFailure::Failed(format!(
                 "{url}: {count} uploads to it were left: end all but one (`tidegate journal ls {directory}`, \
                  `tidegate journal abort {directory} ID`)"
             )));
@@ -77,24 +79,24 @@ pub(super) async fn begin<'a>(
 }
 
 /// Claims an upload that was found, so that no other process adds to it.
-pub(in crate::commands) async fn claim(left: &LeftUpload, store: &Store) -> Outcome<Found> {
+pub(in crate::commands) async fn claim(left: &LeftUpload, store: &Store) -> Outcome<FoundUpload> {
     found(left.claim_on(store).await).await
 }
 
 /// The state of an upload after a claim.
-pub(in crate::commands) async fn found(claimed: tidegate::Result<ClaimedUpload>) -> Outcome<Found> {
+pub(in crate::commands) async fn found(claimed: tidegate::Result<ClaimedUpload>) -> Outcome<FoundUpload> {
     let claimed = match claimed {
         Ok(claimed) => claimed,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Ended),
-        Err(error) if is_in_use(&error) => return Ok(Found::InUse(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FoundUpload::Ended),
+        Err(error) if is_in_use(&error) => return Ok(FoundUpload::InUse(error.to_string())),
         Err(error) => return Err(error.into()),
     };
     if claimed.recovered().state.end.is_some() {
         // Its process died before it could remove the journal file.
         claimed.abort().await?;
-        return Ok(Found::Ended);
+        return Ok(FoundUpload::Ended);
     }
-    Ok(Found::Ours(Box::new(claimed)))
+    Ok(FoundUpload::Ours(Box::new(claimed)))
 }
 
 /// Whether a claim failed because another process has the journal.
@@ -104,14 +106,14 @@ pub(in crate::commands) fn is_in_use(error: &tidegate::Error) -> bool {
 }
 
 /// Refuses a journal whose bytes can't become an object of the `expected` size.
-fn check_size(left: &LeftUpload, claimed: &ClaimedUpload, expected: u64, to: &Place) -> Outcome {
+fn check_size(left: &LeftUpload, claimed: &ClaimedUpload, expected: u64, to: &ObjectPlace) -> Outcome {
     let found = claimed.recovered();
     let has = found.checksum.covers();
     if has == expected || (has < expected && found.state.finish.is_none()) {
         return Ok(());
     }
     let (url, id, directory) = (to.url(), left.id(), directory(left));
-    Err(Failure::Failed(format!(
+    Err(CommandFailure::Failed(format!(
         "{url}: nothing was published: its journal has {has} bytes, and --expect-size is {expected} \
          (`tidegate journal abort {directory} {id}` ends it)"
     )))
@@ -122,12 +124,12 @@ pub(in crate::commands) async fn compare(
     left: &LeftUpload,
     claimed: &ClaimedUpload,
     input: &mut (impl AsyncRead + Unpin),
-    to: &Place,
+    to: &ObjectPlace,
     source: &str,
 ) -> Outcome {
     let found = claimed.recovered();
     let (length, is_finished) = (found.checksum.covers(), found.state.finish.is_some());
-    let unreadable = |error: std::io::Error| Failure::Failed(format!("{source}: {error}"));
+    let unreadable = |error: std::io::Error| CommandFailure::Failed(format!("{source}: {error}"));
     let mut hasher = Hasher::new(found.checksum.algorithm());
     let mut buffer = vec![0; CHUNK];
     let mut rest = length;
@@ -149,7 +151,7 @@ pub(in crate::commands) async fn compare(
     let advice = if is_finished { "publish it" } else { "copy its own source once more" };
     let resume =
         if is_finished { format!(" (`tidegate journal resume {directory} {id}`)") } else { String::new() };
-    Err(Failure::Failed(format!(
+    Err(CommandFailure::Failed(format!(
         "{url}: an upload to it was cut after {has}, and {source} has other bytes: {advice}{resume}, or end it \
          (`tidegate journal abort {directory} {id}`)"
     )))
@@ -171,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
         let store = tide.open("memory://compare").await.unwrap();
-        let to = Place { store: store.clone(), key: "k".to_owned() };
+        let to = ObjectPlace { store: store.clone(), key: "k".to_owned() };
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
         writer.write_bytes("listed".into()).await.unwrap();
         drop(writer);
@@ -185,7 +187,7 @@ mod tests {
         drop(other);
         tide.settled().await;
 
-        let Found::Ours(claimed) = claim(left, &store).await.unwrap() else { panic!("nobody has it") };
+        let FoundUpload::Ours(claimed) = claim(left, &store).await.unwrap() else { panic!("nobody has it") };
         for other in ["listed", "listed, and other bytes"] {
             let compared = compare(left, &claimed, &mut other.as_bytes(), &to, "the source").await;
             assert!(compared.is_err(), "{other}");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tidegate::location::Location;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::stores::not_utf8;
 
 /// Whether `location` is a container of objects: a bucket, a prefix, a directory.
@@ -21,7 +21,7 @@ pub(super) fn of_one(source: &Location, target: &Location) -> Outcome<Location> 
     if !is_container(target) {
         return Ok(target.clone());
     }
-    let nameless = || Failure::Usage(format!("{source}: it has no name to keep in {target}"));
+    let nameless = || CommandFailure::Usage(format!("{source}: it has no name to keep in {target}"));
     within(target, &last_name(source).ok_or_else(nameless)?)
 }
 
@@ -56,7 +56,7 @@ fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
         | Location::Dev { key, .. }
         | Location::Other { key, .. }
         | Location::Memory { key, .. } => {
-            key.push_str(name.to_str().ok_or_else(|| Failure::Usage(not_utf8(Path::new(name))))?);
+            key.push_str(name.to_str().ok_or_else(|| CommandFailure::Usage(not_utf8(Path::new(name))))?);
         }
         _ => {}
     }

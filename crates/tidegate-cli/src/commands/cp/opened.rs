@@ -5,18 +5,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 
 /// An open file, with its size and modification time when it was opened.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     path: PathBuf,
     file: File,
     size: u64,
     modified: Option<SystemTime>,
 }
 
-impl Opened {
+impl OpenedFile {
     /// Opens the file. Blocks while the disk responds.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -41,7 +41,7 @@ impl Opened {
             return Ok(());
         }
         let (path, before, now) = (self.path.display(), self.size, now.len());
-        Err(Failure::Failed(format!(
+        Err(CommandFailure::Failed(format!(
             "{path}: the file changed while it was read: it had {before} bytes and has {now}; nothing was published, \
              and what was read is in the journal (copy it again: if it has only grown, that goes on)"
         )))

@@ -10,15 +10,15 @@ use serde::Serialize;
 use tidegate::progress::Snapshot;
 use tidegate::{Object, Progress, Strategy};
 
-use crate::bar::{Bar, State};
-use crate::exit::{Failure, Outcome};
-use crate::output::Text;
+use crate::bar::{Bar, BarFigures};
+use crate::exit::{CommandFailure, Outcome};
+use crate::output::TextOutput;
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
 /// What to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Show {
+pub(super) enum CopyDisplay {
     /// A bar during the copy, and a line at the end.
     Bar,
     /// A line at the end.
@@ -30,7 +30,7 @@ pub(super) enum Show {
 
 /// A completed transfer; the names are those of `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Done {
+pub(super) struct CompletedCopy {
     source: String,
     target: String,
     bytes: u64,
@@ -47,15 +47,15 @@ pub(super) struct Done {
 }
 
 /// The report of one `cp`.
-pub(super) struct Report<'a> {
-    show: Show,
+pub(super) struct CopyReport<'a> {
+    show: CopyDisplay,
     began: Instant,
     stores: &'a Stores,
     /// Whether interrupted uploads stay in a journal.
     is_journaled: bool,
     bar: Option<Bar>,
     /// Where the lines of `--json` go, if asked for.
-    json: tokio::sync::Mutex<Option<Text>>,
+    json: tokio::sync::Mutex<Option<TextOutput>>,
     /// Objects found so far, if a tree is copied.
     found: Arc<AtomicU64>,
     state: Mutex<Totals>,
@@ -97,8 +97,8 @@ pub(super) struct Closed {
 }
 
 /// A transfer in progress, until it is dropped.
-pub(super) struct Live<'a> {
-    report: &'a Report<'a>,
+pub(super) struct CopyInProgress<'a> {
+    report: &'a CopyReport<'a>,
     id: u64,
     began: Instant,
     counted: Vec<Progress>,
@@ -106,13 +106,13 @@ pub(super) struct Live<'a> {
     _begun: Option<Begun>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> CopyReport<'a> {
     /// The most failures of the shared cause that are printed.
     const ALIKE: u64 = 9;
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    pub(super) fn new(show: Show, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
+    pub(super) fn new(show: CopyDisplay, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),
@@ -137,8 +137,8 @@ impl<'a> Report<'a> {
             began: Instant::now(),
             stores,
             is_journaled,
-            bar: (show == Show::Bar).then(Bar::new),
-            json: (show == Show::Json).then(output::text).transpose()?.into(),
+            bar: (show == CopyDisplay::Bar).then(Bar::new),
+            json: (show == CopyDisplay::Json).then(output::text).transpose()?.into(),
             found: Arc::default(),
             state: Mutex::new(totals),
         })
@@ -167,18 +167,23 @@ impl<'a> Report<'a> {
     }
 
     /// Begins an upload of `name`. The bar shows `progress`; the requests of `counted` are counted.
-    pub(super) fn upload(&'a self, name: &str, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
+    pub(super) fn upload(
+        &'a self,
+        name: &str,
+        progress: &Progress,
+        counted: Vec<Progress>,
+    ) -> CopyInProgress<'a> {
         self.totals().sends = true;
         self.begin(name, progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
     }
 
     /// Begins a read of `name`, which leaves nothing unfinished.
-    pub(super) fn read(&'a self, name: &str, progress: &Progress) -> Live<'a> {
+    pub(super) fn read(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
 
     /// Begins a download of `name` into a file.
-    pub(super) fn download(&'a self, name: &str, progress: &Progress) -> Live<'a> {
+    pub(super) fn download(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
 
@@ -193,17 +198,17 @@ impl<'a> Report<'a> {
         progress: &Progress,
         counted: Vec<Progress>,
         begun: Option<Begun>,
-    ) -> Live<'a> {
+    ) -> CopyInProgress<'a> {
         let mut totals = self.totals();
         let id = totals.next;
         totals.next += 1;
         totals.live.insert(id, (name.to_owned(), progress.clone()));
         drop(totals);
-        Live { report: self, id, began: Instant::now(), counted, _begun: begun }
+        CopyInProgress { report: self, id, began: Instant::now(), counted, _begun: begun }
     }
 
     /// Records a completed transfer.
-    pub(super) async fn done(&self, done: Done) -> Outcome {
+    pub(super) async fn done(&self, done: CompletedCopy) -> Outcome {
         if let Some(json) = &mut *self.json.lock().await {
             json.json(&done)?;
             json.flow().await?;
@@ -224,7 +229,7 @@ impl<'a> Report<'a> {
     }
 
     /// Records a failed transfer among many, and prints why.
-    pub(super) fn failed(&self, failure: &Failure) {
+    pub(super) fn failed(&self, failure: &CommandFailure) {
         let mut totals = self.totals();
         totals.failed += 1;
         totals.told += 1;
@@ -240,7 +245,7 @@ impl<'a> Report<'a> {
     }
 
     /// Counts a transfer that was in flight then and failed for the same cause. A few are printed, all are counted.
-    pub(super) fn failed_too(&self, failure: &Failure) {
+    pub(super) fn failed_too(&self, failure: &CommandFailure) {
         let mut totals = self.totals();
         totals.failed += 1;
         totals.alike += 1;
@@ -273,7 +278,7 @@ impl<'a> Report<'a> {
             let name = totals.live.values().next().map_or_else(String::new, |(name, _)| name.clone());
             let done = totals.objects + totals.failed;
             let found = self.found.load(Relaxed).max(done + totals.live.len() as u64);
-            let state = State {
+            let state = BarFigures {
                 name,
                 moved,
                 stored: totals.sends.then_some(stored),
@@ -293,7 +298,7 @@ impl<'a> Report<'a> {
         let totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         // For a single object, the time of the transfer alone, without the start and the read-back.
         let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
-        if matches!(show, Show::Bar | Show::Line)
+        if matches!(show, CopyDisplay::Bar | CopyDisplay::Line)
             && totals.objects > 0
             && let Some(line) = totals.line(seconds)
         {
@@ -307,13 +312,13 @@ impl<'a> Report<'a> {
             Ok(()) if totals.failed == 0 => {
                 Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
             }
-            Ok(()) => Err(Failure::Failed(format!("{} of {all} could not be copied", totals.failed))),
+            Ok(()) => Err(CommandFailure::Failed(format!("{} of {all} could not be copied", totals.failed))),
             // Nothing was copied, so the exit code is that of the cause.
             Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
             Err(cause) => Err(match cause.sentence() {
                 Some(why) if totals.is_tree => {
                     let copied = totals.objects;
-                    Failure::Failed(format!(
+                    CommandFailure::Failed(format!(
                         "stopped, as the rest would fail too: {why}; {copied} of {all} were copied"
                     ))
                 }
@@ -354,13 +359,13 @@ impl Totals {
     }
 }
 
-impl Live<'_> {
+impl CopyInProgress<'_> {
     /// The record of the completed transfer. `object` is the target store's description, or else the source store's.
-    pub(super) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> Done {
+    pub(super) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> CompletedCopy {
         let sum = |figure: fn(&Snapshot) -> u64| {
             self.counted.iter().map(|progress| figure(&progress.snapshot())).sum()
         };
-        Done {
+        CompletedCopy {
             source,
             target,
             bytes,
@@ -377,13 +382,13 @@ impl Live<'_> {
     }
 }
 
-impl Drop for Live<'_> {
+impl Drop for CopyInProgress<'_> {
     fn drop(&mut self) {
         self.report.totals().live.remove(&self.id);
     }
 }
 
-impl Done {
+impl CompletedCopy {
     pub(super) fn by(mut self, strategy: Strategy) -> Self {
         self.strategy = Some(strategy.name());
         self

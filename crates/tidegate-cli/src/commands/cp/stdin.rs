@@ -17,7 +17,7 @@ use crate::standard;
 
 /// How to wait for bytes when the pipe is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum StdinWait {
     /// Block the thread for [`GATHER`] and then [`MOMENT`], before other tasks continue.
     Here,
     /// Block the thread for `MOMENT` only.
@@ -30,7 +30,7 @@ pub(super) enum Wait {
 #[derive(Debug)]
 pub(super) enum Stdin {
     /// A pipe: read straight into the buffer that is sent.
-    Pipe(pipe::Receiver, Wait),
+    Pipe(pipe::Receiver, StdinWait),
     /// Anything else, read in a thread. (Not `tokio::io::Stdin`, which reports an `EBADF` error as the end of the
     /// input.)
     Other(tokio::fs::File),
@@ -42,11 +42,11 @@ impl Stdin {
 
     /// # Errors
     /// If standard input is closed.
-    pub(super) fn open(wait: Wait) -> Outcome<Self> {
+    pub(super) fn open(wait: StdinWait) -> Outcome<Self> {
         let input = standard::input()?;
         Ok(match Self::pipe() {
             // Gathering needs a pipe that can hold what arrives meanwhile.
-            Ok((pipe, false)) if wait == Wait::Here => Self::Pipe(pipe, Wait::HereBriefly),
+            Ok((pipe, false)) if wait == StdinWait::Here => Self::Pipe(pipe, StdinWait::HereBriefly),
             Ok((pipe, _)) => Self::Pipe(pipe, wait),
             Err(_) => Self::Other(tokio::fs::File::from_std(input)),
         })
@@ -82,18 +82,18 @@ const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Reads from the pipe at once, or within the time that it may block; otherwise waits for a readiness event.
 fn poll_pipe(
     pipe: &mut pipe::Receiver,
-    wait: Wait,
+    wait: StdinWait,
     cx: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
     // If each read found bytes, the task would never yield, and a signal would never be seen.
     let turn = ready!(coop::poll_proceed(cx));
     let mut read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
-    if wait == Wait::Here && read == Err(Errno::AGAIN) {
+    if wait == StdinWait::Here && read == Err(Errno::AGAIN) {
         std::thread::sleep(GATHER);
         read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
     }
-    if wait != Wait::Elsewhere && read == Err(Errno::AGAIN) {
+    if wait != StdinWait::Elsewhere && read == Err(Errno::AGAIN) {
         // The result does not matter: the next read shows whether bytes have come.
         let _ = poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], Some(&MOMENT));
         read = rustix::io::read(&*pipe, buffer.initialize_unfilled());

@@ -11,20 +11,20 @@ use tidegate::upload::WrongSize;
 use tidegate::{ErrorKind, Strategy};
 use tokio::io::AsyncRead;
 
-use super::job::Job;
+use super::job::CopyJob;
 use super::journaled;
-use super::opened::Opened;
-use super::report::Done;
-use super::stdin::{Stdin, Wait};
+use super::opened::OpenedFile;
+use super::report::CompletedCopy;
+use super::stdin::{Stdin, StdinWait};
 use super::verify;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::standard;
-use crate::stores::Place;
+use crate::stores::ObjectPlace;
 
 /// Uploads standard input to `target`.
-pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
+pub(super) async fn standard_input(job: &CopyJob<'_>, target: &Location) -> Outcome {
     // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
-    let wait = if job.writing.is_journaled() { Wait::Elsewhere } else { Wait::Here };
+    let wait = if job.writing.is_journaled() { StdinWait::Elsewhere } else { StdinWait::Here };
     let mut input = Stdin::open(wait)?;
     let to = job.stores.object(target).await?;
     job.report.expect(job.writing.expect_size);
@@ -33,10 +33,10 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
 }
 
 /// Uploads the local path `source`: a file, or a pipe or device that gives a stream of bytes.
-pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcome {
+pub(super) async fn path(job: &CopyJob<'_>, source: &Location, to: &ObjectPlace) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     standard::refuse_closed_input(path)?;
-    let unreadable = |error| Failure::of_file(path, &error);
+    let unreadable = |error| CommandFailure::of_file(path, &error);
     let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
     let name = source.to_string();
     let done = if gives_a_stream(found.file_type()) {
@@ -46,7 +46,7 @@ pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcom
     } else {
         if let Some(expected) = job.writing.expect_size.filter(|expected| *expected != found.len()) {
             let has = found.len();
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "{name}: it has {has} bytes, and --expect-size is {expected}"
             )));
         }
@@ -61,14 +61,20 @@ fn gives_a_stream(kind: FileType) -> bool {
 }
 
 /// Uploads a file, streamed from disk.
-pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
+pub(super) async fn file(
+    job: &CopyJob<'_>,
+    path: &Path,
+    source: String,
+    to: &ObjectPlace,
+) -> Outcome<CompletedCopy> {
     if job.writing.is_journaled() {
-        let unreadable = |error| Failure::of_file(path, &error);
+        let unreadable = |error| CommandFailure::of_file(path, &error);
         let opened = tokio::task::spawn_blocking({
             let path = path.to_owned();
-            move || Opened::open(&path)
+            move || OpenedFile::open(&path)
         });
-        let opened = opened.await.map_err(|ended| Failure::Failed(ended.to_string()))?.map_err(unreadable)?;
+        let opened =
+            opened.await.map_err(|ended| CommandFailure::Failed(ended.to_string()))?.map_err(unreadable)?;
         let mut input = opened.source().map_err(unreadable)?;
         return stream(job, source, &mut input, Some(&opened), to).await;
     }
@@ -82,7 +88,7 @@ pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place)
 }
 
 /// The library's error names the object; an error of the source must also name the file.
-fn of_source(path: &Path, error: tidegate::Error) -> Failure {
+fn of_source(path: &Path, error: tidegate::Error) -> CommandFailure {
     if error.kind() != ErrorKind::Source {
         return error.into();
     }
@@ -90,17 +96,17 @@ fn of_source(path: &Path, error: tidegate::Error) -> Failure {
     let sentence = error.to_string();
     let sentence = if sentence.contains(&named) { sentence } else { format!("{named}: {sentence}") };
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
-    Failure::by_kind(cause.map(std::io::Error::kind), sentence)
+    CommandFailure::by_kind(cause.map(std::io::Error::kind), sentence)
 }
 
 /// Uploads all bytes of `input`. If `input` is a `file` that changes meanwhile, nothing is published.
 async fn stream(
-    job: &Job<'_>,
+    job: &CopyJob<'_>,
     source: String,
     input: &mut (impl AsyncRead + Unpin),
-    file: Option<&Opened>,
-    to: &Place,
-) -> Outcome<Done> {
+    file: Option<&OpenedFile>,
+    to: &ObjectPlace,
+) -> Outcome<CompletedCopy> {
     let expected = job.writing.expect_size;
     let builder = job.writing.builder(to);
     let builder = if let Some(bytes) = expected { builder.exact_size(bytes) } else { builder };
@@ -134,7 +140,7 @@ async fn stream(
 }
 
 /// Turns an error about the size into a message that names --expect-size.
-fn of_size(error: tidegate::Error, to: &Place) -> Failure {
+fn of_size(error: tidegate::Error, to: &ObjectPlace) -> CommandFailure {
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
     let (found, expected) = match source {
         Some(WrongSize::TooFew { given, exact }) => (given.to_string(), exact),
@@ -142,7 +148,7 @@ fn of_size(error: tidegate::Error, to: &Place) -> Failure {
         _ => return error.into(),
     };
     let url = to.url();
-    Failure::Failed(format!(
+    CommandFailure::Failed(format!(
         "{url}: nothing was written: the source gave {found} bytes, and --expect-size is {expected}"
     ))
 }

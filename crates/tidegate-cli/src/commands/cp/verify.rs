@@ -7,15 +7,20 @@ use tidegate::Object;
 use tidegate::checksum::{Algorithm, Hasher};
 use tidegate::location::Location;
 
-use super::job::Job;
-use super::report::Done;
-use crate::exit::{Failure, Outcome};
-use crate::stores::Place;
+use super::job::CopyJob;
+use super::report::CompletedCopy;
+use crate::exit::{CommandFailure, Outcome};
+use crate::stores::ObjectPlace;
 use crate::{dev, output, text};
 
 /// Reads `object` back if it was written to `dev://`. It must have the size and the checksum that the store reported
 /// to the writer.
-pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut done: Done) -> Outcome<Done> {
+pub(super) async fn if_dev(
+    job: &CopyJob<'_>,
+    place: &ObjectPlace,
+    object: &Object,
+    mut done: CompletedCopy,
+) -> Outcome<CompletedCopy> {
     if !place.store.location().starts_with("dev://") {
         return Ok(done);
     }
@@ -35,7 +40,7 @@ pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut do
     let agrees = written.is_none_or(|(_, sum)| read.agrees_with(sum));
     if !agrees || read.covers() != object.size {
         let url = place.url();
-        return Err(Failure::Failed(format!("{url}: what is read back is not what was written")));
+        return Err(CommandFailure::Failed(format!("{url}: what is read back is not what was written")));
     }
     done.verified();
     Ok(done)

@@ -6,12 +6,12 @@ use futures::{Stream, StreamExt};
 use tidegate::Store;
 use tidegate::backend::{Entry, OtherKind};
 
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 use crate::listing;
 
 /// A file, with its key below the directory.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundFile {
     pub(super) path: PathBuf,
     pub(super) key: String,
     pub(super) size: u64,
@@ -21,7 +21,7 @@ pub(super) struct Found {
 #[derive(Debug)]
 pub(super) enum Missed {
     /// The entry could not be read, or has no key.
-    Failed(Failure),
+    Failed(CommandFailure),
     /// A device, a named pipe, a socket, or a link to a directory, which is never entered.
     LeftOut(PathBuf, OtherKind),
 }
@@ -33,7 +33,7 @@ pub(super) fn files(
     root: PathBuf,
     except: Option<PathBuf>,
     journals: &[PathBuf],
-) -> impl Stream<Item = Result<Found, Missed>> + use<> {
+) -> impl Stream<Item = Result<FoundFile, Missed>> + use<> {
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
     let except = except.and_then(|except| key_below(&root, &except));
@@ -44,7 +44,7 @@ pub(super) fn files(
     // The walk ends after the first entry that refuses the whole copy.
     found.scan(false, |ended, found| {
         let before = *ended;
-        *ended = matches!(&found, Err(Missed::Failed(Failure::Usage(_))));
+        *ended = matches!(&found, Err(Missed::Failed(CommandFailure::Usage(_))));
         std::future::ready((!before).then_some(found))
     })
 }
@@ -61,7 +61,7 @@ fn look_at(
     except: Option<&str>,
     journals: &[PathBuf],
     entry: tidegate::Result<Entry>,
-) -> Option<Result<Found, Missed>> {
+) -> Option<Result<FoundFile, Missed>> {
     let entry = match entry {
         Ok(entry) if except.is_some_and(|except| entry.key().starts_with(except)) => return None,
         Ok(entry) => entry,
@@ -72,9 +72,9 @@ fn look_at(
         return Some(Err(Missed::Failed(failure)));
     }
     Some(match entry {
-        Entry::Object(object) => Ok(Found { path, key: object.key, size: object.size }),
+        Entry::Object(object) => Ok(FoundFile { path, key: object.key, size: object.size }),
         Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
-            Err(Missed::Failed(Failure::Failed(format!("{}: this is {kind}", path.display()))))
+            Err(Missed::Failed(CommandFailure::Failed(format!("{}: this is {kind}", path.display()))))
         }
         Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
         _ => return None,
@@ -83,7 +83,7 @@ fn look_at(
 
 /// The error for a link that leads into a journal directory: journals change while they are copied, and so would the
 /// journals of those copies.
-fn refused(path: &Path, journals: &[PathBuf]) -> Option<Failure> {
+fn refused(path: &Path, journals: &[PathBuf]) -> Option<CommandFailure> {
     // Only links need a check: other files lie below the directory that the user named, which was checked before.
     if journals.is_empty() || !path.is_symlink() || path.is_dir() {
         return None;
@@ -91,7 +91,7 @@ fn refused(path: &Path, journals: &[PathBuf]) -> Option<Failure> {
     let canonical = path.canonicalize().ok()?;
     let journal = journals.iter().find(|journal| canonical.starts_with(journal))?;
     let (path, journal) = (path.display(), journal.display());
-    Some(Failure::Usage(format!(
+    Some(CommandFailure::Usage(format!(
         "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
     )))
 }
@@ -159,7 +159,7 @@ mod tests {
             let Missed::LeftOut(path, OtherKind::LinkToDirectory) = missed else { panic!("{missed:?}") };
             assert_eq!(*path, root.path().join(name));
         }
-        let Missed::Failed(Failure::Failed(sentence)) = broken else { panic!("{broken:?}") };
+        let Missed::Failed(CommandFailure::Failed(sentence)) = broken else { panic!("{broken:?}") };
         assert!(sentence.contains("broken: this is a symbolic link that leads nowhere"), "{sentence}");
     }
 
@@ -199,7 +199,7 @@ mod tests {
         symlink(elsewhere.path().join("disk/journal/1.journal"), &link).unwrap();
         let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
         assert!(keys.is_empty(), "{keys:?}");
-        let [Missed::Failed(Failure::Usage(sentence))] = &missed[..] else { panic!("{missed:?}") };
+        let [Missed::Failed(CommandFailure::Usage(sentence))] = &missed[..] else { panic!("{missed:?}") };
         for path in [&link, &journal] {
             assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
         }

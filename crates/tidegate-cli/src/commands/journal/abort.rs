@@ -9,9 +9,9 @@ use tidegate::text::printable;
 use tidegate::{ErrorKind, Tidegate};
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
-use crate::commands::cp::journaled::{self, Found};
+use crate::commands::cp::journaled::{self, FoundUpload};
 use crate::exit::Outcome;
-use crate::options::{Connection, Owners};
+use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -20,7 +20,7 @@ use crate::{output, text};
 /// Their sessions at the store are aborted, and the journals are removed with all bytes in them. An upload that
 /// another process is writing is left alone; if its ID was given, that is an error.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Abort {
+pub(crate) struct JournalAbort {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Abort {
     owners: Owners,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// The result for one upload.
@@ -57,7 +57,7 @@ enum AbortOutcome {
     Gone,
 }
 
-impl Abort {
+impl JournalAbort {
     pub(super) async fn run(self) -> Outcome {
         refuse_missing(&self.directory)?;
         let engine =
@@ -97,19 +97,19 @@ impl Abort {
         let found = match self.forget {
             true => match left.forget().await {
                 Ok(()) => return Ok(AbortOutcome::Ended),
-                Err(error) if error.kind() == ErrorKind::NotFound => Found::Ended,
-                Err(error) if journaled::is_in_use(&error) => Found::InUse(error.to_string()),
+                Err(error) if error.kind() == ErrorKind::NotFound => FoundUpload::Ended,
+                Err(error) if journaled::is_in_use(&error) => FoundUpload::InUse(error.to_string()),
                 Err(error) => return Err(error.into()),
             },
             false => claim(stores, left, &self.connection).await?,
         };
         match left_alone(found, left, is_asked_for)? {
-            Found::Ours(claimed) => Ok(match claimed.abort().await? {
+            FoundUpload::Ours(claimed) => Ok(match claimed.abort().await? {
                 Some(_) => AbortOutcome::Published,
                 None => AbortOutcome::Ended,
             }),
-            Found::InUse(_) => Ok(AbortOutcome::InUse),
-            Found::Ended => Ok(AbortOutcome::Gone),
+            FoundUpload::InUse(_) => Ok(AbortOutcome::InUse),
+            FoundUpload::Ended => Ok(AbortOutcome::Gone),
         }
     }
 }
@@ -125,13 +125,13 @@ mod tests {
         let (journals, _target, tide) = one_upload(directory.path(), false).await;
         let all = tide.recover().await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
-        let command = |ids, forget| Abort {
+        let command = |ids, forget| JournalAbort {
             directory: journals.clone(),
             ids,
             all: false,
             forget,
             owners: Owners::default(),
-            connection: Connection::default(),
+            connection: ConnectionOptions::default(),
         };
         let (any, this) =
             (|forget| command(Vec::new(), forget), |forget| command(vec![left.id().into()], forget));

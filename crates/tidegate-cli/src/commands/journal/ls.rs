@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::{Described, list};
+use super::{DescribedJournal, list};
 use crate::exit::Outcome;
 use crate::options::Owners;
 use crate::output;
@@ -14,7 +14,7 @@ use crate::output;
 /// resumed by copying its source again. The files of ended uploads are removed, and after a day those of uploads that
 /// never began.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ls {
+pub(crate) struct JournalLs {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -27,12 +27,12 @@ pub(crate) struct Ls {
     owners: Owners,
 }
 
-impl Ls {
+impl JournalLs {
     pub(super) async fn run(self) -> Outcome {
         let left = list(&self.directory, &self.owners).await?;
         let mut out = output::text()?;
         for left in &left {
-            let described = Described::of(left);
+            let described = DescribedJournal::of(left);
             if self.json {
                 out.json(&described)?;
             } else {

@@ -9,9 +9,9 @@ use tidegate::recover::{LeftUpload, Resumed};
 use tidegate::text::printable;
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
-use crate::commands::cp::journaled::Found;
-use crate::exit::{Failure, Outcome};
-use crate::options::{Connection, Owners};
+use crate::commands::cp::journaled::FoundUpload;
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -20,7 +20,7 @@ use crate::{output, text};
 /// An upload that was cut earlier needs its source: copy that again, to the same target and with the same --journal.
 /// An upload that another process is writing is left alone.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Resume {
+pub(crate) struct JournalResume {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -33,10 +33,10 @@ pub(crate) struct Resume {
     owners: Owners,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Resume {
+impl JournalResume {
     pub(super) async fn run(self) -> Outcome {
         refuse_missing(&self.directory)?;
         let engine =
@@ -71,13 +71,13 @@ impl Resume {
             let has = text::size(left.length());
             let sentence = format!("{id}: {url} was cut after {has}: copy its source again to go on");
             if is_asked_for {
-                return Err(Failure::Failed(sentence));
+                return Err(CommandFailure::Failed(sentence));
             }
             output::say(&sentence);
             return Ok(None);
         }
         let found = claim(stores, left, &self.connection).await?;
-        let Found::Ours(claimed) = left_alone(found, left, is_asked_for)? else { return Ok(None) };
+        let FoundUpload::Ours(claimed) = left_alone(found, left, is_asked_for)? else { return Ok(None) };
         match claimed.resume().await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
@@ -100,11 +100,11 @@ mod tests {
         let all = tide.recover().await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
         assert!(left.is_finished(), "{left:?}");
-        let command = |ids| Resume {
+        let command = |ids| JournalResume {
             directory: journals.clone(),
             ids,
             owners: Owners::default(),
-            connection: Connection::default(),
+            connection: ConnectionOptions::default(),
         };
         let (any, this) = (command(Vec::new()), command(vec![left.id().into()]));
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use tidegate::journal::{JournalState, Recovered, SessionKind};
 use tidegate::text::printable;
 
-use super::{Described, chosen, list};
-use crate::exit::{Failure, Outcome};
+use super::{DescribedJournal, chosen, list};
+use crate::exit::{CommandFailure, Outcome};
 use crate::options::Owners;
 use crate::{output, text};
 
@@ -16,7 +16,7 @@ use crate::{output, text};
 ///
 /// As with `journal ls`, the files of ended uploads are removed, and after a day those of uploads that never began.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Show {
+pub(crate) struct JournalShow {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -35,26 +35,26 @@ pub(crate) struct Show {
 
 /// All details in `--json`.
 #[derive(Serialize)]
-struct Whole<'a> {
+struct JournalDetails<'a> {
     #[serde(flatten)]
-    described: &'a Described,
+    described: &'a DescribedJournal,
     first_byte_kept: u64,
     torn_bytes: u64,
     state_record: &'a JournalState,
 }
 
-impl Show {
+impl JournalShow {
     pub(super) async fn run(self) -> Outcome {
         let all = list(&self.directory, &self.owners).await?;
         let left = chosen(&all, &self.id, &self.directory)?;
-        let described = Described::of(left);
+        let described = DescribedJournal::of(left);
         let Some(found) = left.recovered() else {
-            return Err(Failure::Failed(described.problem.unwrap_or_default()));
+            return Err(CommandFailure::Failed(described.problem.unwrap_or_default()));
         };
         let mut out = output::text()?;
         if self.json {
             let Recovered { state, first, cut, .. } = found;
-            let whole = Whole {
+            let whole = JournalDetails {
                 described: &described,
                 first_byte_kept: *first,
                 torn_bytes: *cut,

@@ -8,7 +8,7 @@ use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 
 use super::list;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 use crate::options::Owners;
 use crate::{output, text};
 
@@ -17,7 +17,7 @@ use crate::{output, text};
 /// No upload is changed. As with `journal ls`, the files of ended uploads are removed, and after a day those of
 /// uploads that never began.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Verify {
+pub(crate) struct JournalVerify {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -26,14 +26,14 @@ pub(crate) struct Verify {
     owners: Owners,
 }
 
-impl Verify {
+impl JournalVerify {
     pub(super) async fn run(self) -> Outcome {
         let mut out = output::text()?;
         let bad = verify(list(&self.directory, &self.owners).await?, &mut out).await?;
         out.finish().await?;
         match bad {
             0 => Ok(()),
-            n => Err(Failure::Failed(format!("not whole: {}", text::count(n, "journal")))),
+            n => Err(CommandFailure::Failed(format!("not whole: {}", text::count(n, "journal")))),
         }
     }
 }

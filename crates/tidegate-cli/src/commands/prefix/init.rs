@@ -2,9 +2,9 @@
 
 use tidegate::prefix::{Layout, Naming, PrefixedStore};
 
-use super::{Described, root};
+use super::{DescribedLayout, root};
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
@@ -13,7 +13,7 @@ use crate::stores::Stores;
 /// Nothing else changes. Existing objects can be read from now on only if they are already where the layout puts
 /// them. If the same layout is already recorded, nothing is done.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Init {
+pub(crate) struct PrefixInit {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
@@ -33,16 +33,16 @@ pub(crate) struct Init {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Init {
+impl PrefixInit {
     pub(super) async fn run(self) -> Outcome {
         let layout = Layout::new(self.naming, self.count)?;
         Stores::with_defaults(&self.connection, async |stores| {
             let store = PrefixedStore::init(&root(stores, &self.root).await?, layout).await?;
             let mut out = output::text()?;
-            Described::of(&store).print(&mut out, self.json)?;
+            DescribedLayout::of(&store).print(&mut out, self.json)?;
             out.finish().await
         })
         .await

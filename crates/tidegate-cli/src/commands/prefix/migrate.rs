@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate::prefix::{Layout, Migrated, Naming, PrefixedStore};
 
-use super::{Described, root};
+use super::{DescribedLayout, root};
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -17,7 +17,7 @@ use crate::{output, text};
 /// The migration can run beside readers and writers, be interrupted at any point, and be run again. All objects can
 /// be read meanwhile.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Migrate {
+pub(crate) struct PrefixMigrate {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
@@ -44,18 +44,18 @@ pub(crate) struct Migrate {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
 /// What a migration has done; the names are those of `--json`.
 #[derive(Serialize)]
-pub(super) struct Done {
+pub(super) struct MigrationFigures {
     moved: u64,
     bytes: u64,
     removed: u64,
 }
 
-impl Migrate {
+impl PrefixMigrate {
     pub(super) async fn run(self) -> Outcome {
         Stores::with_defaults(&self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
@@ -69,8 +69,8 @@ impl Migrate {
                 let (objects, size) = (text::count(moved, "object"), text::size(bytes));
                 writeln!(out, "moved {objects} ({size}), and removed {removed} where they were before")?;
             }
-            let done = Some(Done { moved, bytes, removed });
-            Described { done, ..Described::of(&store) }.print(&mut out, self.json)?;
+            let done = Some(MigrationFigures { moved, bytes, removed });
+            DescribedLayout { done, ..DescribedLayout::of(&store) }.print(&mut out, self.json)?;
             out.finish().await
         })
         .await

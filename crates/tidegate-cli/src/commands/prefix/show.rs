@@ -4,15 +4,15 @@ use std::io::Write;
 
 use tidegate::prefix::PrefixedStore;
 
-use super::{Described, root};
+use super::{DescribedLayout, root};
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
 /// Show how the keys below a root are spread, or where given keys are.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Show {
+pub(crate) struct PrefixShow {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
@@ -26,16 +26,16 @@ pub(crate) struct Show {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Show {
+impl PrefixShow {
     pub(super) async fn run(self) -> Outcome {
         Stores::with_defaults(&self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
             let mut out = output::text()?;
             if self.keys.is_empty() {
-                Described::of(&store).print(&mut out, self.json)?;
+                DescribedLayout::of(&store).print(&mut out, self.json)?;
             }
             for key in &self.keys {
                 writeln!(out, "{}/{}", store.location(), store.place(key))?;

@@ -6,9 +6,9 @@ use futures::TryStreamExt;
 use tidegate::location::Location;
 use tidegate::sweep::{Process, Unfinished};
 
-use super::Described;
-use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
+use super::DescribedSession;
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -16,7 +16,7 @@ use crate::{output, text};
 ///
 /// Uploads of live processes on this machine are refused. To end old uploads, use `tidegate sweep`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Abort {
+pub(crate) struct SessionsAbort {
     /// Key, or with -r a prefix of keys.
     #[arg(value_name = "URL")]
     object: String,
@@ -34,28 +34,28 @@ pub(crate) struct Abort {
     force: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Abort {
+impl SessionsAbort {
     pub(super) async fn run(self) -> Outcome {
         let location: Location = self.object.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             if !self.recursive && (prefix.is_empty() || prefix.ends_with('/')) {
                 let message = format!("{location}: this is no key: add -r to end all that begin so");
-                return Err(Failure::Usage(message));
+                return Err(CommandFailure::Usage(message));
             }
             let root = store.location();
             let all: Vec<Unfinished> = store.unfinished(&prefix).try_collect().await?;
             let meant: Vec<&Unfinished> = all.iter().filter(|found| self.means(&prefix, found)).collect();
             if meant.is_empty() {
-                return Err(Failure::nothing_at(&location, "there is no such unfinished upload"));
+                return Err(CommandFailure::nothing_at(&location, "there is no such unfinished upload"));
             }
             let mut out = output::text()?;
             let (mut ended, mut bytes, mut failed) = (0, 0, 0);
             for found in meant {
-                let line = Described::of(&root, found);
+                let line = DescribedSession::of(&root, found);
                 if matches!(found.process, Process::Live(_)) && !self.force {
                     output::say(&format!(
                         "error: {}: a live process is writing it (--force ends it all the same)",
@@ -84,7 +84,7 @@ impl Abort {
                 0 => Ok(()),
                 failed => {
                     let uploads = text::count(failed, "unfinished upload");
-                    Err(Failure::Failed(format!("{uploads} of {location} could not be ended")))
+                    Err(CommandFailure::Failed(format!("{uploads} of {location} could not be ended")))
                 }
             }
         })

@@ -5,15 +5,15 @@ use std::io::Write;
 use futures::TryStreamExt;
 use tidegate::location::Location;
 
-use super::Described;
+use super::DescribedSession;
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::{Stores, refuse_missing};
 
 /// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, initiator.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ls {
+pub(crate) struct SessionsLs {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
     prefix: String,
@@ -23,10 +23,10 @@ pub(crate) struct Ls {
     json: bool,
 
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionOptions,
 }
 
-impl Ls {
+impl SessionsLs {
     pub(super) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {
@@ -38,7 +38,7 @@ impl Ls {
             let listed = async {
                 while let Some(found) = unfinished.try_next().await? {
                     is_found = true;
-                    let line = Described::of(&root, &found);
+                    let line = DescribedSession::of(&root, &found);
                     if self.json {
                         out.json(&line)?;
                     } else {

@@ -2,20 +2,20 @@ use super::*;
 
 fn catalog() -> Catalog {
     let mut catalog = Catalog::default();
-    catalog.add_bucket("bucket", crate::catalog::Dialect::S3).unwrap();
+    catalog.add_bucket("bucket", crate::catalog::Protocol::S3).unwrap();
     catalog
 }
 
-fn session(number: usize, started: Moment) -> Session {
-    Session {
+fn session(number: usize, started: Moment) -> ResumableSession {
+    ResumableSession {
         id: format!("{number:08}"),
         bucket: "bucket".to_owned(),
         key: "k".to_owned(),
         started,
-        attributes: Attributes::default(),
+        attributes: CatalogAttributes::default(),
         generations: Generations::default(),
         expected: Expected::default(),
-        state: State::Open,
+        state: SessionState::Open,
         pieces: Vec::new(),
         md5: None,
         writer: 0,
@@ -56,7 +56,7 @@ fn the_latest_claim_is_the_one_that_counts() {
     let first = catalog.claim_session("00000001").unwrap().writer;
     let second = catalog.claim_session("00000001").unwrap().writer;
     let append = |catalog: &mut Catalog, writer| {
-        catalog.append_to_session("00000001", writer, Piece::Void(GRAIN), 7, None)
+        catalog.append_to_session("00000001", writer, StoredPiece::Void(GRAIN), 7, None)
     };
     assert!(matches!(append(&mut catalog, first), Err(SessionFault::Superseded)));
     append(&mut catalog, second).unwrap();

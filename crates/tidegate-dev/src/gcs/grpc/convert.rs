@@ -6,10 +6,10 @@ use tonic::Status;
 
 use super::proto;
 use crate::catalog::session::Expected;
-use crate::catalog::{Attributes, Generations, Moment, Object};
+use crate::catalog::{CatalogAttributes, CatalogObject, Generations, Moment};
 use crate::gcs::check_key;
-use crate::gcs::intake::Target;
-use crate::gcs::refusal::Refusal;
+use crate::gcs::intake::WriteTarget;
+use crate::gcs::refusal::GcsRefusal;
 use crate::gcs::resource::{crc32c_of, etag, storage_class};
 
 const BUCKETS: &str = "projects/_/buckets/";
@@ -71,7 +71,7 @@ pub(super) fn add_checksums(
 }
 
 /// The bucket, metadata, conditions and expected hashes of an object to be written.
-pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Expected), Status> {
+pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, WriteTarget, Expected), Status> {
     if spec.appendable == Some(true) {
         return Err(Status::unimplemented("Appendable objects are not implemented here."));
     }
@@ -83,13 +83,13 @@ pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Ex
     add_checksums(&mut expected, resource.checksums.as_ref())?;
     expected.size = spec.object_size.map(|size| number(size, "The object's size")).transpose()?;
     let key = resource.name.clone();
-    Ok((bucket, Target { key, attributes: attributes(resource), generations }, expected))
+    Ok((bucket, WriteTarget { key, attributes: attributes(resource), generations }, expected))
 }
 
 /// The attributes that a message gives an object.
-pub(super) fn attributes(resource: proto::Object) -> Attributes {
+pub(super) fn attributes(resource: proto::Object) -> CatalogAttributes {
     let text = |text: String| (!text.is_empty()).then_some(text);
-    Attributes {
+    CatalogAttributes {
         content_type: text(resource.content_type),
         cache_control: text(resource.cache_control),
         content_disposition: text(resource.content_disposition),
@@ -97,7 +97,7 @@ pub(super) fn attributes(resource: proto::Object) -> Attributes {
         content_language: text(resource.content_language),
         storage_class: text(resource.storage_class),
         metadata: (!resource.metadata.is_empty()).then(|| HashMap::from_iter(resource.metadata)),
-        ..Attributes::default()
+        ..CatalogAttributes::default()
     }
 }
 
@@ -112,12 +112,12 @@ fn time(moment: Moment) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: signed(micros / 1_000_000), nanos: (micros % 1_000_000) as i32 * 1000 }
 }
 
-pub(super) fn checksums(object: &Object) -> proto::ObjectChecksums {
+pub(super) fn checksums(object: &CatalogObject) -> proto::ObjectChecksums {
     let md5 = object.md5.map(|md5| bytes::Bytes::copy_from_slice(&md5));
     proto::ObjectChecksums { crc32c: crc32c_of(object), md5_hash: md5.unwrap_or_default() }
 }
 
-pub(super) fn object(bucket: &str, object: &Object) -> proto::Object {
+pub(super) fn object(bucket: &str, object: &CatalogObject) -> proto::Object {
     let attributes = object.attributes.clone();
     proto::Object {
         name: object.key.clone(),
@@ -143,14 +143,14 @@ pub(super) fn object(bucket: &str, object: &Object) -> proto::Object {
 }
 
 /// A data message's bytes, if they match its checksum and are not too many.
-pub(super) fn content(data: proto::ChecksummedData) -> Result<bytes::Bytes, Refusal> {
+pub(super) fn content(data: proto::ChecksummedData) -> Result<bytes::Bytes, GcsRefusal> {
     if data.content.len() > super::LARGEST_DATA {
-        return Err(Refusal::invalid(format!("A message has {} bytes, too many.", data.content.len())));
+        return Err(GcsRefusal::invalid(format!("A message has {} bytes, too many.", data.content.len())));
     }
     if let Some(expected) = data.crc32c {
         let computed = crate::gcs::hash::crc32c(&data.content);
         if computed != expected {
-            return Err(Refusal::invalid(format!(
+            return Err(GcsRefusal::invalid(format!(
                 "Provided CRC32C {expected:#010x} doesn't match calculated CRC32C {computed:#010x} of the message."
             )));
         }

@@ -6,9 +6,9 @@ use prost::Message;
 use prost_types::Any;
 use tonic::Status;
 
-use crate::gcs::refusal::Refusal;
+use crate::gcs::refusal::GcsRefusal;
 
-pub(super) fn with_details(refusal: Refusal) -> Status {
+pub(super) fn with_details(refusal: GcsRefusal) -> Status {
     let code = refusal.code();
     let mut details = Vec::new();
     if !refusal.reason.is_empty() {

@@ -4,11 +4,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tonic::Status;
 
 use super::convert::{bucket, checksums, generations_of, number, object, signed};
-use super::{Answers, Context, LARGEST_DATA, proto};
+use super::{Answers, CallContext, LARGEST_DATA, proto};
 use crate::catalog::Condition;
 use crate::gcs::hash::crc32c;
-use crate::gcs::list::Wanted;
-use crate::gcs::refusal::Refusal;
+use crate::gcs::list::ListParameters;
+use crate::gcs::refusal::GcsRefusal;
 use crate::storage;
 
 /// Zero stands for the live generation.
@@ -17,7 +17,7 @@ fn generation(asked: i64) -> Result<Option<u64>, Status> {
 }
 
 pub(super) async fn get_object(
-    context: Context,
+    context: CallContext,
     request: proto::GetObjectRequest,
 ) -> Result<proto::Object, Status> {
     let name = bucket(&request.bucket)?;
@@ -28,7 +28,7 @@ pub(super) async fn get_object(
 }
 
 pub(super) async fn delete_object(
-    context: Context,
+    context: CallContext,
     request: proto::DeleteObjectRequest,
 ) -> Result<(), Status> {
     let name = bucket(&request.bucket)?;
@@ -37,12 +37,12 @@ pub(super) async fn delete_object(
     context.store().find_google(name, &request.object, generation, &conditions)?;
     conditions.is = conditions.is.or(generation);
     let condition = Condition::generations(conditions);
-    context.store().lock().remove_object(name, &request.object, &condition).map_err(Refusal::from)?;
+    context.store().lock().remove_object(name, &request.object, &condition).map_err(GcsRefusal::from)?;
     Ok(())
 }
 
 pub(super) async fn list_objects(
-    context: Context,
+    context: CallContext,
     request: proto::ListObjectsRequest,
 ) -> Result<proto::ListObjectsResponse, Status> {
     let name = bucket(&request.parent)?;
@@ -53,7 +53,7 @@ pub(super) async fn list_objects(
     context.admit("storage.v2.ListObjects", name, &request.prefix).await?;
     let listing = context.store().list_google(
         name,
-        &Wanted {
+        &ListParameters {
             prefix: &request.prefix,
             delimiter: Some(&request.delimiter),
             token: Some(request.page_token.as_str()).filter(|token| !token.is_empty()),
@@ -86,7 +86,7 @@ fn range(offset: i64, limit: i64, size: u64) -> Result<std::ops::Range<u64>, Sta
 }
 
 pub(super) async fn read_object(
-    context: Context,
+    context: CallContext,
     request: proto::ReadObjectRequest,
 ) -> Result<Answers<proto::ReadObjectResponse>, Status> {
     let name = bucket(&request.bucket)?;

@@ -3,11 +3,11 @@
 use tonic::Status;
 
 use super::convert::{attributes, bucket, generations, generations_of, number, object, signed};
-use super::{Context, proto};
+use super::{CallContext, proto};
 use crate::gcs::rewrite::Copy;
 
 pub(super) async fn rewrite_object(
-    context: Context,
+    context: CallContext,
     request: proto::RewriteObjectRequest,
 ) -> Result<proto::RewriteResponse, Status> {
     let (source, target) = (bucket(&request.source_bucket)?, bucket(&request.destination_bucket)?);

@@ -4,12 +4,12 @@ use proto::query_write_status_response::WriteStatus;
 use tonic::Status;
 
 use super::convert::{add_checksums, object, signed, target};
-use super::{Context, proto};
-use crate::catalog::session::{SessionFault, State};
-use crate::gcs::refusal::Refusal;
+use super::{CallContext, proto};
+use crate::catalog::session::{SessionFault, SessionState};
+use crate::gcs::refusal::GcsRefusal;
 
 pub(super) async fn start(
-    context: Context,
+    context: CallContext,
     request: proto::StartResumableWriteRequest,
 ) -> Result<proto::StartResumableWriteResponse, Status> {
     let spec =
@@ -22,25 +22,25 @@ pub(super) async fn start(
 }
 
 pub(super) async fn query(
-    context: Context,
+    context: CallContext,
     request: proto::QueryWriteStatusRequest,
 ) -> Result<proto::QueryWriteStatusResponse, Status> {
     context.admit_to_session("storage.v2.QueryWriteStatus", &request.upload_id).await?;
     let catalog = context.store().lock();
-    let session = catalog.session(&request.upload_id).map_err(Refusal::from)?;
+    let session = catalog.session(&request.upload_id).map_err(GcsRefusal::from)?;
     let status = match &session.state {
-        State::Open => WriteStatus::PersistedSize(signed(session.persisted())),
-        State::Finished(finished) => WriteStatus::Resource(object(&session.bucket, finished)),
-        State::Cancelled => return Err(Refusal::from(SessionFault::Cancelled).into()),
+        SessionState::Open => WriteStatus::PersistedSize(signed(session.persisted())),
+        SessionState::Finished(finished) => WriteStatus::Resource(object(&session.bucket, finished)),
+        SessionState::Cancelled => return Err(GcsRefusal::from(SessionFault::Cancelled).into()),
     };
     Ok(proto::QueryWriteStatusResponse { write_status: Some(status) })
 }
 
 pub(super) async fn cancel(
-    context: Context,
+    context: CallContext,
     request: proto::CancelResumableWriteRequest,
 ) -> Result<proto::CancelResumableWriteResponse, Status> {
     context.admit_to_session("storage.v2.CancelResumableWrite", &request.upload_id).await?;
-    context.store().lock().cancel_session(&request.upload_id).map_err(Refusal::from)?;
+    context.store().lock().cancel_session(&request.upload_id).map_err(GcsRefusal::from)?;
     Ok(proto::CancelResumableWriteResponse {})
 }

@@ -11,92 +11,102 @@ use tonic::{Status, Streaming};
 
 use super::convert::{add_checksums, content, number, object, signed, target};
 use super::step::{First, Step};
-use super::{Answers, Context, proto};
-use crate::catalog::session::{Expected, GRAIN, SessionFault, State};
-use crate::catalog::{Dialect, Object};
-use crate::gcs::intake::{Appender, Single, Target};
-use crate::gcs::refusal::Refusal;
-use crate::s3::Store;
+use super::{Answers, CallContext, proto};
+use crate::catalog::session::{Expected, GRAIN, SessionFault, SessionState};
+use crate::catalog::{CatalogObject, Protocol};
+use crate::gcs::intake::{SessionAppender, Single, WriteTarget};
+use crate::gcs::refusal::GcsRefusal;
+use crate::s3::ServerStore;
 
 /// The destination of the bytes.
 #[derive(Debug)]
-enum Way<'a> {
-    Single(Box<(Single, Target)>),
-    Session(Box<Appender<'a>>),
+enum WriteDestination<'a> {
+    Single(Box<(Single, WriteTarget)>),
+    Session(Box<SessionAppender<'a>>),
 }
 
 /// A write in progress.
 #[derive(Debug)]
-struct Writing<'a> {
-    store: &'a Store,
+struct ObjectWrite<'a> {
+    store: &'a ServerStore,
     bucket: String,
-    way: Way<'a>,
+    way: WriteDestination<'a>,
     expected: Expected,
     /// The stream's current offset; bytes sent again from before it are skipped.
     position: u64,
 }
 
 /// The state at the start of a stream.
-enum Opened<'a> {
-    Writing(Box<Writing<'a>>),
+enum WriteStart<'a> {
+    Writing(Box<ObjectWrite<'a>>),
     /// The session is finished: its object is the answer to every request.
-    Finished(String, Box<Object>),
+    Finished(String, Box<CatalogObject>),
 }
 
 /// A first message that passed the gate.
 #[derive(Debug)]
-enum Admitted {
+enum AdmittedWrite {
     Session(String),
-    Object(Box<(String, Target, Expected)>),
+    Object(Box<(String, WriteTarget, Expected)>),
 }
 
-async fn admit(context: &Context, operation: &str, first: Option<First>) -> Result<Admitted, Status> {
+async fn admit(
+    context: &CallContext,
+    operation: &str,
+    first: Option<First>,
+) -> Result<AdmittedWrite, Status> {
     match first {
         Some(First::Session(id)) => {
             context.admit_to_session(operation, &id).await?;
-            Ok(Admitted::Session(id))
+            Ok(AdmittedWrite::Session(id))
         }
         Some(First::Object(spec)) => {
             let (bucket, target, expected) = target(*spec)?;
             context.admit(operation, &bucket, &target.key).await?;
-            context.store().find_bucket(&bucket, Dialect::Google).map_err(Refusal::from)?;
-            Ok(Admitted::Object(Box::new((bucket, target, expected))))
+            context.store().find_bucket(&bucket, Protocol::Google).map_err(GcsRefusal::from)?;
+            Ok(AdmittedWrite::Object(Box::new((bucket, target, expected))))
         }
         Some(First::Append) => Err(Status::unimplemented("Appendable objects are not implemented here.")),
         None => Err(Status::invalid_argument("The first message names no upload and no object.")),
     }
 }
 
-impl<'a> Writing<'a> {
-    fn open(store: &'a Store, admitted: &'a Admitted, offset: i64) -> Result<Opened<'a>, Status> {
+impl<'a> ObjectWrite<'a> {
+    fn open(
+        store: &'a ServerStore,
+        admitted: &'a AdmittedWrite,
+        offset: i64,
+    ) -> Result<WriteStart<'a>, Status> {
         let position = number(offset, "The offset")?;
         let id = match admitted {
-            Admitted::Object(..) if position != 0 => {
+            AdmittedWrite::Object(..) if position != 0 => {
                 return Err(Status::out_of_range("An object begins at its offset 0."));
             }
-            Admitted::Object(object) => {
+            AdmittedWrite::Object(object) => {
                 let (bucket, target, expected) = object.as_ref().clone();
-                let way = Way::Single(Box::new((Single::new(store, &expected), target)));
-                return Ok(Opened::Writing(Box::new(Self { store, bucket, way, expected, position })));
+                let way = WriteDestination::Single(Box::new((Single::new(store, &expected), target)));
+                return Ok(WriteStart::Writing(Box::new(Self { store, bucket, way, expected, position })));
             }
-            Admitted::Session(id) => id,
+            AdmittedWrite::Session(id) => id,
         };
         let mut catalog = store.lock();
-        let session = catalog.session(id).map_err(Refusal::from)?;
+        let session = catalog.session(id).map_err(GcsRefusal::from)?;
         match &session.state {
-            State::Finished(object) => return Ok(Opened::Finished(session.bucket.clone(), object.clone())),
-            State::Cancelled => return Err(Refusal::from(SessionFault::Cancelled).into()),
-            State::Open => {}
+            SessionState::Finished(object) => {
+                return Ok(WriteStart::Finished(session.bucket.clone(), object.clone()));
+            }
+            SessionState::Cancelled => return Err(GcsRefusal::from(SessionFault::Cancelled).into()),
+            SessionState::Open => {}
         }
         let persisted = session.persisted();
         if position > persisted {
-            return Err(Refusal::gap(position, persisted).into());
+            return Err(GcsRefusal::gap(position, persisted).into());
         }
-        let session = catalog.claim_session(id).map_err(Refusal::from)?;
+        let session = catalog.claim_session(id).map_err(GcsRefusal::from)?;
         let (bucket, expected) = (session.bucket.clone(), session.expected);
-        let appender = Box::new(Appender::new(store, id, session, persisted - position));
-        let way = Way::Session(appender);
-        Ok(Opened::Writing(Box::new(Self { store, bucket, way, expected, position })))
+        let appender = Box::new(SessionAppender::new(store, id, session, persisted - position));
+        let way = WriteDestination::Session(appender);
+        Ok(WriteStart::Writing(Box::new(Self { store, bucket, way, expected, position })))
     }
 
     async fn take(&mut self, step: &mut Step) -> Result<(), Status> {
@@ -112,7 +122,7 @@ impl<'a> Writing<'a> {
         };
         let mut bytes = content(data)?;
         let is_whole = (bytes.len() as u64).is_multiple_of(GRAIN);
-        if step.is_strict && !step.is_last && !is_whole && matches!(self.way, Way::Session(_)) {
+        if step.is_strict && !step.is_last && !is_whole && matches!(self.way, WriteDestination::Session(_)) {
             return Err(Status::invalid_argument(format!(
                 "A message has {} bytes, which is not a multiple of {GRAIN}, and is not the last.",
                 bytes.len()
@@ -123,23 +133,23 @@ impl<'a> Writing<'a> {
         bytes.advance(known as usize);
         self.position += bytes.len() as u64;
         match &mut self.way {
-            Way::Single(single) => Ok(single.0.push(bytes).await?),
-            Way::Session(appender) => Ok(appender.push(bytes).await?),
+            WriteDestination::Single(single) => Ok(single.0.push(bytes).await?),
+            WriteDestination::Session(appender) => Ok(appender.push(bytes).await?),
         }
     }
 
     async fn persist(&mut self) -> Result<(), Status> {
         match &mut self.way {
-            Way::Single(..) => Ok(()),
-            Way::Session(appender) => Ok(appender.persist().await?),
+            WriteDestination::Single(..) => Ok(()),
+            WriteDestination::Session(appender) => Ok(appender.persist().await?),
         }
     }
 
     /// The persisted bytes of a session; of a whole object in one stream, the bytes received.
     fn persisted(&self) -> i64 {
         signed(match &self.way {
-            Way::Single(_) => self.position,
-            Way::Session(appender) => appender.persisted(),
+            WriteDestination::Single(_) => self.position,
+            WriteDestination::Session(appender) => appender.persisted(),
         })
     }
 
@@ -148,24 +158,24 @@ impl<'a> Writing<'a> {
             let message = format!("The object has {} bytes, and was to have {size}.", self.position);
             return Err(Status::out_of_range(message));
         }
-        let published: Arc<Object> = match self.way {
-            Way::Single(single) => {
+        let published: Arc<CatalogObject> = match self.way {
+            WriteDestination::Single(single) => {
                 let (single, target) = *single;
                 single.publish(self.store, &self.bucket, target, &self.expected).await?
             }
-            Way::Session(appender) if self.position < appender.persisted() => {
+            WriteDestination::Session(appender) if self.position < appender.persisted() => {
                 return Err(Status::out_of_range(
                     "The object is to be shorter than what is persisted of it.",
                 ));
             }
-            Way::Session(appender) => appender.publish(&self.expected, []).await?,
+            WriteDestination::Session(appender) => appender.publish(&self.expected, []).await?,
         };
         Ok(object(&self.bucket, &published))
     }
 
     /// Ends a stream that did not finish the object.
     async fn leave(mut self) -> Result<i64, Status> {
-        if matches!(self.way, Way::Single(..)) {
+        if matches!(self.way, WriteDestination::Single(..)) {
             return Err(Status::invalid_argument("The stream ended without finish_write."));
         }
         self.persist().await?;
@@ -175,7 +185,7 @@ impl<'a> Writing<'a> {
 }
 
 /// A status sent to the client.
-enum Told {
+enum SentStatus {
     Persisted(i64),
     Resource(Box<proto::Object>),
 }
@@ -186,7 +196,7 @@ type Tell = Option<mpsc::Sender<Result<proto::BidiWriteObjectResponse, Status>>>
 async fn tell_one(tell: &mut Tell, persisted: i64) {
     if let Some(tell) = tell {
         // A lost client shows as the end of its stream.
-        let _ = tell.send(Ok(told(Told::Persisted(persisted)))).await;
+        let _ = tell.send(Ok(told(SentStatus::Persisted(persisted)))).await;
     }
 }
 
@@ -198,16 +208,16 @@ async fn tell_all(tell: &mut Tell, answers: &mut FuturesOrdered<impl Future<Outp
 
 /// Runs a stream to its end, and sends reports through `tell` on the way.
 async fn run<M: Into<Step>>(
-    context: &Context,
-    admitted: &Admitted,
+    context: &CallContext,
+    admitted: &AdmittedWrite,
     mut step: Step,
     mut stream: Streaming<M>,
     mut tell: Tell,
-) -> Result<Told, Status> {
-    let mut writing = match Writing::open(context.store(), admitted, step.offset)? {
-        Opened::Writing(writing) => writing,
-        Opened::Finished(bucket, finished) => {
-            return Ok(Told::Resource(Box::new(object(&bucket, &finished))));
+) -> Result<SentStatus, Status> {
+    let mut writing = match ObjectWrite::open(context.store(), admitted, step.offset)? {
+        WriteStart::Writing(writing) => writing,
+        WriteStart::Finished(bucket, finished) => {
+            return Ok(SentStatus::Resource(Box::new(object(&bucket, &finished))));
         }
     };
     // Reports for bytes that are being committed. The stream continues meanwhile: Google's Java client has four
@@ -219,7 +229,7 @@ async fn run<M: Into<Step>>(
             Err(status) => Err(status),
             Ok(()) if step.is_last => {
                 tell_all(&mut tell, &mut answers).await;
-                return Ok(Told::Resource(Box::new(writing.publish().await?)));
+                return Ok(SentStatus::Resource(Box::new(writing.publish().await?)));
             }
             Ok(()) => {
                 if step.flush {
@@ -247,7 +257,7 @@ async fn run<M: Into<Step>>(
             Ok(Some(message)) => step = message.into(),
             Ok(None) => {
                 tell_all(&mut tell, &mut answers).await;
-                return Ok(Told::Persisted(writing.leave().await?));
+                return Ok(SentStatus::Persisted(writing.leave().await?));
             }
             Err(status) => {
                 // The bytes before the error are still valid.
@@ -258,22 +268,22 @@ async fn run<M: Into<Step>>(
     }
 }
 
-async fn first<M: Into<Step>>(context: &Context, stream: &mut Streaming<M>) -> Result<Step, Status> {
+async fn first<M: Into<Step>>(context: &CallContext, stream: &mut Streaming<M>) -> Result<Step, Status> {
     let message = context.next(stream).await?;
     message.map(Into::into).ok_or_else(|| Status::invalid_argument("The stream has no message."))
 }
 
-fn told(told: Told) -> proto::BidiWriteObjectResponse {
+fn told(told: SentStatus) -> proto::BidiWriteObjectResponse {
     use proto::bidi_write_object_response::WriteStatus;
     let status = match told {
-        Told::Persisted(size) => WriteStatus::PersistedSize(size),
-        Told::Resource(resource) => WriteStatus::Resource(*resource),
+        SentStatus::Persisted(size) => WriteStatus::PersistedSize(size),
+        SentStatus::Resource(resource) => WriteStatus::Resource(*resource),
     };
     proto::BidiWriteObjectResponse { write_handle: None, write_status: Some(status) }
 }
 
 pub(super) async fn write_object(
-    context: Context,
+    context: CallContext,
     mut stream: Streaming<proto::WriteObjectRequest>,
 ) -> Result<proto::WriteObjectResponse, Status> {
     use proto::write_object_response::WriteStatus;
@@ -283,14 +293,14 @@ pub(super) async fn write_object(
     let tasks = context.tasks.clone();
     let running = tasks.spawn(async move { run(&context, &admitted, step, stream, None).await });
     let status = match running.await.map_err(|error| Status::internal(error.to_string()))?? {
-        Told::Persisted(size) => WriteStatus::PersistedSize(size),
-        Told::Resource(resource) => WriteStatus::Resource(*resource),
+        SentStatus::Persisted(size) => WriteStatus::PersistedSize(size),
+        SentStatus::Resource(resource) => WriteStatus::Resource(*resource),
     };
     Ok(proto::WriteObjectResponse { write_status: Some(status) })
 }
 
 pub(super) async fn bidi_write_object(
-    context: Context,
+    context: CallContext,
     mut stream: Streaming<proto::BidiWriteObjectRequest>,
 ) -> Result<Answers<proto::BidiWriteObjectResponse>, Status> {
     let mut step = first(&context, &mut stream).await?;

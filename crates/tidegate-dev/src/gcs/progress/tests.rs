@@ -36,9 +36,9 @@ fn ranges_are_read() {
 #[test]
 fn a_query_finishes_only_what_is_whole() {
     let query = |total| ContentRange::Query { total };
-    assert_eq!(plan(query(None), Some(0), K).unwrap(), Plan::Tell);
-    assert_eq!(plan(query(Some(2 * K)), Some(0), K).unwrap(), Plan::Tell);
-    let Plan::Take(last) = plan(query(Some(K)), Some(0), K).unwrap() else { panic!("not finished") };
+    assert_eq!(plan(query(None), Some(0), K).unwrap(), SessionAction::Tell);
+    assert_eq!(plan(query(Some(2 * K)), Some(0), K).unwrap(), SessionAction::Tell);
+    let SessionAction::Take(last) = plan(query(Some(K)), Some(0), K).unwrap() else { panic!("not finished") };
     assert_eq!((last.length, last.is_last), (Some(0), true));
     assert_eq!(status(query(Some(1)), Some(0), K), 400);
     assert_eq!(status(query(None), Some(5), K), 400);
@@ -54,7 +54,9 @@ fn chunks_are_large_enough_but_the_last() {
         plan(chunk(0, K, None), Some(K + 1), 0).is_ok(),
         "what is over the grain is dropped, not refused"
     );
-    let Plan::Take(last) = plan(chunk(0, 4, Some(5)), Some(5), 0).unwrap() else { panic!("not taken") };
+    let SessionAction::Take(last) = plan(chunk(0, 4, Some(5)), Some(5), 0).unwrap() else {
+        panic!("not taken")
+    };
     assert!(last.is_last);
     assert_eq!(status(chunk(0, K - 1, None), Some(K - 1), 0), 400, "not as long as it says");
 }
@@ -62,7 +64,7 @@ fn chunks_are_large_enough_but_the_last() {
 #[test]
 fn what_is_there_is_skipped_and_a_gap_is_refused() {
     let chunk = |first, last, total| ContentRange::Chunk { first, last, total };
-    let Plan::Take(again) = plan(chunk(K, 3 * K - 1, None), None, 2 * K).unwrap() else {
+    let SessionAction::Take(again) = plan(chunk(K, 3 * K - 1, None), None, 2 * K).unwrap() else {
         panic!("not taken")
     };
     assert_eq!((again.skip, again.length, again.is_last), (K, Some(2 * K), false));
@@ -74,7 +76,8 @@ fn what_is_there_is_skipped_and_a_gap_is_refused() {
             .contains("the upload offset is 786432 byte(s), which exceeds already uploaded size of 524288")
     );
     assert_eq!(status(ContentRange::Rest { first: 1, total: None }, None, 0), 503);
-    let Plan::Take(rest) = plan(ContentRange::Rest { first: 0, total: None }, None, K).unwrap() else {
+    let SessionAction::Take(rest) = plan(ContentRange::Rest { first: 0, total: None }, None, K).unwrap()
+    else {
         panic!("not taken")
     };
     assert_eq!((rest.skip, rest.length, rest.is_last), (K, None, true));

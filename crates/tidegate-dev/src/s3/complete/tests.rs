@@ -1,20 +1,20 @@
 use super::*;
-use crate::storage::Piece;
+use crate::storage::StoredPiece;
 
 const MIB: u64 = 1024 * 1024;
 
-fn upload(sizes: &[u64]) -> Upload {
+fn upload(sizes: &[u64]) -> CatalogUpload {
     let parts = (1..).zip(sizes).map(|(number, &size)| {
-        let part = Part {
+        let part = CatalogPart {
             number,
             etag: format!("tag-{number}"),
             modified: Moment::now(),
             checksum: None,
-            piece: Piece::Void(size),
+            piece: StoredPiece::Void(size),
         };
         (number, part)
     });
-    Upload {
+    CatalogUpload {
         key: "key".to_owned(),
         id: "id".to_owned(),
         initiated: Moment::now(),
@@ -34,7 +34,7 @@ fn named(numbers: &[i32]) -> Vec<CompletedPart> {
     parts.collect()
 }
 
-fn code(upload: &Upload, numbers: &[i32], knobs: &Knobs) -> String {
+fn code(upload: &CatalogUpload, numbers: &[i32], knobs: &Knobs) -> String {
     match choose(upload, named(numbers), knobs) {
         Ok(parts) => format!("{} parts", parts.len()),
         Err(error) => error.code().as_str().to_owned(),

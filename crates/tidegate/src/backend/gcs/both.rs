@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use tidegate_dev::{Fault as Rule, Server};
+use tidegate_dev::{FaultRule, Server};
 
 use super::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 
@@ -76,14 +76,14 @@ const CALLS: [(&str, &str); 10] = [
 ];
 
 /// Translates rules for HTTP operations to the given transport.
-pub(crate) fn rules(rules: Vec<Rule>, over: GcsTransport) -> Vec<Rule> {
+pub(crate) fn rules(rules: Vec<FaultRule>, over: GcsTransport) -> Vec<FaultRule> {
     if over == GcsTransport::Http {
         return rules;
     }
-    let calls = |rule: Rule| {
+    let calls = |rule: FaultRule| {
         let calls = CALLS.iter().filter(|(http, _)| *http == rule.operation);
         let calls: Vec<String> = calls.map(|(_, call)| format!("storage.v2.{call}")).collect();
-        if calls.is_empty() { rule } else { Rule { operation: calls.join("|"), ..rule } }
+        if calls.is_empty() { rule } else { FaultRule { operation: calls.join("|"), ..rule } }
     };
     rules.into_iter().map(calls).collect()
 }

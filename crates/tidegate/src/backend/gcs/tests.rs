@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
+use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use super::both::{over_both, settings as settings_for};
 use super::*;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
+use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use super::*;
 use crate::backend::samples::{

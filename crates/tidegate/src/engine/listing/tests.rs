@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use tidegate_dev::{Action, Fault as Rule, Knobs};
+use tidegate_dev::{FaultAction, FaultRule, Knobs};
 
 use super::*;
 use crate::backend::Entry;
@@ -33,8 +33,8 @@ async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
         store.writer(key).start().await.unwrap().finish().await.unwrap();
     }
     let list = "ListObjectsV2";
-    let fails = Rule::error(list, 503, "SlowDown");
-    let hangs = Rule::new(list, Action::HoldAnswer).times(1);
+    let fails = FaultRule::error(list, 503, "SlowDown");
+    let hangs = FaultRule::new(list, FaultAction::HoldAnswer).times(1);
     for faults in [vec![fails.clone().times(2)], vec![hangs, fails.clone().times(1).skip(1)]] {
         server.set_knobs(Knobs { faults, ..Knobs::default() });
         let listed: Vec<Entry> = store.list("").try_collect().await.unwrap();

@@ -1,7 +1,7 @@
 //! Cases on Google Cloud Storage: an object in one request, in parts, and in chunks, the last of which publishes it.
 
 use tidegate::ErrorKind::{AlreadyExists, SessionLost, Throttled, Timeout, Unavailable};
-use tidegate_dev::{Action, Fault};
+use tidegate_dev::{FaultAction, FaultRule};
 
 use super::{Case, Publishing, There, Way};
 
@@ -14,8 +14,8 @@ pub(super) fn all() -> Vec<Case> {
     all
 }
 
-fn question(way: Way, action: Action) -> Fault {
-    Fault::new(if way.is_grpc() { "storage.v2.GetObject" } else { "storage.objects.get" }, action)
+fn question(way: Way, action: FaultAction) -> FaultRule {
+    FaultRule::new(if way.is_grpc() { "storage.v2.GetObject" } else { "storage.objects.get" }, action)
 }
 
 fn puts(way: Way) -> Vec<Case> {
@@ -23,7 +23,7 @@ fn puts(way: Way) -> Vec<Case> {
     let it = Publishing(if way.is_grpc() { "storage.v2.WriteObject" } else { "storage.objects.insert" });
     let case = |what, faults| Case::new(way, what, faults);
     vec![
-        case("503, every time", vec![Fault::error(it.0, 503, "backendError")])
+        case("503, every time", vec![FaultRule::error(it.0, 503, "backendError")])
             .not_committed(Throttled, "put x3", Nothing),
         case("500, every time, though it was carried out", vec![it.denies(500, "backendError")])
             .committed("put x3, head"),
@@ -33,17 +33,17 @@ fn puts(way: Way) -> Vec<Case> {
             .create_only()
             .committed("put x2, head"),
         case("cut after it was carried out, every time", vec![it.loses()]).committed("put x3, head"),
-        case("no answer, carried out, every time", vec![it.does(Action::HoldAnswer)])
+        case("no answer, carried out, every time", vec![it.does(FaultAction::HoldAnswer)])
             .hangs()
             .committed("put x2, head"),
-        case("another has created it", vec![it.does(Action::Replace)]).create_only().not_committed(
+        case("another has created it", vec![it.does(FaultAction::Replace)]).create_only().not_committed(
             AlreadyExists,
             "put",
             Another,
         ),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses(), question(way, Action::Replace).times(1)],
+            vec![it.loses(), question(way, FaultAction::Replace).times(1)],
         )
         .uncertain("put x3, head", Another),
     ]
@@ -53,7 +53,7 @@ fn parts() -> Vec<Case> {
     use There::{Another, Nothing};
     let it = Publishing("CompleteMultipartUpload");
     let case = |what, faults| Case::new(Way::GoogleParts, what, faults);
-    let in_200 = |code: &str| it.does(Action::ErrorIn200 { code: code.into() });
+    let in_200 = |code: &str| it.does(FaultAction::ErrorIn200 { code: code.into() });
     vec![
         case("200 with an error in its body, once", vec![in_200("InternalError").times(1)])
             .committed("complete x2, head"),
@@ -65,7 +65,7 @@ fn parts() -> Vec<Case> {
             Nothing,
         ),
         case("cut after it was carried out", vec![it.loses().times(1)]).committed("complete x2, head"),
-        case("no answer, carried out", vec![it.does(Action::HoldAnswer)])
+        case("no answer, carried out", vec![it.does(FaultAction::HoldAnswer)])
             .hangs()
             .committed("complete x2, head"),
         case(
@@ -73,14 +73,14 @@ fn parts() -> Vec<Case> {
             vec![it.denies(404, "NoSuchUpload").times(1)],
         )
         .committed("complete, head"),
-        case("somebody aborts the session before", vec![it.does(Action::AbortSessions)]).not_committed(
+        case("somebody aborts the session before", vec![it.does(FaultAction::AbortSessions)]).not_committed(
             SessionLost,
             "complete, head, abort",
             Nothing,
         ),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses().times(1), question(Way::GoogleParts, Action::Replace).times(1)],
+            vec![it.loses().times(1), question(Way::GoogleParts, FaultAction::Replace).times(1)],
         )
         .uncertain("complete x2, head, abort, head", Another),
     ]
@@ -94,16 +94,16 @@ fn chunks(way: Way) -> Vec<Case> {
     };
     let it = Publishing(append);
     // The faults skip the first of the two chunks.
-    let case = |what, faults: Vec<Fault>| {
-        let last = |fault: Fault| {
-            if fault.operation == it.0 { Fault { skip: fault.skip + 1, ..fault } } else { fault }
+    let case = |what, faults: Vec<FaultRule>| {
+        let last = |fault: FaultRule| {
+            if fault.operation == it.0 { FaultRule { skip: fault.skip + 1, ..fault } } else { fault }
         };
         Case::new(way, what, faults.into_iter().map(last).collect())
     };
-    let asked = |action| Fault::new(query, action);
-    let unreachable = Action::ResetRequest { after_bytes: 0 };
+    let asked = |action| FaultRule::new(query, action);
+    let unreachable = FaultAction::ResetRequest { after_bytes: 0 };
     vec![
-        case("503, once", vec![Fault::error(it.0, 503, "backendError").times(1)])
+        case("503, once", vec![FaultRule::error(it.0, 503, "backendError").times(1)])
             .committed("append, query, append"),
         case("500, though it was carried out", vec![it.denies(500, "backendError").times(1)])
             .committed("append, query"),
@@ -122,7 +122,7 @@ fn chunks(way: Way) -> Vec<Case> {
             .committed("append, query"),
         case(
             "cut after the first byte of the answer's body",
-            vec![it.does(Action::ResetResponse { after_bytes: 1 }).times(1)],
+            vec![it.does(FaultAction::ResetResponse { after_bytes: 1 }).times(1)],
         )
         .committed("append, query"),
         case("no answer, not carried out, every time", vec![it.hangs()]).hangs().not_committed(
@@ -130,7 +130,9 @@ fn chunks(way: Way) -> Vec<Case> {
             "append, query, append, head, cancel, head",
             Nothing,
         ),
-        case("no answer, carried out", vec![it.does(Action::HoldAnswer)]).hangs().committed("append, query"),
+        case("no answer, carried out", vec![it.does(FaultAction::HoldAnswer)])
+            .hangs()
+            .committed("append, query"),
         case(
             "cut after it was carried out, the session not to be asked",
             vec![it.loses().times(1), asked(unreachable.clone())],
@@ -148,10 +150,10 @@ fn chunks(way: Way) -> Vec<Case> {
         .committed("append, head"),
         case(
             "cut after it was carried out, replaced before the session is asked",
-            vec![it.loses().times(1), asked(Action::Replace).times(1)],
+            vec![it.loses().times(1), asked(FaultAction::Replace).times(1)],
         )
         .committed_and_replaced("append, query"),
-        case("another has created it", vec![it.does(Action::Replace)]).create_only().not_committed(
+        case("another has created it", vec![it.does(FaultAction::Replace)]).create_only().not_committed(
             AlreadyExists,
             "append, cancel",
             Another,
@@ -160,8 +162,8 @@ fn chunks(way: Way) -> Vec<Case> {
             "cut after it was carried out, the session and the object not to be asked",
             vec![
                 it.loses().times(1),
-                asked(Action::ResetRequest { after_bytes: 0 }),
-                question(way, Action::ResetRequest { after_bytes: 0 }),
+                asked(FaultAction::ResetRequest { after_bytes: 0 }),
+                question(way, FaultAction::ResetRequest { after_bytes: 0 }),
             ],
         )
         .uncertain("append, query x2, head x3, cancel, query", Ours),

@@ -1,7 +1,7 @@
 //! Cases of an object in parts.
 
 use tidegate::ErrorKind::{AlreadyExists, PermissionDenied, SessionLost, Throttled, Timeout, Unavailable};
-use tidegate_dev::{Action, Fault};
+use tidegate_dev::{FaultAction, FaultRule};
 
 use super::{Case, Publishing, There, Way, question, unreachable};
 
@@ -9,7 +9,7 @@ pub(super) fn all() -> Vec<Case> {
     use There::{Another, Nothing};
     let it = Publishing("CompleteMultipartUpload");
     let case = |what, faults| Case::new(Way::Parts, what, faults);
-    let in_200 = |code: &str| it.does(Action::ErrorIn200 { code: code.into() });
+    let in_200 = |code: &str| it.does(FaultAction::ErrorIn200 { code: code.into() });
     vec![
         case("200 with an error in its body, once", vec![in_200("InternalError").times(1)])
             .committed("complete x2, head"),
@@ -32,7 +32,7 @@ pub(super) fn all() -> Vec<Case> {
             .committed("complete x2, head"),
         case("503 of something on the way, though it was carried out", vec![it.denies(503, "").times(1)])
             .committed("complete x2, head"),
-        case("SlowDown, every time", vec![Fault::error(it.0, 503, "SlowDown")]).not_committed(
+        case("SlowDown, every time", vec![FaultRule::error(it.0, 503, "SlowDown")]).not_committed(
             Throttled,
             "complete x3, abort",
             Nothing,
@@ -47,11 +47,11 @@ pub(super) fn all() -> Vec<Case> {
         case("cut after it was carried out", vec![it.loses().times(1)])
             .create_only()
             .committed("complete x2, head"),
-        case("cut after the first byte of the answer", vec![it.does(Action::CutHead).times(1)])
+        case("cut after the first byte of the answer", vec![it.does(FaultAction::CutHead).times(1)])
             .committed("complete x2, head"),
         case(
             "cut after the first byte of the answer's body",
-            vec![it.does(Action::ResetResponse { after_bytes: 1 }).times(1)],
+            vec![it.does(FaultAction::ResetResponse { after_bytes: 1 }).times(1)],
         )
         .committed("complete x2, head"),
         case("no answer, not carried out, once", vec![it.hangs().times(1)])
@@ -62,7 +62,7 @@ pub(super) fn all() -> Vec<Case> {
             "complete x2, head, abort, head",
             Nothing,
         ),
-        case("no answer, carried out", vec![it.does(Action::HoldAnswer)])
+        case("no answer, carried out", vec![it.does(FaultAction::HoldAnswer)])
             .hangs()
             .committed("complete x2, head"),
         case(
@@ -70,24 +70,24 @@ pub(super) fn all() -> Vec<Case> {
             vec![it.denies(404, "NoSuchUpload").times(1)],
         )
         .committed("complete, head"),
-        case("somebody aborts the session before", vec![it.does(Action::AbortSessions)]).not_committed(
+        case("somebody aborts the session before", vec![it.does(FaultAction::AbortSessions)]).not_committed(
             SessionLost,
             "complete, head, abort",
             Nothing,
         ),
         case(
             "cut before it was carried out, then somebody aborts the session",
-            vec![it.cut().times(1), it.does(Action::AbortSessions).skip(1)],
+            vec![it.cut().times(1), it.does(FaultAction::AbortSessions).skip(1)],
         )
         .uncertain("complete x2, head, abort, head", Nothing),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses().times(1), question(Action::Replace).times(1)],
+            vec![it.loses().times(1), question(FaultAction::Replace).times(1)],
         )
         .uncertain("complete x2, head, abort, head", Another),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses().times(1), question(Action::Replace).times(1)],
+            vec![it.loses().times(1), question(FaultAction::Replace).times(1)],
         )
         .create_only()
         .uncertain("complete x2, head, abort, head", Another),
@@ -95,29 +95,29 @@ pub(super) fn all() -> Vec<Case> {
             "cut after it was carried out, replaced before the second attempt, which is answered 412",
             vec![
                 it.loses().times(1),
-                it.does(Action::Replace).skip(1),
-                Fault::error(it.0, 412, "PreconditionFailed").skip(1),
+                it.does(FaultAction::Replace).skip(1),
+                FaultRule::error(it.0, 412, "PreconditionFailed").skip(1),
             ],
         )
         .create_only()
         .uncertain("complete x2, head, abort, head", Another),
         case(
             "cut after it was carried out, removed before our question",
-            vec![it.loses().times(1), question(Action::Remove).times(1)],
+            vec![it.loses().times(1), question(FaultAction::Remove).times(1)],
         )
         .uncertain("complete x2, head, abort, head", Nothing),
         case(
             "cut before it was carried out, every time; another writes before our question",
-            vec![it.cut(), question(Action::Replace).times(1)],
+            vec![it.cut(), question(FaultAction::Replace).times(1)],
         )
         .not_committed(Unavailable, "complete x3, head, abort, head, abort", Another),
         case(
             "cut before it was carried out, another creates before the second attempt",
-            vec![it.cut().times(1), it.does(Action::Replace).skip(1)],
+            vec![it.cut().times(1), it.does(FaultAction::Replace).skip(1)],
         )
         .create_only()
         .not_committed(AlreadyExists, "complete x2, head, abort, head, abort", Another),
-        case("another has created it", vec![it.does(Action::Replace)]).create_only().not_committed(
+        case("another has created it", vec![it.does(FaultAction::Replace)]).create_only().not_committed(
             AlreadyExists,
             "complete, abort",
             Another,
@@ -134,14 +134,14 @@ pub(super) fn all() -> Vec<Case> {
         .uncertain("complete x3, head x3, abort", Nothing),
         case(
             "cut after it was carried out, the question denied",
-            vec![it.loses().times(1), Fault::error("HeadObject", 403, "AccessDenied")],
+            vec![it.loses().times(1), FaultRule::error("HeadObject", 403, "AccessDenied")],
         )
         .uncertain("complete x2, head, abort", There::Ours),
         Case {
             sessions: 1,
             ..case(
                 "cut before it was carried out, every time; the abort denied",
-                vec![it.cut(), Fault::error("AbortMultipartUpload", 403, "AccessDenied")],
+                vec![it.cut(), FaultRule::error("AbortMultipartUpload", 403, "AccessDenied")],
             )
             .uncertain("complete x3, head, abort x2", Nothing)
         },

@@ -51,10 +51,10 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
     place.store.put("from", in_memory(&bytes), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     let operation = "storage.objects.rewrite";
     let rules = vec![
-        Rule::lose_answer(operation).times(1),
-        Rule::error(operation, 503, "backendError").skip(2).times(1),
+        FaultRule::lose_answer(operation).times(1),
+        FaultRule::error(operation, 503, "backendError").skip(2).times(1),
         // The last request: it is carried out, and its answer is lost.
-        Rule::lose_answer(operation).skip(7).times(1),
+        FaultRule::lose_answer(operation).skip(7).times(1),
     ];
     for create_only in [false, true] {
         let faults = both::rules(rules.clone(), over);

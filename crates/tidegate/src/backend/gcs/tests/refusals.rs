@@ -22,7 +22,9 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
         (500, "backendError", FaultKind::Transient),
         (503, "backendError", FaultKind::Throttled),
     ] {
-        place.server.set_knobs(Knobs { faults: vec![Rule::error("*", status, code)], ..Knobs::default() });
+        place
+            .server
+            .set_knobs(Knobs { faults: vec![FaultRule::error("*", status, code)], ..Knobs::default() });
         assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.get("k", None, None, Attempt::FIRST)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.delete("k", None, Attempt::FIRST)).await.0, expected, "{status}");
@@ -44,7 +46,7 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
 async fn nobody_there_and_cut_connections(over: GcsTransport) {
     let place = place(over).await;
     let cut = |operation: &str| {
-        let faults = vec![Rule::new(operation, Action::ResetRequest { after_bytes: 0 })];
+        let faults = vec![FaultRule::new(operation, FaultAction::ResetRequest { after_bytes: 0 })];
         place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
     cut(put_of(over));
@@ -71,7 +73,9 @@ async fn a_token_goes_with_each_request_and_is_shown_nowhere(over: GcsTransport)
     let settings = settings_for(&place.server, over).with_credentials(credentials);
     let store = Gcs::connect("bucket", &settings).await.unwrap();
     store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
-    place.server.set_knobs(Knobs { faults: vec![Rule::error("*", 401, "authError")], ..Knobs::default() });
+    place
+        .server
+        .set_knobs(Knobs { faults: vec![FaultRule::error("*", 401, "authError")], ..Knobs::default() });
     let fault = store.head("k", Attempt::FIRST).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert!(fault.message.starts_with("the store does not take the access token"), "{fault}");
@@ -84,7 +88,7 @@ async fn a_token_goes_with_each_request_and_is_shown_nowhere(over: GcsTransport)
 async fn a_store_says_when_to_come_again(over: GcsTransport) {
     let place = place(over).await;
     let (status, code) = (503, "backendError".to_owned());
-    let faults = vec![Rule::new("*", Action::Error { status, code, retry_after: Some(7) })];
+    let faults = vec![FaultRule::new("*", FaultAction::Error { status, code, retry_after: Some(7) })];
     place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     let fault = place.store.head("k", Attempt::FIRST).await.unwrap_err();
     assert_eq!((fault.kind, fault.retry_after), (FaultKind::Throttled, Some(Duration::from_secs(7))));
@@ -92,7 +96,7 @@ async fn a_store_says_when_to_come_again(over: GcsTransport) {
 
 async fn what_stands_for_something_on_the_way_may_have_been_done(over: GcsTransport) {
     let place = place(over).await;
-    let faults = vec![Rule::new("*", Action::DenySuccess { status: 503, code: String::new() })];
+    let faults = vec![FaultRule::new("*", FaultAction::DenySuccess { status: 503, code: String::new() })];
     place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     let fault =
         place.store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST).await.unwrap_err();

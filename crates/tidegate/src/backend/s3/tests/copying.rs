@@ -109,14 +109,14 @@ async fn answers_are_lost_and_refused_and_it_is_one_object() {
     let bytes = bytes_of(12 * MIB);
     write(&store, "from", &bytes).await;
     write(&store, "small", &bytes[..1000]).await;
-    let internal = || Action::ErrorIn200 { code: "InternalError".into() };
+    let internal = || FaultAction::ErrorIn200 { code: "InternalError".into() };
     let rules = vec![
-        Rule::lose_answer("CopyObject").times(1),
-        Rule::new("CopyObject", internal()).times(1),
-        Rule::lose_answer("UploadPartCopy").times(2),
-        Rule::error("UploadPartCopy", 503, "SlowDown").times(2),
-        Rule::new("UploadPartCopy", internal()).times(1),
-        Rule::lose_answer("CompleteMultipartUpload").times(1),
+        FaultRule::lose_answer("CopyObject").times(1),
+        FaultRule::new("CopyObject", internal()).times(1),
+        FaultRule::lose_answer("UploadPartCopy").times(2),
+        FaultRule::error("UploadPartCopy", 503, "SlowDown").times(2),
+        FaultRule::new("UploadPartCopy", internal()).times(1),
+        FaultRule::lose_answer("CompleteMultipartUpload").times(1),
     ];
     server.set_knobs(Knobs { faults: rules, ..Knobs::default() });
     for (from, create_only) in [("small", false), ("from", false), ("from", true)] {
@@ -127,12 +127,12 @@ async fn answers_are_lost_and_refused_and_it_is_one_object() {
         assert!(read_back(&place.store, &to, None).await == bytes[..len]);
     }
     // If the store rejects a step of the copy, the copy fails and claims no object.
-    let rules = vec![Rule::error("GetObjectTagging", 403, "AccessDenied")];
+    let rules = vec![FaultRule::error("GetObjectTagging", 403, "AccessDenied")];
     server.set_knobs(Knobs { faults: rules, ..Knobs::default() });
     let refused = store.copy("from", &store, "to").part_size(5 << 20).run().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
     assert!(refused.to_string().contains("tags"), "{refused}");
-    let rules = vec![Rule::error("UploadPartCopy", 501, "NotImplemented")];
+    let rules = vec![FaultRule::error("UploadPartCopy", 501, "NotImplemented")];
     server.set_knobs(Knobs { faults: rules, ..Knobs::default() });
     let refused = store.copy("from", &store, "to").part_size(5 << 20).run().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);

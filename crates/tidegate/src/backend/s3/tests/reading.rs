@@ -101,7 +101,7 @@ async fn ranges_are_what_was_asked_for() {
 async fn a_body_that_ends_early_is_a_fault() {
     let Place { store, server: Some(server) } = place().await else { return };
     store.put("k", in_memory(&bytes_of(2 * MIB)), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
-    let rule = Rule::new("GetObject", Action::ResetResponse { after_bytes: 1 << 20 });
+    let rule = FaultRule::new("GetObject", FaultAction::ResetResponse { after_bytes: 1 << 20 });
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
     let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
     let (cut, said) = kind(body.stream.try_collect::<Vec<_>>()).await;

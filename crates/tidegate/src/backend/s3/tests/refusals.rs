@@ -73,15 +73,15 @@ async fn a_store_that_is_not_there() {
 async fn faults_of_the_server_are_classified() {
     let Place { store, server: Some(server) } = place().await else { return };
     let on_disk = OnDisk::new(&bytes_of(8 * MIB)).await;
-    let slow_down = Action::Error { status: 503, code: "SlowDown".into(), retry_after: Some(3) };
-    let failed = Action::Error { status: 500, code: "InternalError".into(), retry_after: None };
+    let slow_down = FaultAction::Error { status: 503, code: "SlowDown".into(), retry_after: Some(3) };
+    let failed = FaultAction::Error { status: 500, code: "InternalError".into(), retry_after: None };
     for (action, expected, after) in [
         (slow_down, FaultKind::Throttled, Some(3)),
         (failed, FaultKind::Transient, None),
-        (Action::LoseAnswer, FaultKind::Transient, None),
-        (Action::ResetRequest { after_bytes: 0 }, FaultKind::Transient, None),
+        (FaultAction::LoseAnswer, FaultKind::Transient, None),
+        (FaultAction::ResetRequest { after_bytes: 0 }, FaultKind::Transient, None),
     ] {
-        let rule = Rule::new("PutObject", action.clone());
+        let rule = FaultRule::new("PutObject", action.clone());
         server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
         for payload in [in_memory(b"x"), on_disk.payload(0..8 * MIB)] {
             let fault = store.put("k", payload, &WriteOptions::default(), Attempt::FIRST).await.unwrap_err();
@@ -99,7 +99,8 @@ async fn a_completion_that_fails_after_its_status_is_a_fault() {
     let session = store.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
     let part = store.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST).await.unwrap();
     let parts = [part.clone()];
-    let rule = Rule::new("CompleteMultipartUpload", Action::ErrorIn200 { code: "InternalError".into() });
+    let rule =
+        FaultRule::new("CompleteMultipartUpload", FaultAction::ErrorIn200 { code: "InternalError".into() });
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
     let (refused, said) = kind(store.complete(
         &session,
@@ -139,7 +140,7 @@ async fn a_retry_goes_out_on_a_connection_of_its_own() {
 #[tokio::test]
 async fn expired_credentials_that_are_all_there_are_end_it() {
     let Place { store, server: Some(server) } = place().await else { return };
-    let rule = Rule::error("PutObject", 400, "ExpiredToken");
+    let rule = FaultRule::error("PutObject", 400, "ExpiredToken");
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
     let (refused, said) =
         kind(store.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;

@@ -1,6 +1,6 @@
 //! Journaled uploads to sessions that are appended to, against the embedded server as Google Cloud Storage.
 
-use tidegate_dev::{Action, Bandwidth, Fault as Rule, Knobs, Server};
+use tidegate_dev::{Bandwidth, FaultAction, FaultRule, Knobs, Server};
 
 use super::*;
 use crate::backend::gcs::both::{self, over_both};
@@ -82,7 +82,7 @@ impl Google {
     /// Leaves an upload of `bytes`, as if its process had died: it was finished, but an outage prevented the commit.
     async fn leave_finished(&self, bytes: &[u8]) -> Result<()> {
         let (tide, store) = self.process().await;
-        self.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
+        self.goes_wrong(vec![FaultRule::error(APPEND, 503, "backendError")]);
         let mut writer = begin(&store).await;
         write(&mut writer, bytes).await?;
         let error = writer.finish().await.unwrap_err();
@@ -109,7 +109,7 @@ impl Google {
         Ok(())
     }
 
-    fn goes_wrong(&self, faults: Vec<Rule>) {
+    fn goes_wrong(&self, faults: Vec<FaultRule>) {
         let faults = both::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
@@ -240,7 +240,9 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
     for (kept, streams) in [(CHUNK, 2), (5 * CHUNK, 1)] {
         let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
-        place.goes_wrong(vec![Rule::new(APPEND, Action::ResetRequest { after_bytes: kept + 4321 }).times(1)]);
+        place.goes_wrong(vec![
+            FaultRule::new(APPEND, FaultAction::ResetRequest { after_bytes: kept + 4321 }).times(1),
+        ]);
         let bytes = data(6 * CHUNK);
         let mut writer = begin(&store).await;
         writer.write_bytes(bytes.clone()).await?;
@@ -258,8 +260,8 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
 async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats(over: GcsTransport) -> Result<()> {
     let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().part_size(4 * GRAIN)).await;
-    let cut = Action::ResetRequest { after_bytes: 3 * GRAIN + 4321 };
-    place.goes_wrong(vec![Rule::new(APPEND, cut).times(10)]);
+    let cut = FaultAction::ResetRequest { after_bytes: 3 * GRAIN + 4321 };
+    place.goes_wrong(vec![FaultRule::new(APPEND, cut).times(10)]);
     let bytes = data(64 * GRAIN + 77);
     let mut writer = begin(&store).await;
     let progress = writer.progress();
@@ -280,7 +282,7 @@ async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on(over:
     for code in ["backendError", ""] {
         let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
-        place.goes_wrong(vec![Rule::error(APPEND, 503, code)]);
+        place.goes_wrong(vec![FaultRule::error(APPEND, 503, code)]);
         let bytes = data(20 * CHUNK);
         let mut writer = begin(&store).await;
         write(&mut writer, &bytes).await?;

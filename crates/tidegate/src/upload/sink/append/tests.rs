@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
+use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
@@ -60,7 +60,7 @@ fn data(len: u64) -> Bytes {
 }
 
 impl Place {
-    fn goes_wrong(&self, faults: Vec<Rule>) {
+    fn goes_wrong(&self, faults: Vec<FaultRule>) {
         let faults = both::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
@@ -117,8 +117,8 @@ async fn after_a_cut_only_what_is_missing_is_sent_again(over: GcsTransport) {
     let bytes = data(8 * GRAIN + 5);
     for from_file in [false, true] {
         let place = place(over).await;
-        let cut = Action::ResetRequest { after_bytes: 2 * GRAIN + 9 };
-        place.goes_wrong(vec![Rule::new("storage.resumable.append", cut).times(1)]);
+        let cut = FaultAction::ResetRequest { after_bytes: 2 * GRAIN + 9 };
+        place.goes_wrong(vec![FaultRule::new("storage.resumable.append", cut).times(1)]);
         let sent = if from_file { place.send_file(&bytes).await } else { place.write(&bytes).await };
         assert_eq!(sent.unwrap().size, bytes.len() as u64);
         let mut expected = vec!["start", "append", "query", "append", "append", "append"];
@@ -138,7 +138,7 @@ async fn a_lost_answer_is_settled_by_the_session(over: GcsTransport) {
     let bytes = data(8 * GRAIN + 5);
     for skip in 0..3 {
         let place = place(over).await;
-        let lost = Rule::new("storage.resumable.append", Action::LoseAnswer).skip(skip).times(1);
+        let lost = FaultRule::new("storage.resumable.append", FaultAction::LoseAnswer).skip(skip).times(1);
         place.goes_wrong(vec![lost]);
         assert_eq!(place.write(&bytes).await.unwrap().size, bytes.len() as u64);
         let mut expected = vec!["start", "append", "append", "append"];
@@ -152,7 +152,7 @@ async fn refusals_of_a_chunk_are_outlasted(over: GcsTransport) {
     let bytes = data(8 * GRAIN + 5);
     for (status, code) in [(503, "backendError"), (500, "backendError"), (429, "rateLimitExceeded")] {
         let place = place(over).await;
-        let fault = Rule::error("storage.resumable.append", status, code).skip(1).times(2);
+        let fault = FaultRule::error("storage.resumable.append", status, code).skip(1).times(2);
         place.goes_wrong(vec![fault]);
         assert_eq!(place.write(&bytes).await.unwrap().size, bytes.len() as u64);
         place.check(&bytes).await;
@@ -161,7 +161,7 @@ async fn refusals_of_a_chunk_are_outlasted(over: GcsTransport) {
 
 async fn a_session_that_is_gone_is_an_error_and_nothing_is_published(over: GcsTransport) {
     let place = place(over).await;
-    place.goes_wrong(vec![Rule::error("storage.resumable.append", 410, "gone").skip(1)]);
+    place.goes_wrong(vec![FaultRule::error("storage.resumable.append", 410, "gone").skip(1)]);
     let error = place.write(&data(12 * GRAIN)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     place.tide.settled().await;
@@ -257,7 +257,7 @@ async fn finish_beside_a_chunk(place: &Place) -> Result<Object> {
 
 async fn the_last_chunk_waits_for_the_one_before_it(over: GcsTransport) {
     let place = place(over).await;
-    place.goes_wrong(vec![Rule::new("storage.resumable.append", Action::DelayMs(300.0)).times(1)]);
+    place.goes_wrong(vec![FaultRule::new("storage.resumable.append", FaultAction::DelayMs(300.0)).times(1)]);
     assert_eq!(finish_beside_a_chunk(&place).await.unwrap().size, 4 * GRAIN);
     let asked = place.asked();
     assert_eq!((asked.len(), &*asked[0], &*asked[1]), (3, "start", "append"), "{asked:?}");
@@ -268,8 +268,8 @@ async fn the_error_of_a_chunk_is_told_and_not_that_of_the_one_behind_it(over: Gc
     for _ in 0..5 {
         let place = place(over).await;
         place.goes_wrong(vec![
-            Rule::new("storage.resumable.append", Action::DelayMs(100.0)),
-            Rule::error("storage.resumable.append", 410, "gone"),
+            FaultRule::new("storage.resumable.append", FaultAction::DelayMs(100.0)),
+            FaultRule::error("storage.resumable.append", 410, "gone"),
         ]);
         let error = finish_beside_a_chunk(&place).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");

@@ -16,7 +16,7 @@ async fn whatever_happens_the_object_is_there_in_the_end(over: GcsTransport) -> 
 }
 
 /// A random fault that passes. A fault that loses the session occurs only if the journal `keeps_all`.
-fn fault(random: &mut Rng, keeps_all: bool) -> Rule {
+fn fault(random: &mut Rng, keeps_all: bool) -> FaultRule {
     let rest = [QUERY, "storage.resumable.start", "storage.objects.get", "storage.objects.insert"];
     let operation = if random.bool() { APPEND } else { rest[random.usize(..rest.len())] };
     let after_bytes = random.u64(..6 * GRAIN);
@@ -25,16 +25,16 @@ fn fault(random: &mut Rng, keeps_all: bool) -> Rule {
     let (status, code) = refusals[random.usize(..refusals.len())];
     let code = code.to_owned();
     let action = match random.u32(..if keeps_all { 11 } else { 9 }) {
-        0 | 1 => Action::ResetRequest { after_bytes },
-        2 => Action::ResetResponse { after_bytes: after_bytes % 200 },
-        3 => Action::CutHead,
-        4 => Action::LoseAnswer,
-        5 | 6 => Action::ErrorAfter { after_bytes, status, code },
-        7 => Action::Stall { after_bytes, ms: 600.0 },
-        8 => Action::Error { status, code, retry_after: None },
-        _ => return Rule::new(operation, Action::AbortSessions).skip(random.u64(..4)).times(1),
+        0 | 1 => FaultAction::ResetRequest { after_bytes },
+        2 => FaultAction::ResetResponse { after_bytes: after_bytes % 200 },
+        3 => FaultAction::CutHead,
+        4 => FaultAction::LoseAnswer,
+        5 | 6 => FaultAction::ErrorAfter { after_bytes, status, code },
+        7 => FaultAction::Stall { after_bytes, ms: 600.0 },
+        8 => FaultAction::Error { status, code, retry_after: None },
+        _ => return FaultRule::new(operation, FaultAction::AbortSessions).skip(random.u64(..4)).times(1),
     };
-    Rule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..8))
+    FaultRule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..8))
 }
 
 async fn one(seed: u64, over: GcsTransport) -> Result<()> {

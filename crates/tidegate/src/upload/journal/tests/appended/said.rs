@@ -101,12 +101,12 @@ async fn a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer(
     over: GcsTransport,
 ) -> Result<()> {
     let bytes = data(40 * CHUNK + 9);
-    let outage = Rule::error(CANCEL, 503, "backendError").times(12);
-    for refused in [outage, Rule::error(CANCEL, 403, "forbidden")] {
+    let outage = FaultRule::error(CANCEL, 503, "backendError").times(12);
+    for refused in [outage, FaultRule::error(CANCEL, 403, "forbidden")] {
         let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         let mut writer = begin(&store).await;
-        place.goes_wrong(vec![Rule::new(APPEND, Action::AbortSessions).times(1), refused]);
+        place.goes_wrong(vec![FaultRule::new(APPEND, FaultAction::AbortSessions).times(1), refused]);
         let (some, rest) = bytes.split_at(34 * CHUNK as usize);
         write(&mut writer, some).await?;
         until("another is opened", || place.count("start") == 2).await;

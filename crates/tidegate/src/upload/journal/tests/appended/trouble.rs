@@ -66,7 +66,7 @@ async fn what_was_finished_is_published_without_leave_to_read(over: GcsTransport
     let bytes = data(9 * CHUNK + 9);
     let place = Google::new(over).await;
     place.leave_finished(&bytes).await?;
-    place.goes_wrong(vec![Rule::error("storage.objects.get", 403, "forbidden")]);
+    place.goes_wrong(vec![FaultRule::error("storage.objects.get", 403, "forbidden")]);
     let (tide, store) = place.process().await;
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
@@ -97,8 +97,8 @@ async fn an_answer_that_was_lost_is_settled_by_the_session(over: GcsTransport) -
         write(&mut writer, &bytes).await?;
         until("the stream is open", || place.count("append") == 1).await;
         place.goes_wrong(vec![
-            Rule::new(APPEND, Action::LoseAnswer).times(1),
-            Rule::error(QUERY, 503, "backendError").times(times),
+            FaultRule::new(APPEND, FaultAction::LoseAnswer).times(1),
+            FaultRule::error(QUERY, 503, "backendError").times(times),
         ]);
         writer.finish().await?;
         place.check(&store, &bytes).await;
@@ -115,9 +115,9 @@ async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next(over: G
     until("the stream is open", || place.count("append") == 1).await;
     // After the lost answer, every query fails.
     place.goes_wrong(vec![
-        Rule::new(APPEND, Action::LoseAnswer),
-        Rule::error(QUERY, 503, "backendError").skip(1),
-        Rule::error("storage.objects.get", 503, "backendError"),
+        FaultRule::new(APPEND, FaultAction::LoseAnswer),
+        FaultRule::error(QUERY, 503, "backendError").skip(1),
+        FaultRule::error("storage.objects.get", 503, "backendError"),
     ]);
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
@@ -144,7 +144,7 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all(over: 
         let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         let mut writer = begin(&store).await;
-        place.goes_wrong(vec![Rule::new(operation, Action::AbortSessions).skip(skip).times(1)]);
+        place.goes_wrong(vec![FaultRule::new(operation, FaultAction::AbortSessions).skip(skip).times(1)]);
         write(&mut writer, &bytes[..34 * CHUNK as usize]).await?;
         until_acknowledged(&writer, 16 * CHUNK).await;
         until("another is opened", || place.count("start") == 2).await;
@@ -160,7 +160,7 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all(over: 
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
     until("the stream is open", || place.count("append") == 1).await;
-    place.goes_wrong(vec![Rule::new(APPEND, Action::AbortSessions).times(1)]);
+    place.goes_wrong(vec![FaultRule::new(APPEND, FaultAction::AbortSessions).times(1)]);
     writer.finish().await?;
     place.check(&store, &bytes).await;
     Ok(())
@@ -170,7 +170,7 @@ async fn a_session_that_expired_between_two_processes_is_opened_again(over: GcsT
     let bytes = data(40 * CHUNK);
     let place = Google::new(over).await;
     leave(&place, &bytes, 16 * CHUNK).await?;
-    place.goes_wrong(vec![Rule::error(QUERY, 404, "notFound").times(1)]);
+    place.goes_wrong(vec![FaultRule::error(QUERY, 404, "notFound").times(1)]);
     let (tide, store) = place.process().await;
     let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store).await? else {
         panic!("not finished")
@@ -190,7 +190,7 @@ async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error(over: Gcs
     until_acknowledged(&writer, 32 * CHUNK).await;
     // Wait until the journal has freed the acknowledged bytes.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    place.goes_wrong(vec![Rule::new("*", Action::AbortSessions)]);
+    place.goes_wrong(vec![FaultRule::new("*", FaultAction::AbortSessions)]);
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     assert!(error.to_string().contains("has not all bytes any more"), "{error}");

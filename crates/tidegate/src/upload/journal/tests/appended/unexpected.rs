@@ -148,7 +148,7 @@ async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_c
     let place = Google::new(over).await;
     place.leave_behind_its_session(&bytes[..4 * CHUNK as usize]).await?;
 
-    place.goes_wrong(vec![Rule::error(QUERY, 503, "backendError")]);
+    place.goes_wrong(vec![FaultRule::error(QUERY, 503, "backendError")]);
     let (tide, store) = place.process_of(place.builder().journal_keep(1)).await;
     let Resumed::Writer(mut writer) = tide.recover().await?[0].resume_on(&store).await? else {
         panic!("not finished")

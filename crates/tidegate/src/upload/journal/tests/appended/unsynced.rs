@@ -96,8 +96,12 @@ async fn what_is_not_durable_is_published_by_a_session_of_its_own(over: GcsTrans
     let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync)).await;
     // The open stream breaks before it carries bytes that are not durable, and no other stream can be opened.
-    let cut = Action::ErrorAfter { after_bytes: 18 * CHUNK, status: 503, code: "backendError".to_owned() };
-    place.goes_wrong(vec![Rule::new(APPEND, cut).times(1), Rule::error(APPEND, 503, "backendError").skip(1)]);
+    let cut =
+        FaultAction::ErrorAfter { after_bytes: 18 * CHUNK, status: 503, code: "backendError".to_owned() };
+    place.goes_wrong(vec![
+        FaultRule::new(APPEND, cut).times(1),
+        FaultRule::error(APPEND, 503, "backendError").skip(1),
+    ]);
     let mut writer = begin_synced(&store, &bytes).await?;
     write(&mut writer, &bytes[SYNCED as usize..]).await?;
     journal(&writer).fail();
@@ -114,7 +118,7 @@ async fn a_session_that_no_record_names_takes_what_is_not_durable(over: GcsTrans
     let bytes = data(50 * CHUNK);
     let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync)).await;
-    place.goes_wrong(vec![Rule::error("storage.resumable.start", 503, "backendError")]);
+    place.goes_wrong(vec![FaultRule::error("storage.resumable.start", 503, "backendError")]);
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
     journal(&writer).fail();

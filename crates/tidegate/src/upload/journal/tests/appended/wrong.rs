@@ -137,7 +137,9 @@ async fn a_stream_that_stands_still_is_rewound(over: GcsTransport) -> Result<()>
         ..RetryPolicy::default()
     };
     let (_tide, store) = place.process_of(place.builder().retry(retry)).await;
-    place.goes_wrong(vec![Rule::new(APPEND, Action::Stall { after_bytes: GRAIN, ms: 60_000.0 }).times(2)]);
+    place.goes_wrong(vec![
+        FaultRule::new(APPEND, FaultAction::Stall { after_bytes: GRAIN, ms: 60_000.0 }).times(2),
+    ]);
     // More than the socket buffers hold.
     let bytes = data(64 * CHUNK);
     let mut writer = begin(&store).await;

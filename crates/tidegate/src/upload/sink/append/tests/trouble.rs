@@ -49,7 +49,7 @@ async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(ov
 
 async fn a_file_that_changes_behind_what_was_sent_is_not_published(over: GcsTransport) {
     let place = place(over).await;
-    place.goes_wrong(vec![Rule::new("storage.resumable.append", Action::HoldAnswer).times(1)]);
+    place.goes_wrong(vec![FaultRule::new("storage.resumable.append", FaultAction::HoldAnswer).times(1)]);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&data(7 * GRAIN)).unwrap();
     let policy = RetryPolicy { patience: Duration::from_secs(1), slowest: 1 << 30, ..RetryPolicy::default() };
@@ -72,8 +72,8 @@ async fn a_file_that_changes_behind_what_was_sent_is_not_published(over: GcsTran
 
 async fn a_slow_chunk_is_not_sent_beside_itself(over: GcsTransport) {
     let place = place(over).await;
-    let stall = Action::Stall { after_bytes: 0, ms: 1500.0 };
-    place.goes_wrong(vec![Rule::new("storage.resumable.append", stall).skip(24).times(1)]);
+    let stall = FaultAction::Stall { after_bytes: 0, ms: 1500.0 };
+    place.goes_wrong(vec![FaultRule::new("storage.resumable.append", stall).skip(24).times(1)]);
     let writer = place.store.writer("k").strategy(Strategy::Chunked).part_size(GRAIN);
     let mut writer = writer.start().await.unwrap();
     let bytes = data(30 * GRAIN);
@@ -88,7 +88,7 @@ fn pick<T: Copy>(random: &mut fastrand::Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
 }
 
-fn any_fault(random: &mut fastrand::Rng) -> Rule {
+fn any_fault(random: &mut fastrand::Rng) -> FaultRule {
     let append = "storage.resumable.append";
     let rest = ["query", "start", "cancel"].map(|name| format!("storage.resumable.{name}"));
     let operation = if random.bool() { append } else { &*rest[random.usize(..rest.len())] };
@@ -105,18 +105,18 @@ fn any_fault(random: &mut fastrand::Rng) -> Rule {
     let (status, code) = pick(random, &refusals);
     let code = code.to_owned();
     let action = match random.u32(..10) {
-        0 => Action::ResetRequest { after_bytes },
-        1 => Action::ResetResponse { after_bytes: after_bytes % 200 },
-        2 => Action::CutHead,
-        3 => Action::LoseAnswer,
-        4 => Action::HoldAnswer,
-        5 => Action::DenySuccess { status, code },
-        6 => Action::ErrorAfter { after_bytes, status, code },
-        7 => Action::Stall { after_bytes, ms: 600.0 },
-        8 => Action::AbortSessions,
-        _ => Action::Error { status, code, retry_after: None },
+        0 => FaultAction::ResetRequest { after_bytes },
+        1 => FaultAction::ResetResponse { after_bytes: after_bytes % 200 },
+        2 => FaultAction::CutHead,
+        3 => FaultAction::LoseAnswer,
+        4 => FaultAction::HoldAnswer,
+        5 => FaultAction::DenySuccess { status, code },
+        6 => FaultAction::ErrorAfter { after_bytes, status, code },
+        7 => FaultAction::Stall { after_bytes, ms: 600.0 },
+        8 => FaultAction::AbortSessions,
+        _ => FaultAction::Error { status, code, retry_after: None },
     };
-    Rule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..5))
+    FaultRule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..5))
 }
 
 /// Records the sessions that were opened.
@@ -156,7 +156,7 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
         let below = both::bucket(&place.server, over).await;
         let opened = Scripted::new(below, Opened { sessions: Mutex::default() });
         place.store = place.tide.store(opened.clone());
-        let faults: Vec<Rule> = (0..random.usize(1..5)).map(|_| any_fault(&mut random)).collect();
+        let faults: Vec<FaultRule> = (0..random.usize(1..5)).map(|_| any_fault(&mut random)).collect();
         place.goes_wrong(faults.clone());
         let grains = [(4, 1), (8, 0), (12, 0), (9, 77), (16, 1)];
         let (grains, more) = pick(&mut random, &grains);
@@ -180,8 +180,9 @@ async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
             Err(error) => assert!(place.store.head("k").await.is_err(), "{error}, and it is there: {case}"),
         }
         // If the store says that a session is gone, the engine believes it.
-        let says_gone = |rule: &Rule| {
-            let (Action::Error { status, .. } | Action::ErrorAfter { status, .. }) = rule.action else {
+        let says_gone = |rule: &FaultRule| {
+            let (FaultAction::Error { status, .. } | FaultAction::ErrorAfter { status, .. }) = rule.action
+            else {
                 return false;
             };
             rule.operation.ends_with("cancel") && matches!(status, 404 | 410)
