@@ -286,7 +286,7 @@ impl CrashRun<'_> {
 
 /// Whether the object of `store` at `key` has the bytes and the size of object `index`.
 async fn is_written(content: &Content, index: u64, size: u64, store: &Store, key: &str) -> Result<bool> {
-    let mut reader = store.reader(key).start().await?;
+    let mut reader = store.reader(key).await?;
     let (mut offset, mut is_same) = (0, true);
     while let Some(piece) = reader.try_next().await? {
         is_same &= content.is_at(index, offset, &piece);
@@ -314,7 +314,7 @@ mod tests {
         other[999] ^= 1;
         let cases = [(whole.to_vec(), true), (whole[..999].to_vec(), false), (other, false)];
         for (bytes, is_same) in cases {
-            let mut writer = store.writer("k").start().await.unwrap();
+            let mut writer = store.writer("k").await.unwrap();
             writer.write_bytes(bytes.into()).await.unwrap();
             writer.finish().await.unwrap();
             assert_eq!(is_written(&content, 3, 1000, &store, "k").await.unwrap(), is_same);

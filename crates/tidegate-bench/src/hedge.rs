@@ -180,7 +180,7 @@ impl HedgeTrial {
         let progress = builder.progress();
         let bytes = Bytes::from(vec![7; usize::try_from(part)?]);
         let began = Instant::now();
-        let mut writer = builder.start().await?;
+        let mut writer = builder.await?;
         for _ in 0..self.parts {
             writer.write_bytes(bytes.clone()).await?;
         }

@@ -194,7 +194,7 @@ async fn upload(store: &Store, way: PartsWay, row: PublishedRow, piece: &Bytes) 
     if let (PartsWay::AtOnce, Some(streams)) = (way, row.streams) {
         writer = writer.concurrency(streams);
     }
-    let mut writer = writer.start().await?;
+    let mut writer = writer.await?;
     let mut left = row.size;
     while left > 0 {
         let now = left.min(piece.len() as u64);

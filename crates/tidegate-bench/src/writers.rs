@@ -210,7 +210,7 @@ impl OpenWriters {
         let before = resident()?;
         let mut writers = Vec::with_capacity(plans.len());
         for plan in &plans {
-            writers.push((*plan, run.store.writer(plan.key()).start().await?));
+            writers.push((*plan, run.store.writer(plan.key()).await?));
         }
         run.counters.opened(plans.len(), resident()?.saturating_sub(before));
         let watch = EngineWatch::start(tide.clone());
@@ -342,7 +342,7 @@ impl WritersRun {
     /// Reads an object, compares it, and removes it.
     async fn read_back(self: Arc<Self>, plan: ObjectPlan) -> Result<()> {
         let _turn = self.readers.acquire().await;
-        let mut reader = self.written.reader(plan.key()).start().await?;
+        let mut reader = self.written.reader(plan.key()).await?;
         let mut offset = 0;
         while let Some(piece) = reader.next().await {
             let piece = piece?;

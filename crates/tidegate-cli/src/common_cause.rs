@@ -122,7 +122,7 @@ mod tests {
     }
 
     async fn read(store: &Store) -> Error {
-        store.reader("k").start().await.unwrap_err()
+        store.reader("k").await.unwrap_err()
     }
 
     #[tokio::test]

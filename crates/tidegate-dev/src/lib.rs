@@ -12,18 +12,18 @@
 //! # fn tokio_test() {
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 //! # runtime.block_on(async {
-//! use tidegate_dev::{Fault, Knobs, Server};
+//! use tidegate_dev::{FaultRule, Knobs, Server};
 //!
 //! let server = Server::builder().start().await?;
 //! server.create_bucket("bucket")?;
 //! // ... point a client at server.endpoint() with server.credentials() ...
 //! server.set_knobs(Knobs {
-//!     faults: vec![Fault::error("UploadPart", 503, "SlowDown").times(2)],
+//!     faults: vec![FaultRule::error("UploadPart", 503, "SlowDown").times(2)],
 //!     ..Knobs::default()
 //! });
 //! assert_eq!(server.counts().total(), 0);
 //! server.stop().await;
-//! # Ok::<(), tidegate_dev::Error>(())
+//! # Ok::<(), tidegate_dev::ServerError>(())
 //! # }).unwrap();
 //! # }
 //! ```

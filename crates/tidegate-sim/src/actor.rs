@@ -223,7 +223,7 @@ impl Actor {
         builder: WriterBuilder,
         producer: &ProducerPlan,
     ) -> Result<WriterOutcome, WriterFailure> {
-        let mut writer = builder.start().await?;
+        let mut writer = builder.await?;
         self.set("writing");
         if let Err(failed) = self.produce_all(&mut writer, producer).await {
             self.check_closed(&mut writer).await;

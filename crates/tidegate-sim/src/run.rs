@@ -227,7 +227,7 @@ async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
     };
     for version in current {
         let key = version.object.key.clone();
-        let read: Result<Vec<Bytes>, _> = match bucket.reader(key.clone()).start().await {
+        let read: Result<Vec<Bytes>, _> = match bucket.reader(key.clone()).await {
             Ok(reader) => reader.try_collect().await,
             Err(error) => Err(error),
         };

@@ -32,6 +32,7 @@ mod listing;
 pub mod local;
 pub mod memory;
 mod parts;
+mod provider;
 mod rename;
 pub mod s3;
 #[cfg(test)]

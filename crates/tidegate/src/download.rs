@@ -41,7 +41,12 @@ use source::ObjectSource;
 /// The size of the first request after a seek: programs that seek often read little at each place.
 const FIRST_REACH: u64 = 256 << 10;
 
-/// Sets up a read. Awaiting the builder makes the first request, see [`start`](Self::start).
+/// Sets up a read. Awaiting the builder makes the first request, for all bytes to be read; for a small object it is
+/// the only one.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
+/// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before the builder is awaited"]
 pub struct ReaderBuilder {
@@ -87,13 +92,7 @@ impl ReaderBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request, as awaiting this builder does, for all bytes to be read; for a small object it is the
-    /// only one.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
-    pub async fn start(self) -> Result<Reader> {
+    pub(crate) async fn start(self) -> Result<Reader> {
         let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range
             && end < start

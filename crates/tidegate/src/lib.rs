@@ -192,7 +192,7 @@ pub mod store {
 
 pub mod settings {
     //! Settings of an engine and of its stores.
-    pub use crate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
+    pub use crate::backend::gcs::{AccessToken, GcsCredentials, GcsSettings, GcsTransport};
     pub use crate::backend::s3::{Addressing, Credentials, S3Settings, SigningKeys};
     pub use crate::engine::limiter::Concurrency;
     pub use crate::engine::retry::RetryPolicy;

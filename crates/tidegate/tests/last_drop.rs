@@ -69,7 +69,7 @@ fn multi_thread() -> Runtime {
 /// A `main` that writes some parts and fails.
 async fn fails(site: &Site, until: Until) -> Result<(), &'static str> {
     let (_tide, store) = site.opened().await;
-    let mut writer = store.writer("k").start().await.unwrap();
+    let mut writer = store.writer("k").await.unwrap();
     for _ in 0..4 {
         writer.write_bytes(Bytes::from(vec![7; PART])).await.unwrap();
     }
@@ -123,7 +123,7 @@ fn an_error_in_the_task_of_the_only_worker_leaves_no_session() {
 /// A writer with a session and no part in flight.
 async fn with_a_session(site: &Site) -> (Tidegate, Writer) {
     let (tide, store) = site.opened().await;
-    let mut writer = store.writer("k").start().await.unwrap();
+    let mut writer = store.writer("k").await.unwrap();
     writer.write_bytes(Bytes::from(vec![7; 2 * PART])).await.unwrap();
     while site.made("UploadPart") < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -184,7 +184,7 @@ fn a_drop_with_nothing_to_abort_does_not_wait() {
     let site = Site::new(Vec::new());
     current_thread().block_on(async {
         let (tide, store) = site.opened().await;
-        store.writer("k").start().await.unwrap().finish().await.unwrap();
+        store.writer("k").await.unwrap().finish().await.unwrap();
         let began = Instant::now();
         drop((tide, store));
         assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());

@@ -235,9 +235,9 @@ async fn nothing_is_lost_onto_itself(place: &Place) {
     assert_eq!(got.bytes().await.unwrap(), "bytes");
     // Copies by another path to the same place.
     let (store, within) = (store.store().clone(), store.store().within("d"));
-    let copied = within.copy("a", &store, "d/a").run().await.unwrap();
+    let copied = within.copy("a", &store, "d/a").await.unwrap();
     assert_eq!((copied.key.as_str(), copied.size), ("d/a", 5));
-    let exists = store.copy("d/a", &within, "a").create_only().run().await.unwrap_err();
+    let exists = store.copy("d/a", &within, "a").create_only().await.unwrap_err();
     assert_eq!(exists.kind(), ErrorKind::AlreadyExists, "{exists}");
     assert_eq!(store.head("d/a").await.unwrap().etag, got_etag(&within).await);
 }
@@ -298,9 +298,9 @@ async fn an_empty_range_past_the_end_is_refused_at_once() {
     let place = place("s3://bucket", GcsTransport::Http).await;
     place.store.put(&Path::from("k"), "bytes".into()).await.unwrap();
     let store = place.tide.open("s3://bucket").await.unwrap();
-    let error = store.reader("k").range(100..100).start().await.unwrap_err();
+    let error = store.reader("k").range(100..100).await.unwrap_err();
     assert_eq!((error.kind(), error.attempts()), (ErrorKind::InvalidInput, 1), "{error}");
-    assert_eq!(store.reader("k").range(5..5).start().await.unwrap().range(), 5..5);
+    assert_eq!(store.reader("k").range(5..5).await.unwrap().range(), 5..5);
 }
 
 #[tokio::test]

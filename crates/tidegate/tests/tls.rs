@@ -50,10 +50,10 @@ fn store(backend: impl Backend + 'static) -> Store {
 /// Writes an object of several parts or chunks and reads it back.
 async fn goes_there_and_back(store: &Store, strategy: Strategy) {
     let bytes: Bytes = (0..12 * MIB).map(|at| (at / 7) as u8).collect();
-    let mut writer = store.writer("k").strategy(strategy).start().await.unwrap();
+    let mut writer = store.writer("k").strategy(strategy).await.unwrap();
     writer.write_bytes(bytes.clone()).await.unwrap();
     writer.finish().await.unwrap();
-    let pieces: Vec<Bytes> = store.reader("k").start().await.unwrap().try_collect().await.unwrap();
+    let pieces: Vec<Bytes> = store.reader("k").await.unwrap().try_collect().await.unwrap();
     assert!(pieces.concat() == bytes, "other bytes came back");
 }
 

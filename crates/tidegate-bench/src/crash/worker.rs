@@ -98,7 +98,7 @@ impl Worker {
                     return Ok(None);
                 }
                 let builder = store.writer(&key).strategy(Strategy::Journal);
-                return Ok(Some(Resumed::Writer(builder.start().await?)));
+                return Ok(Some(Resumed::Writer(builder.await?)));
             };
             sleep(Duration::from_millis(self.linger.unwrap_or(0))).await;
             let Some(claimed) = claim(left, store).await? else { continue };

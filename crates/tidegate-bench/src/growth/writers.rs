@@ -118,7 +118,7 @@ impl Writers {
         let store = tide.build()?.open(format!("s3://{}", self.bucket)).await?;
         let mut writers = Vec::with_capacity(self.writers as usize);
         for number in 0..self.writers {
-            writers.push(store.writer(format!("{}{number}", self.prefix)).start().await?);
+            writers.push(store.writer(format!("{}{number}", self.prefix)).await?);
         }
         match self.way {
             WriterFeed::Tasks => self.feed_by_tasks(writers).await,

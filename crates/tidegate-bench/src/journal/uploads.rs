@@ -146,7 +146,7 @@ impl Uploads {
         let store = tide.build()?.open(&load.place.store).await?;
         let piece = producer::piece();
         // Opens connections, and does what is set up once.
-        let mut warm = store.writer(format!("{}warm", load.place.prefix)).strategy(strategy).start().await?;
+        let mut warm = store.writer(format!("{}warm", load.place.prefix)).strategy(strategy).await?;
         warm.write_bytes(piece.clone()).await?;
         warm.finish().await?;
         let start = Arc::new(Barrier::new(load.sizes.len()));
@@ -180,7 +180,6 @@ impl Uploads {
             Some(chunk) => writer.part_size(chunk),
             None => writer,
         }
-        .start()
         .await?;
         while let Some((bytes, nap)) = producer.next() {
             if let Some(nap) = nap {

@@ -134,14 +134,14 @@ impl RequestLoad {
 }
 
 async fn write(store: &Store, key: &str) -> Result<()> {
-    let mut writer = store.writer(key).size_hint(SIZE as u64).start().await?;
+    let mut writer = store.writer(key).size_hint(SIZE as u64).await?;
     writer.write_bytes(Bytes::from_static(&[7; SIZE])).await?;
     writer.finish().await?;
     Ok(())
 }
 
 async fn read(store: &Store, key: &str) -> Result<()> {
-    let mut reader = store.reader(key).start().await?;
+    let mut reader = store.reader(key).await?;
     while reader.try_next().await?.is_some() {}
     Ok(())
 }

@@ -70,7 +70,7 @@ async fn show(
             Some(ByteRange { first, last: None }) => reader.range(first..),
             None => reader,
         };
-        let mut reader = reader.start().await?;
+        let mut reader = reader.await?;
         while let Some(piece) = reader.try_next().await? {
             output.write(piece).await?;
         }

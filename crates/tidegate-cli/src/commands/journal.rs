@@ -229,7 +229,7 @@ mod tests {
         }
         let tide = Tidegate::builder().journal([&journals]).build().unwrap();
         let store = tide.open(target.to_str().unwrap()).await.unwrap();
-        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        let mut writer = store.writer("k").strategy(Strategy::Journal).await.unwrap();
         writer.write_bytes("bytes".into()).await.unwrap();
         if is_finished {
             // Publishing fails where a directory is in the way.
@@ -257,7 +257,7 @@ mod tests {
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
         let store = tide.open("memory://chosen").await.unwrap();
         for key in ["one", "two"] {
-            let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
+            let mut writer = store.writer(key).strategy(Strategy::Journal).await.unwrap();
             writer.write_bytes("bytes".into()).await.unwrap();
         }
         tide.settled().await;

@@ -81,7 +81,7 @@ impl SweepArgs {
         Stores::with(engine, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
-            let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).start();
+            let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).stream();
             let mut out = output::text()?;
             let mut report = SweepReport::default();
             let mut is_found = false;

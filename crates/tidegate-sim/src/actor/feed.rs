@@ -23,7 +23,7 @@ pub async fn feed(actors: Vec<Actor>) -> Vec<(usize, WriterOutcome)> {
     let mut all = Vec::new();
     for mut actor in actors {
         let WriterSource::Producer(producer) = actor.plan.source.clone() else { continue };
-        let started = actor.builder().start().await;
+        let started = actor.builder().await;
         let mut fed = Fed { actor, producer, writer: None, given: 0, outcome: None };
         match started {
             Ok(writer) => fed.writer = Some(writer),

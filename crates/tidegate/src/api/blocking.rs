@@ -138,7 +138,7 @@ impl Store {
         Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })
     }
 
-    /// Starts an upload to `key`, set up by `with`; see [`WriterBuilder::start`].
+    /// Starts an upload to `key`, set up by `with`; see [`WriterBuilder`].
     pub fn writer(&self, key: &str, with: impl FnOnce(WriterBuilder) -> WriterBuilder) -> Result<Writer> {
         let writer = self.engine.runtime.block_on(with(self.store.writer(key)).start())?;
         Ok(Writer { engine: self.engine.clone(), writer })
@@ -154,13 +154,13 @@ impl Store {
         self.engine.runtime.block_on(with(self.store.writer(key)).upload(path))
     }
 
-    /// Starts to read `key`, set up by `with`; see [`ReaderBuilder::start`].
+    /// Starts to read `key`, set up by `with`; see [`ReaderBuilder`].
     pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
         let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
         Ok(Reader { engine: self.engine.clone(), reader })
     }
 
-    /// Downloads `key` to the file at `path`, set up by `with`; see [`DownloadBuilder::run`].
+    /// Downloads `key` to the file at `path`, set up by `with`; see [`DownloadBuilder`].
     pub fn download(
         &self,
         key: &str,

@@ -72,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`] if the object is larger than the memory budget: use [`reader`](Self::reader),
-    /// [`get_range`](Self::get_range) or [`download`](Self::download). Otherwise as [`ReaderBuilder::start`].
+    /// [`get_range`](Self::get_range) or [`download`](Self::download). Otherwise as [`ReaderBuilder`].
     pub async fn get(&self, key: impl Into<String>) -> Result<Bytes> {
         self.reader(key).bytes().await
     }

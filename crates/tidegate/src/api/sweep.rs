@@ -31,8 +31,13 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// is also left alone if one of the engine's [journals](crate::TidegateBuilder::journal) can resume it. Nothing is known here
 /// of processes on other machines or without records; only the age limit protects their sessions. The age is the
 /// difference between the store's clock and this machine's.
+///
+/// Awaited, it sweeps to the end and adds up the outcomes; [`stream`](Self::stream) gives each of them.
+///
+/// # Errors
+/// As those of the stream. Sessions that could not be aborted are counted; the report has the first of their errors.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is swept before it is awaited or started"]
+#[must_use = "nothing is swept before it is awaited or read"]
 pub struct Sweep {
     store: Store,
     prefix: String,
@@ -69,7 +74,7 @@ impl Sweep {
     /// # Errors
     /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be
     /// read.
-    pub fn start(self) -> BoxStream<'static, Result<Swept>> {
+    pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
         let swept = store.candidates(&prefix).map(move |found| {
             let sweep = self.clone();
@@ -83,14 +88,9 @@ impl Sweep {
         until_error(swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)))).boxed()
     }
 
-    /// Sweeps to the end, as awaiting this builder does, and adds up the outcomes.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start). Sessions that could not be aborted are counted; the report has the first of their
-    /// errors.
-    pub async fn run(self) -> Result<SweepReport> {
+    pub(crate) async fn run(self) -> Result<SweepReport> {
         let mut report = SweepReport::default();
-        let mut swept = self.start();
+        let mut swept = self.stream();
         while let Some(swept) = swept.try_next().await? {
             report.add(swept);
         }

@@ -46,6 +46,7 @@ mod grpc;
 mod json;
 mod list;
 mod parts;
+mod provider;
 mod request;
 mod resource;
 mod scheme;
@@ -54,6 +55,7 @@ mod settings;
 mod tests;
 
 pub use client::GcsClient;
+pub use provider::AccessToken;
 pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 

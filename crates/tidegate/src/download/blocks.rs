@@ -24,7 +24,12 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
 
-/// Sets up a read of blocks. Awaiting the builder makes the first request, see [`start`](Self::start).
+/// Sets up a read of blocks. Awaiting the builder makes the first request; none if no block is wanted. If all wanted
+/// blocks are empty, it only asks for the object's size.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
+/// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -97,13 +102,7 @@ impl BlocksBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request, as awaiting this builder does; none if no block is wanted. If all wanted
-    /// blocks are empty, it only asks for the object's size.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`if_unchanged`](Self::if_unchanged) names.
-    pub async fn start(self) -> Result<BlockStream> {
+    pub(crate) async fn start(self) -> Result<BlockStream> {
         let source = Arc::new(ObjectSource::new(&self.context, &self.key, self.progress.clone()));
         let wrong = |block: &(usize, Range<u64>), what: String| {
             let (number, range) = block;

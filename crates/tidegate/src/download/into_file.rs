@@ -42,7 +42,25 @@ const AT_ONCE: u64 = 64;
 /// How often to note the bytes that have arrived: each byte is noted within a second.
 const NOTED: Duration = Duration::from_millis(500);
 
-/// Sets up a download into a file. Awaiting the builder makes the download, see [`run`](Self::run).
+/// Sets up a download into a file. Awaiting the builder downloads the object and returns the store's description of it.
+/// The file appears, or replaces an existing file as a whole, once every byte has arrived and agrees with the store's
+/// checksum. Missing directories are created.
+///
+/// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. For an object
+/// larger than 256 KiB that file stays when the download fails (except with [`ErrorKind::Integrity`]), is dropped
+/// or is killed, and a later download of the same object to the same path resumes: it reads the kept bytes,
+/// compares them with the checksums in the note, and asks for the rest. If the process is killed outright, the
+/// bytes of its last second are lost. A sweep of the directory removes the file and its note.
+///
+/// The download holds 2.5 MiB of the memory budget for each request that is in flight or waits for a permit: at
+/// most 64 requests, and at most half of the budget. For an object that is small according to
+/// [`size_hint`](Self::size_hint) it holds twice the object's size, and there is no file until the bytes are
+/// written.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk
+/// has no room, before the bytes of a large object are received; [`ErrorKind::Replaced`] where the object is
+/// replaced meanwhile; [`ErrorKind::Integrity`] where the bytes do not match the store's checksum.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -131,26 +149,7 @@ impl DownloadBuilder {
         self.progress.clone()
     }
 
-    /// Downloads the object, as awaiting this builder does, and returns the store's description of it. The file appears, or replaces an existing
-    /// file as a whole, once every byte has arrived and agrees with the store's checksum. Missing directories are
-    /// created.
-    ///
-    /// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. For an object
-    /// larger than 256 KiB that file stays when the download fails (except with [`ErrorKind::Integrity`]), is dropped
-    /// or is killed, and a later download of the same object to the same path resumes: it reads the kept bytes,
-    /// compares them with the checksums in the note, and asks for the rest. If the process is killed outright, the
-    /// bytes of its last second are lost. A sweep of the directory removes the file and its note.
-    ///
-    /// The download holds 2.5 MiB of the memory budget for each request that is in flight or waits for a permit: at
-    /// most 64 requests, and at most half of the budget. For an object that is small according to
-    /// [`size_hint`](Self::size_hint) it holds twice the object's size, and there is no file until the bytes are
-    /// written.
-    ///
-    /// # Errors
-    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk
-    /// has no room, before the bytes of a large object are received; [`ErrorKind::Replaced`] where the object is
-    /// replaced meanwhile; [`ErrorKind::Integrity`] where the bytes do not match the store's checksum.
-    pub async fn run(self) -> Result<Object> {
+    pub(crate) async fn run(self) -> Result<Object> {
         let small = self.size_hint.filter(|size| *size <= small::MOST);
         let mut source = ObjectSource::new(&self.context, &self.key, self.progress.clone());
         source.requests.brings = small.unwrap_or(0);

@@ -23,7 +23,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, Object};
 use crate::types::progress::Progress;
 
-/// Sets up the upload of one object. Awaiting the builder starts it, see [`start`](WriterBuilder::start):
+/// Sets up the upload of one object. Awaiting the builder starts it:
 ///
 /// | from | `Input` | awaited, it is |
 /// |---|---|---|
@@ -31,7 +31,12 @@ use crate::types::progress::Progress;
 /// | [`Store::put`](crate::Store::put) | [`Bytes`] | the published [`Object`] |
 /// | [`Store::upload`](crate::Store::upload) | [`PathBuf`]: a local file | the published [`Object`] |
 ///
-/// The options are the same for all three.
+/// The options are the same for all three. No request is made before there is something to send.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
+/// fit in the memory budget, and where no request could carry the key or the attributes;
+/// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written before the builder is awaited"]
 pub struct WriterBuilder<Input = Producer> {
@@ -87,13 +92,7 @@ impl WriterBuilder {
         WriterBuilder { settings: self.settings, input: path }
     }
 
-    /// Starts a writer, as awaiting this builder does. No request is made before there is something to send.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
-    /// fit in the memory budget, and where no request could carry the key or the attributes;
-    /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
-    pub async fn start(self) -> Result<Writer> {
+    pub(crate) async fn start(self) -> Result<Writer> {
         self.settings.start().await
     }
 

@@ -98,7 +98,7 @@ async fn write(case: &Case, store: &Store) -> Result<Object> {
         _ => store.writer("k"),
     };
     let builder = if case.create_only { builder.create_only() } else { builder };
-    let mut writer = builder.start().await?;
+    let mut writer = builder.await?;
     writer.write_bytes(Bytes::from(vec![b'x'; case.size() as usize])).await?;
     writer.finish().await
 }

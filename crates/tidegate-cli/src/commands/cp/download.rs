@@ -43,7 +43,7 @@ async fn write(
 ) -> Outcome<CompletedCopy> {
     let builder = from.store.reader(&from.key);
     let live = job.report.read(&from.key, &builder.progress());
-    let mut reader = builder.start().await?;
+    let mut reader = builder.await?;
     let (object, range) = (reader.object().clone(), reader.range());
     let bytes = range.end - range.start;
     job.report.expect(Some(bytes));
@@ -71,14 +71,14 @@ pub(super) async fn object(
             download = download.size_hint(size);
         }
         let live = job.report.download(&from.key, &download.progress());
-        let object = download.run().await?;
+        let object = download.await?;
         job.writing.left_out.add(carried::lost_on_disk(&object));
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
         let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
-        match copy.run().await {
+        match copy.await {
             Ok(object) => {
                 job.writing.left_out.add(object.not_carried.iter().copied());
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
@@ -103,7 +103,7 @@ async fn through(
     let reading = from.store.reader(&from.key);
     let reading = if object.has_identity() { reading.if_unchanged(&object) } else { reading };
     let mut counted = vec![reading.progress()];
-    let mut reader = reading.start().await?;
+    let mut reader = reading.await?;
     if !object.has_identity() {
         // Without an identity, HEAD may have described another version: use the attributes that came with the bytes.
         object = reader.object().clone();
@@ -120,7 +120,7 @@ async fn through(
         counted.push(progress.clone());
     }
     let live = job.report.upload(&to.key, &progress, counted);
-    let mut writer = builder.start().await?;
+    let mut writer = builder.await?;
     let strategy = writer.strategy();
     while let Some(piece) = reader.try_next().await? {
         writer.write_bytes(piece).await?;

@@ -67,7 +67,7 @@ pub(super) async fn begin<'a>(
         }
     };
     let Some((left, claimed)) = claimed else {
-        let writer = builder.start().await?;
+        let writer = builder.await?;
         return Ok((live(&writer.progress()), Resumed::Writer(writer)));
     };
     if let Some(expected) = job.writing.expect_size {
@@ -174,7 +174,7 @@ mod tests {
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
         let store = tide.open("memory://compare").await.unwrap();
         let to = ObjectPlace { store: store.clone(), key: "k".to_owned() };
-        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        let mut writer = store.writer("k").strategy(Strategy::Journal).await.unwrap();
         writer.write_bytes("listed".into()).await.unwrap();
         drop(writer);
         tide.settled().await;

@@ -113,7 +113,7 @@ async fn stream(
     let (live, begun) = if job.writing.is_journaled() {
         journaled::begin(job, builder, input, to, &source).await?
     } else {
-        let writer = builder.start().await?;
+        let writer = builder.await?;
         let progress = writer.progress();
         (job.report.upload(&to.key, &progress, vec![progress.clone()]), Resumed::Writer(writer))
     };

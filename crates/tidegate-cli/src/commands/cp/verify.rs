@@ -26,7 +26,7 @@ pub(super) async fn if_dev(
     }
     let reader = place.store.reader(&place.key);
     let live = job.report.read(&place.key, &tidegate::Progress::default());
-    let mut reader = reader.start().await?;
+    let mut reader = reader.await?;
     let written = match &object.crc64nvme {
         Some(sum) => Some((Algorithm::Crc64Nvme, sum)),
         None => object.crc32c.as_ref().map(|sum| (Algorithm::Crc32c, sum)),

@@ -69,7 +69,7 @@ mod tests {
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
         for key in ["ends", "stays"] {
             let store = tide.open("memory://verify").await.unwrap();
-            let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
+            let mut writer = store.writer(key).strategy(Strategy::Journal).await.unwrap();
             writer.write_bytes("bytes".into()).await.unwrap();
         }
         tide.settled().await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use tidegate_dev::Server;
+use tidegate_dev::{FaultRule, Knobs, Server};
 
-use crate::settings::{Credentials, S3Settings, SigningKeys};
+use crate::settings::{AccessToken, Credentials, GcsCredentials, GcsSettings, S3Settings, SigningKeys};
 use crate::{ErrorKind, Tidegate};
 
 /// A server whose only account is `name`, with the bucket `bucket`.
@@ -75,6 +75,32 @@ async fn a_provider_of_the_callers_own_gives_the_keys() {
 
     let locked = Credentials::provided(|| async { Err("the vault is locked".into()) });
     let store = tide.open("s3://bucket").s3(settings.with_credentials(locked)).await.unwrap();
+    let error = store.get("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Credentials);
+    assert!(error.to_string().contains("the vault is locked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_provider_of_the_callers_own_gives_the_access_token_and_another_when_it_is_refused() {
+    let server = Server::builder().auto_create_buckets(true).start().await.unwrap();
+    let refused = FaultRule::error("storage.objects.insert", 401, "authError").times(1);
+    server.set_knobs(Knobs { faults: vec![refused], ..Knobs::default() });
+    let tide = Tidegate::builder().build().unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = asked.clone();
+    let provided = GcsCredentials::provided(move || {
+        counted.fetch_add(1, Relaxed);
+        async { Ok(AccessToken::new("token")) }
+    });
+    let settings = GcsSettings::default().with_endpoint_url(server.endpoint());
+    let store = tide.open("gs://bucket").gcs(settings.clone().with_credentials(provided)).await.unwrap();
+    assert_eq!(asked.load(Relaxed), 0, "opening a store asks for nothing");
+    store.put("k", "1").await.unwrap();
+    assert_eq!(store.get("k").await.unwrap(), "1");
+    assert_eq!(asked.load(Relaxed), 2);
+
+    let locked = GcsCredentials::provided(|| async { Err("the vault is locked".into()) });
+    let store = tide.open("gs://bucket").gcs(settings.with_credentials(locked)).await.unwrap();
     let error = store.get("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Credentials);
     assert!(error.to_string().contains("the vault is locked"), "{error}");

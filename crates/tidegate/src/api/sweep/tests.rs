@@ -149,7 +149,7 @@ async fn a_dead_process_is_told_and_its_record_goes_with_its_session() {
     // A session under another prefix stays.
     store.sweep("b").older_than(Duration::ZERO).run().await.unwrap();
     assert_eq!(machine.files(), 1);
-    let swept: Vec<Swept> = store.sweep("").older_than(Duration::ZERO).start().try_collect().await.unwrap();
+    let swept: Vec<Swept> = store.sweep("").older_than(Duration::ZERO).stream().try_collect().await.unwrap();
     let [swept] = &swept[..] else { panic!("{swept:?}") };
     assert_eq!(swept.found.process, Process::Gone(4711));
     assert!(matches!(swept.fate, SweepOutcome::Ended));

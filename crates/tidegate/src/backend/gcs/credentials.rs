@@ -12,13 +12,14 @@ use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
 use google_cloud_auth::errors::CredentialsError;
 use http::{Extensions, HeaderMap, HeaderValue};
 
+use super::provider::ProvidedTokens;
 use super::settings::{GcsCredentials, GcsCredentialsOrigin};
 use crate::backend::http::innermost;
 use crate::backend::{Fault, FaultKind, environment};
 
 /// Time limit for a token. Outside Google's machines nothing answers at the metadata address, and some networks do
 /// not even refuse.
-const FETCHING: Duration = Duration::from_secs(10);
+pub(super) const FETCHING: Duration = Duration::from_secs(10);
 
 /// The credentials of one client.
 pub(super) enum GcsKeyring {
@@ -28,6 +29,8 @@ pub(super) enum GcsKeyring {
     Fixed(String),
     /// Tokens from Google's application default credentials, which are renewed.
     Application(Application),
+    /// Tokens from the caller's own code, which are renewed.
+    Provided(ProvidedTokens),
 }
 
 /// The headers that authenticate a request.
@@ -39,6 +42,7 @@ impl GcsKeyring {
             GcsCredentialsOrigin::Anonymous => Self::Anonymous,
             GcsCredentialsOrigin::Token(token) => Self::Fixed(token.trim().to_owned()),
             GcsCredentialsOrigin::Application => Self::Application(Application::default()),
+            GcsCredentialsOrigin::Provider(provider) => Self::Provided(ProvidedTokens::new(provider.clone())),
         }
     }
 
@@ -48,6 +52,7 @@ impl GcsKeyring {
             Self::Anonymous => Ok(Identity::new()),
             Self::Fixed(token) => Ok(Identity::from_iter([(http::header::AUTHORIZATION, bearer(token)?)])),
             Self::Application(application) => application.identity().await,
+            Self::Provided(tokens) => tokens.identity().await,
         }
     }
 
@@ -63,6 +68,11 @@ impl GcsKeyring {
                 fault.kind = FaultKind::Expired;
                 "the store does not take the credentials"
             }
+            Self::Provided(tokens) => {
+                tokens.refused(given);
+                fault.kind = FaultKind::Expired;
+                "the store does not take the access token that was provided"
+            }
         };
         fault.message = format!("{ours}: {}", fault.message);
         fault
@@ -75,11 +85,12 @@ impl fmt::Debug for GcsKeyring {
             Self::Anonymous => "Anonymous",
             Self::Fixed(_) => "Fixed(…)",
             Self::Application(_) => "Application(…)",
+            Self::Provided(_) => "Provided(…)",
         })
     }
 }
 
-fn bearer(token: &str) -> Result<HeaderValue, Fault> {
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, Fault> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| {
         Fault::new(FaultKind::Credentials, "the access token has characters that no header can carry")
             .with_source(error)

@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::provider::AccessToken;
 use crate::backend::environment::SetUrl;
+use crate::backend::provider::Provider;
 use crate::types::unknown_name::UnknownName;
 
 /// Settings for Google Cloud Storage; the defaults are those of Google's own tools.
@@ -129,6 +131,7 @@ pub(super) enum GcsCredentialsOrigin {
     Application,
     Anonymous,
     Token(String),
+    Provider(Provider<AccessToken>),
 }
 
 impl GcsCredentials {
@@ -148,6 +151,25 @@ impl GcsCredentials {
     pub fn token(token: impl Into<String>) -> Self {
         Self(GcsCredentialsOrigin::Token(token.into()))
     }
+
+    /// The access token that `provide` gives: asked for at the first request, before the token expires, and when the
+    /// store says that it has expired. Two calls make two sources, whose stores share no connections; a clone is the
+    /// same one.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// use tidegate::settings::{AccessToken, GcsCredentials};
+    /// let broker = GcsCredentials::provided(|| async {
+    ///     // ask a vault, a broker, a sidecar …
+    ///     Ok(AccessToken::new("token").with_expiry(SystemTime::now() + Duration::from_secs(3600)))
+    /// });
+    /// ```
+    pub fn provided<F>(provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<AccessToken, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        Self(GcsCredentialsOrigin::Provider(Provider::new(provide)))
+    }
 }
 
 impl fmt::Debug for GcsCredentials {
@@ -156,6 +178,7 @@ impl fmt::Debug for GcsCredentials {
             GcsCredentialsOrigin::Application => "Application",
             GcsCredentialsOrigin::Anonymous => "Anonymous",
             GcsCredentialsOrigin::Token(_) => "Token(…)",
+            GcsCredentialsOrigin::Provider(_) => "Provider",
         })
     }
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::provider::{Provider, SigningKeys};
+use super::provider::SigningKeys;
 use crate::backend::environment::SetUrl;
+use crate::backend::provider::Provider;
 use crate::backend::xml::address::Addressing;
 use crate::types::checksum::Algorithm;
 
@@ -162,7 +163,7 @@ pub(super) enum CredentialsOrigin {
         secret_key: String,
         session_token: Option<String>,
     },
-    Provider(Provider),
+    Provider(Provider<SigningKeys>),
 }
 
 impl Credentials {

@@ -273,7 +273,7 @@ mod tests {
     use crate::Tidegate;
     use crate::download::into_file::AT_ONCE;
 
-    /// As the documentation of `DownloadBuilder::run` says.
+    /// As the documentation of `DownloadBuilder` says.
     #[tokio::test]
     async fn all_chunks_hold_half_of_the_memory_at_most() {
         for (mib, at_once) in [(512, 64), (256, 51), (64, 12), (4, 1)] {

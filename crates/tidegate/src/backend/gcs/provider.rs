@@ -1,0 +1,183 @@
+//! Access tokens that the caller's own code provides.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::credentials::{FETCHING, Identity, bearer};
+use crate::backend::provider::{Provider, ProviderError};
+use crate::backend::{Fault, FaultKind};
+
+/// How long before a token expires another one is asked for.
+const EARLY: Duration = Duration::from_secs(300);
+
+/// An access token for Google's APIs, and when it expires.
+#[derive(Clone)]
+pub struct AccessToken {
+    token: String,
+    expires: Option<SystemTime>,
+}
+
+impl AccessToken {
+    /// A token that does not expire, or whose expiry is not known: then another one is asked for when the store
+    /// refuses it.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self { token: token.into(), expires: None }
+    }
+
+    /// When the token expires: another one is asked for five minutes before.
+    #[must_use]
+    pub fn with_expiry(mut self, time: SystemTime) -> Self {
+        self.expires = Some(time);
+        self
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken(…)")
+    }
+}
+
+/// The tokens of one provider: the last one is used until it expires or is refused.
+pub(super) struct ProvidedTokens {
+    provider: Provider<AccessToken>,
+    current: Mutex<Option<ProvidedIdentity>>,
+    /// Held while the provider is asked, so that requests that wait for a token ask once.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct ProvidedIdentity {
+    headers: Identity,
+    expires: Option<SystemTime>,
+}
+
+impl ProvidedIdentity {
+    fn is_good_at(&self, time: SystemTime) -> bool {
+        self.expires.is_none_or(|expires| expires > time)
+    }
+}
+
+impl ProvidedTokens {
+    pub(super) fn new(provider: Provider<AccessToken>) -> Self {
+        Self { provider, current: Mutex::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ProvidedIdentity>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn good_at(&self, time: SystemTime) -> Option<ProvidedIdentity> {
+        self.lock().clone().filter(|current| current.is_good_at(time))
+    }
+
+    /// The headers for a request that is sent now.
+    pub(super) async fn identity(&self) -> Result<Identity, Fault> {
+        let now = SystemTime::now();
+        if let Some(current) = self.good_at(now + EARLY) {
+            return Ok(current.headers);
+        }
+        let Some(usable) = self.good_at(now) else {
+            let _turn = self.turn.lock().await;
+            return match self.good_at(now) {
+                Some(current) => Ok(current.headers),
+                None => self.ask().await,
+            };
+        };
+        // Others use the present token while one request asks for the next.
+        let Ok(_turn) = self.turn.try_lock() else { return Ok(usable.headers) };
+        self.ask().await.or_else(|fault| {
+            tracing::warn!(%fault, "the access token expires soon, and no other one was provided");
+            Ok(usable.headers)
+        })
+    }
+
+    async fn ask(&self) -> Result<Identity, Fault> {
+        let Ok(answer) = tokio::time::timeout(FETCHING, self.provider.ask()).await else {
+            let message = format!("no access token was provided within {} s", FETCHING.as_secs());
+            return Err(Fault::new(FaultKind::Credentials, message));
+        };
+        let AccessToken { token, expires } = answer.map_err(not_provided)?;
+        let headers = Identity::from_iter([(http::header::AUTHORIZATION, bearer(token.trim())?)]);
+        *self.lock() = Some(ProvidedIdentity { headers: headers.clone(), expires });
+        Ok(headers)
+    }
+
+    /// Discards the token in `given`, unless another request has done so.
+    pub(super) fn refused(&self, given: &Identity) {
+        let mut current = self.lock();
+        if current.as_ref().is_some_and(|current| current.headers == *given) {
+            *current = None;
+        }
+    }
+}
+
+fn not_provided(error: ProviderError) -> Fault {
+    let fault = Fault::new(FaultKind::Credentials, format!("no access token was provided: {error}"));
+    fault.with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    use super::*;
+
+    /// Gives `token-N` at the Nth time, good for `lifetime`; fails from the third time on.
+    fn counting(lifetime: Duration) -> (ProvidedTokens, Arc<AtomicU32>) {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = asked.clone();
+        let provider = Provider::new(move || {
+            let count = counted.fetch_add(1, SeqCst) + 1;
+            async move {
+                tokio::task::yield_now().await;
+                if count > 2 {
+                    return Err("the vault is locked".into());
+                }
+                Ok(AccessToken::new(format!("token-{count}\n")).with_expiry(SystemTime::now() + lifetime))
+            }
+        });
+        (ProvidedTokens::new(provider), asked)
+    }
+
+    async fn token(tokens: &ProvidedTokens) -> String {
+        let identity = tokens.identity().await.unwrap();
+        identity[http::header::AUTHORIZATION].to_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_for_a_token_ask_once_and_a_refused_token_is_asked_for_again() {
+        let (tokens, asked) = counting(Duration::from_secs(3600));
+        let (a, b) = tokio::join!(token(&tokens), token(&tokens));
+        assert_eq!((a.as_str(), b.as_str(), asked.load(SeqCst)), ("Bearer token-1", "Bearer token-1", 1));
+        let first = tokens.identity().await.unwrap();
+        tokens.refused(&first);
+        tokens.refused(&first);
+        assert_eq!(token(&tokens).await, "Bearer token-2");
+        tokens.refused(&first);
+        assert_eq!((token(&tokens).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 2));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_renewed_early_and_used_on_where_that_fails() {
+        let (tokens, asked) = counting(Duration::from_secs(60));
+        assert_eq!(token(&tokens).await, "Bearer token-1");
+        assert_eq!(token(&tokens).await, "Bearer token-2");
+        assert_eq!((token(&tokens).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 3));
+        let (expired, _) = counting(Duration::ZERO);
+        assert_eq!(token(&expired).await, "Bearer token-1");
+        assert_eq!(token(&expired).await, "Bearer token-2");
+        let fault = expired.identity().await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Credentials);
+        assert_eq!(fault.message, "no access token was provided: the vault is locked");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_does_not_answer_is_an_error() {
+        let tokens = ProvidedTokens::new(Provider::new(std::future::pending));
+        let fault = tokens.identity().await.unwrap_err();
+        assert_eq!(fault.message, "no access token was provided within 10 s");
+    }
+}
