@@ -17,7 +17,11 @@ from said import one_sentence
 def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file):
     path, digest = make_file(8 * PART + 12345)
     data = path.read_bytes()
-    left_behind(tidegate, on, journal, data[: 5 * PART + 777], wait=lambda: on.parts("k") >= 3)
+
+    def acknowledged():
+        return sum(live["acknowledged_bytes"] for live in copied(tidegate, journal))
+
+    left_behind(tidegate, on, journal, data[: 5 * PART + 777], wait=lambda: acknowledged() >= 2 * PART)
     assert not on.exists("k")
     [left] = listed(tidegate, journal)
     assert left["state"] == "cut" and left["url"] == on.url("k"), left
