@@ -33,8 +33,18 @@ def test_buckets(s3, name):
 @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 3_000_001])
 def test_put_and_get(s3, name, size):
     body = os.urandom(size)
-    put = s3.put_object(Bucket=name, Key="a/b", Body=body, ContentType="text/x", Metadata={"k": "v"}, CacheControl="no-cache",
-                        ContentDisposition="inline", ContentEncoding="zstd", ServerSideEncryption="AES256", StorageClass="STANDARD_IA")
+    put = s3.put_object(
+        Bucket=name,
+        Key="a/b",
+        Body=body,
+        ContentType="text/x",
+        Metadata={"k": "v"},
+        CacheControl="no-cache",
+        ContentDisposition="inline",
+        ContentEncoding="zstd",
+        ServerSideEncryption="AES256",
+        StorageClass="STANDARD_IA",
+    )
     assert put["ServerSideEncryption"] == "AES256"
     got = s3.get_object(Bucket=name, Key="a/b", ChecksumMode="ENABLED")
     assert got["Body"].read() == body
@@ -190,7 +200,12 @@ def test_tags_and_lifecycle(s3, name):
 
     with refused("NoSuchLifecycleConfiguration", 404):
         s3.get_bucket_lifecycle_configuration(Bucket=name)
-    rule = {"ID": "r", "Status": "Enabled", "Filter": {"Prefix": "p/"}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 3}}
+    rule = {
+        "ID": "r",
+        "Status": "Enabled",
+        "Filter": {"Prefix": "p/"},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 3},
+    }
     s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": [rule]})
     assert s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"] == [rule]
     s3.delete_bucket_lifecycle(Bucket=name)

@@ -227,7 +227,9 @@ def test_parts_at_once(server, bucket, tmp_path):
     threads = {"worker_type": transfer_manager.THREAD, "max_workers": 3}
     for checksum in ("crc32c", "md5"):
         server.control("DELETE", "counts")
-        transfer_manager.upload_chunks_concurrently(os.fspath(source), blob, chunk_size=5 * MIB, checksum=checksum, **threads)
+        transfer_manager.upload_chunks_concurrently(
+            os.fspath(source), blob, chunk_size=5 * MIB, checksum=checksum, **threads
+        )
         requests = server.counts()["requests"]
         assert requests == {"CreateMultipartUpload": 1, "UploadPart": 4, "CompleteMultipartUpload": 1}
         seen = bucket.get_blob("k")

@@ -42,7 +42,9 @@ def requests(first, body, offset=0, finish=True):
         piece = body[start : start + MESSAGE]
         is_last = finish and start == starts[-1]
         head = first if start == 0 else {}
-        yield v2.WriteObjectRequest(write_offset=offset + start, checksummed_data=data(piece), finish_write=is_last, **head)
+        yield v2.WriteObjectRequest(
+            write_offset=offset + start, checksummed_data=data(piece), finish_write=is_last, **head
+        )
 
 
 def spec(parent, key, **more):
@@ -84,7 +86,9 @@ def test_a_session(client, server, parent):
     first = client.write_object(requests({"upload_id": upload}, body[:MESSAGE], finish=False))
     assert first.persisted_size == MESSAGE == client.query_write_status(status).persisted_size
     fault = {"operation": "storage.v2.WriteObject", "times": 1}
-    server.knobs(faults=[{**fault, "action": {"error_after": {"after_bytes": MESSAGE + 4096, "status": 503, "code": "x"}}}])
+    server.knobs(
+        faults=[{**fault, "action": {"error_after": {"after_bytes": MESSAGE + 4096, "status": 503, "code": "x"}}}]
+    )
     with pytest.raises(ServiceUnavailable):
         client.write_object(requests({"upload_id": upload}, body[MESSAGE:], offset=MESSAGE), retry=None)
     assert client.query_write_status(status).persisted_size == 2 * MESSAGE

@@ -57,7 +57,9 @@ def test_knobs_are_given_back_and_misspelt_ones_refused(server):
 
 
 def test_the_first_n_requests_fail(server, s3, name):
-    server.knobs(faults=[{"operation": "PutObject", "action": {"error": {"status": 503, "code": "SlowDown"}}, "times": 2}])
+    server.knobs(
+        faults=[{"operation": "PutObject", "action": {"error": {"status": 503, "code": "SlowDown"}}, "times": 2}]
+    )
     for _ in range(2):
         with refused("SlowDown", 503):
             s3.put_object(Bucket=name, Key="k", Body=b"x" * 3 * MIB)
@@ -67,7 +69,9 @@ def test_the_first_n_requests_fail(server, s3, name):
 
 
 def test_a_client_that_retries_gets_through(server, name):
-    server.knobs(faults=[{"operation": "PutObject", "action": {"error": {"status": 500, "code": "InternalError"}}, "times": 2}])
+    server.knobs(
+        faults=[{"operation": "PutObject", "action": {"error": {"status": 500, "code": "InternalError"}}, "times": 2}]
+    )
     server.control("DELETE", "counts")
     stubborn = server.client(retries={"total_max_attempts": 4, "mode": "standard"})
     stubborn.put_object(Bucket=name, Key="k", Body=b"x" * MIB)
@@ -77,7 +81,11 @@ def test_a_client_that_retries_gets_through(server, name):
 
 def test_error_in_200(server, s3, name):
     session, parts = upload(s3, name, "k", [b"body"])
-    server.knobs(faults=[{"operation": "CompleteMultipartUpload", "action": {"error_in200": {"code": "InternalError"}}, "times": 1}])
+    server.knobs(
+        faults=[
+            {"operation": "CompleteMultipartUpload", "action": {"error_in200": {"code": "InternalError"}}, "times": 1}
+        ]
+    )
     with refused("InternalError"):
         complete(s3, name, "k", session, parts)
     with refused("404"):
@@ -87,8 +95,12 @@ def test_error_in_200(server, s3, name):
 
 def test_lost_answers_are_carried_out(server, s3, name):
     session, parts = upload(s3, name, "k", [b"body"])
-    server.knobs(faults=[{"operation": "CompleteMultipartUpload", "action": "lose_answer", "times": 1},
-                         {"operation": "PutObject", "action": "lose_answer", "times": 1}])
+    server.knobs(
+        faults=[
+            {"operation": "CompleteMultipartUpload", "action": "lose_answer", "times": 1},
+            {"operation": "PutObject", "action": "lose_answer", "times": 1},
+        ]
+    )
     with pytest.raises(CUT):
         complete(s3, name, "k", session, parts)
     with pytest.raises(CUT):
@@ -138,7 +150,9 @@ def test_a_response_ends_early_in_order(server, s3, name):
 def test_a_response_stalls(server, s3, name):
     body = os.urandom(MIB)
     s3.put_object(Bucket=name, Key="k", Body=body)
-    server.knobs(faults=[{"operation": "GetObject", "action": {"stall_response": {"after_bytes": 1000, "ms": 300}}, "times": 1}])
+    server.knobs(
+        faults=[{"operation": "GetObject", "action": {"stall_response": {"after_bytes": 1000, "ms": 300}}, "times": 1}]
+    )
     stream = s3.get_object(Bucket=name, Key="k")["Body"]
     began = time.monotonic()
     assert stream.read(1000) == body[:1000] and time.monotonic() - began < 0.2
@@ -224,7 +238,9 @@ def test_equal_parts_and_small_ones(server, s3, name):
 
 def test_an_old_store_knows_no_checksums(server, s3, name):
     server.knobs(no_checksums=True)
-    put = s3.put_object(Bucket=name, Key="k", Body=b"body", ChecksumSHA256="AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+    put = s3.put_object(
+        Bucket=name, Key="k", Body=b"body", ChecksumSHA256="AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+    )
     head = s3.head_object(Bucket=name, Key="k", ChecksumMode="ENABLED")
     assert not [field for field in {**put, **head} if field.startswith("Checksum")]
     session, parts = upload(s3, name, "m", [b"x" * SIZE, b"end"], ChecksumAlgorithm="CRC32")

@@ -16,15 +16,23 @@ def upload(s3, name, key, parts, order=None, **options):
     session = s3.create_multipart_upload(Bucket=name, Key=key, **options)["UploadId"]
     done = {}
     for number in order or range(1, len(parts) + 1):
-        answer = s3.upload_part(Bucket=name, Key=key, UploadId=session, PartNumber=number, Body=parts[number - 1],
-                                **({"ChecksumAlgorithm": options["ChecksumAlgorithm"]} if "ChecksumAlgorithm" in options else {}))
+        answer = s3.upload_part(
+            Bucket=name,
+            Key=key,
+            UploadId=session,
+            PartNumber=number,
+            Body=parts[number - 1],
+            **({"ChecksumAlgorithm": options["ChecksumAlgorithm"]} if "ChecksumAlgorithm" in options else {}),
+        )
         done[number] = {"PartNumber": number, "ETag": answer["ETag"]}
         done[number] |= {field: value for field, value in answer.items() if field.startswith("Checksum")}
     return session, [done[number] for number in sorted(done)]
 
 
 def complete(s3, name, key, session, parts, **options):
-    return s3.complete_multipart_upload(Bucket=name, Key=key, UploadId=session, MultipartUpload={"Parts": parts}, **options)
+    return s3.complete_multipart_upload(
+        Bucket=name, Key=key, UploadId=session, MultipartUpload={"Parts": parts}, **options
+    )
 
 
 def test_parts_in_any_order_and_again(s3, name):
@@ -113,8 +121,14 @@ def test_copied_parts(s3, name):
     session = s3.create_multipart_upload(Bucket=name, Key="k")["UploadId"]
     parts = []
     for number, first in [(1, SIZE), (2, 0)]:
-        answer = s3.upload_part_copy(Bucket=name, Key="k", UploadId=session, PartNumber=number,
-                                     CopySource={"Bucket": name, "Key": "source"}, CopySourceRange=f"bytes={first}-{first + SIZE - 1}")
+        answer = s3.upload_part_copy(
+            Bucket=name,
+            Key="k",
+            UploadId=session,
+            PartNumber=number,
+            CopySource={"Bucket": name, "Key": "source"},
+            CopySourceRange=f"bytes={first}-{first + SIZE - 1}",
+        )
         parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
     complete(s3, name, "k", session, parts)
     assert s3.get_object(Bucket=name, Key="k")["Body"].read() == body[SIZE:] + body[:SIZE]
@@ -124,7 +138,9 @@ def test_sessions_are_listed(s3, name):
     keys = ["a/1", "a/1", "a/2", "b/1", "c"]
     sessions = [(key, s3.create_multipart_upload(Bucket=name, Key=key)["UploadId"]) for key in keys]
     for size in (1, 2, 10):
-        pages = list(s3.get_paginator("list_multipart_uploads").paginate(Bucket=name, PaginationConfig={"PageSize": size}))
+        pages = list(
+            s3.get_paginator("list_multipart_uploads").paginate(Bucket=name, PaginationConfig={"PageSize": size})
+        )
         found = [(upload["Key"], upload["UploadId"]) for page in pages for upload in page.get("Uploads", [])]
         assert found == sessions, f"pages of {size}"
     some = s3.list_multipart_uploads(Bucket=name, Prefix="a/")

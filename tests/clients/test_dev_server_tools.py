@@ -73,7 +73,10 @@ def test_rclone(server, name, rclone, tree, tmp_path):
     rclone("copyto", f"dev:{name}/t/a.bin", f"dev:{name}/copy.bin")
     piped = subprocess.run(
         [TOOLS / "rclone", "--config", tmp_path / "rclone.conf", "rcat", *small, f"dev:{name}/piped"],
-        input=b"x" * (11 * MIB), env=server.env(), capture_output=True, timeout=120,
+        input=b"x" * (11 * MIB),
+        env=server.env(),
+        capture_output=True,
+        timeout=120,
     )
     assert piped.returncode == 0, piped.stderr
     assert rclone("cat", f"dev:{name}/piped") == "x" * (11 * MIB)

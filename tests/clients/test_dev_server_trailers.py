@@ -55,16 +55,30 @@ def test_any_chunks(server, s3, name, sizes):
 
 def test_parts_have_trailers_too(server, s3, name):
     bodies = [os.urandom(5 << 20), b"end"]
-    session = s3.create_multipart_upload(Bucket=name, Key="k", ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT")["UploadId"]
+    session = s3.create_multipart_upload(
+        Bucket=name, Key="k", ChecksumAlgorithm="CRC64NVME", ChecksumType="FULL_OBJECT"
+    )["UploadId"]
     parts = []
     for number, body in enumerate(bodies, 1):
         trailer = f"x-amz-checksum-crc64nvme:{crc64nvme(body)}\r\n".encode()
-        answer, text = put(server, f"/{name}/k", framed(body, [len(body)], trailer), "x-amz-checksum-crc64nvme", len(body),
-                           f"?partNumber={number}&uploadId={session}")
+        answer, text = put(
+            server,
+            f"/{name}/k",
+            framed(body, [len(body)], trailer),
+            "x-amz-checksum-crc64nvme",
+            len(body),
+            f"?partNumber={number}&uploadId={session}",
+        )
         assert answer.status == 200, text
         parts.append({"PartNumber": number, "ETag": answer.headers["etag"]})
-    done = s3.complete_multipart_upload(Bucket=name, Key="k", UploadId=session, MultipartUpload={"Parts": parts},
-                                        ChecksumCRC64NVME=crc64nvme(b"".join(bodies)), ChecksumType="FULL_OBJECT")
+    done = s3.complete_multipart_upload(
+        Bucket=name,
+        Key="k",
+        UploadId=session,
+        MultipartUpload={"Parts": parts},
+        ChecksumCRC64NVME=crc64nvme(b"".join(bodies)),
+        ChecksumType="FULL_OBJECT",
+    )
     assert (done["ChecksumCRC64NVME"], done["ChecksumType"]) == (crc64nvme(b"".join(bodies)), "FULL_OBJECT")
 
 

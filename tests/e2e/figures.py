@@ -11,7 +11,14 @@ CONDITIONS = {
 
 
 def usage(wall, peak_mib=20.0, cpu=0.6):
-    return {"wall": wall, "user": cpu * 0.7, "system": cpu * 0.3, "peak_kib": int(peak_mib * 1024), "exit": 0, "signal": None}
+    return {
+        "wall": wall,
+        "user": cpu * 0.7,
+        "system": cpu * 0.3,
+        "peak_kib": int(peak_mib * 1024),
+        "exit": 0,
+        "signal": None,
+    }
 
 
 def spread(values):
@@ -47,7 +54,13 @@ def contest(title, tools, objects=1, size=1024 * MIB):
 
 def parts(table, rows, ways):
     def line(size, part, streams, published, first):
-        speeds = {"plain": 1.0, "one_by_one": 1.1, "at_once": published / 100, "auto": published / 95, "cold": published / 100}
+        speeds = {
+            "plain": 1.0,
+            "one_by_one": 1.1,
+            "at_once": published / 100,
+            "auto": published / 95,
+            "cold": published / 100,
+        }
         done = [{"way": way, "seconds": [first / speeds[way] * by for by in (1.0, 1.02, 0.99)]} for way in ways]
         return {"size": size, "part": part, "streams": streams, "published": published, "done": done}
 
@@ -68,7 +81,7 @@ def journal():
             rate = max(rate / max(1.0, streams / 8), 60.0) if rate > 200 else rate
             speeds = [rate * (1 + 0.04 * math.sin(7 * number + streams)) for number in range(streams)]
             sizes = [(1024 + 32 * number) * MIB for number in range(streams)]
-            seconds = [size / MIB / speed * scale for size, speed in zip(sizes, speeds)]
+            seconds = [size / MIB / speed * scale for size, speed in zip(sizes, speeds, strict=True)]
             run = {"sizes": sizes, "seconds": seconds, "usage": usage(9.0), "disk": 760 * MIB}
             published = {"journal": 125.8, "chunked, 16 MiB": 80.2, "chunked, 64 MiB": 101.0}.get(way)
             lines.append({"way": way, "streams": streams, "scale": scale, "published": published, "runs": [run]})
@@ -122,7 +135,9 @@ def growth():
         for way, pace in (("tasks", 0.0006), ("turns", 0.0006), ("spooled-turns", 0.004)) for count in counts
     ]  # fmt: skip
     fit = {"slope": 0.92, "intercept": 0.04, "farthest_percent": 3.1}
-    fits = [{"of": "upload", "figure": figure, "per": "GiB", "fit": fit} for figure in ("wall s", "CPU s", "peak RSS MiB")]
+    fits = [
+        {"of": "upload", "figure": figure, "per": "GiB", "fit": fit} for figure in ("wall s", "CPU s", "peak RSS MiB")
+    ]
     trial = {"sizes": sizes, "writers": counts, "memory": 256 * MIB, "runs": 3, "quick": False}
     return CONDITIONS | {"trial": trial, "moved": moved, "written": written, "fits": fits}
 
@@ -142,7 +157,10 @@ def all_figures():
         (10 * MIB, 5 * MIB, 2, 152, 2.3), (50 * MIB, 5 * MIB, 5, 201, 11.1), (50 * MIB, 5 * MIB, 10, 196, 11.1),
         (150 * MIB, 5 * MIB, 5, 212, 33.2), (150 * MIB, 5 * MIB, 10, 199, 33.2),
     ]  # fmt: skip
-    merges = {"streamed": lambda inputs: (inputs * 0.5, 90 + inputs), "whole": lambda inputs: (inputs * 0.4, 130 * inputs)}
+    merges = {
+        "streamed": lambda inputs: (inputs * 0.5, 90 + inputs),
+        "whole": lambda inputs: (inputs * 0.4, 130 * inputs),
+    }
     builds = {
         "streamed": lambda size: (8.0, 60), "beside": lambda size: (8.0 + size / (90 * MIB), 99),
         "whole": lambda size: (14.0 + size / (60 * MIB), 99),
@@ -152,8 +170,12 @@ def all_figures():
         "upload-shaped": contest(f"One file of 1 GiB {through}", tools[:5]),
         "pipe": contest("2 GiB through a pipe, server on the same machine, unshaped", tools[:5], 1, 2048 * MIB),
         "pipe-shaped": contest(f"2 GiB through a pipe {through}", tools[:5], 1, 2048 * MIB),
-        "upload-1000": contest("1000 files of 1 MiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 1000, MIB),
-        "upload-10000": contest("10000 files of 4 KiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 10000, 4096),
+        "upload-1000": contest(
+            "1000 files of 1 MiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 1000, MIB
+        ),
+        "upload-10000": contest(
+            "10000 files of 4 KiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 10000, 4096
+        ),
         "download": contest("One object of 1 GiB into a file, server on the same machine, unshaped", tools[:5]),
         "download-shaped": contest(f"One object of 1 GiB into a file {through}", tools[:5]),
         "a": parts("async", of_async, ["one_by_one", "at_once", "auto", "cold"]),

@@ -27,7 +27,9 @@ def copied(tidegate, journal):
 
 def until_it_has(tidegate, journal, length):
     """Waits for so many bytes of the object to be in the one journal, which a process has yet."""
-    until(f"{length} bytes are in the journal", lambda: [left["bytes"] for left in copied(tidegate, journal)] == [length])
+    until(
+        f"{length} bytes are in the journal", lambda: [left["bytes"] for left in copied(tidegate, journal)] == [length]
+    )
 
 
 def left_behind(tidegate, on, journal, data, options=(), wait=None):

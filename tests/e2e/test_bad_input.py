@@ -100,7 +100,13 @@ def test_a_part_size_too_small(tidegate, bucket, make_file, size):
 
 @pytest.mark.parametrize(
     "option, value",
-    [("--part-size", "lots"), ("--memory", "-1"), ("--concurrency", "0"), ("--strategy", "magic"), ("--metadata", "no-equals")],
+    [
+        ("--part-size", "lots"),
+        ("--memory", "-1"),
+        ("--concurrency", "0"),
+        ("--strategy", "magic"),
+        ("--metadata", "no-equals"),
+    ],
 )
 def test_a_value_that_cannot_be(tidegate, bucket, make_file, option, value):
     path, _ = make_file(10)
@@ -110,7 +116,12 @@ def test_a_value_that_cannot_be(tidegate, bucket, make_file, option, value):
     bucket.assert_untouched("k")
 
 
-UNSAYABLE = [("--metadata", "a b=c"), ("--metadata", "a=b\nc"), ("--content-type", "t\u00ebxt/plain"), ("--cache-control", "\u2026")]
+UNSAYABLE = [
+    ("--metadata", "a b=c"),
+    ("--metadata", "a=b\nc"),
+    ("--content-type", "t\u00ebxt/plain"),
+    ("--cache-control", "\u2026"),
+]
 
 
 @pytest.mark.parametrize("source", ["file", "pipe"])

@@ -161,7 +161,7 @@ def test_who_does_not_see_a_plot_has_its_name_and_its_numbers(browser, page_of_a
 
 
 def test_what_a_file_says_is_text(bench, browser, tmp_path):
-    name = "<script>alert(1)</script><img src=http://127.0.0.1:9/x>&\""
+    name = '<script>alert(1)</script><img src=http://127.0.0.1:9/x>&"'
     figures = all_figures()
     memory = figures["memory"]
     memory["title"] = memory["series"][0]["name"] = name

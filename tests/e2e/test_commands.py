@@ -61,7 +61,9 @@ def test_help_documents_the_exit_codes(tidegate):
     assert "130" in run.text
 
 
-@pytest.mark.parametrize("words", [(), ("cp",), ("cp", "only-one"), ("no-such-command",), ("cp", "--no-such-option", "a", "b")])
+@pytest.mark.parametrize(
+    "words", [(), ("cp",), ("cp", "only-one"), ("no-such-command",), ("cp", "--no-such-option", "a", "b")]
+)
 def test_a_wrong_command_line_exits_2(tidegate, words):
     run = tidegate(*words)
     assert run.exit == 2, run

@@ -104,10 +104,14 @@ def test_a_merge_that_would_give_old_values_back_is_refused(compaction, bucket):
 def test_memory_is_the_budget_however_much_is_merged(compaction, bucket):
     def peak(name, *arguments):
         """The peak of building and of merging these, in KiB, and what the merge said."""
-        build = compaction("build", bucket.url(f"{name}/"), *arguments, "--memory", "16MiB", env=bucket.env, timeout=180)
+        build = compaction(
+            "build", bucket.url(f"{name}/"), *arguments, "--memory", "16MiB", env=bucket.env, timeout=180
+        )
         assert build.exit == 0, build
         to = ("--table-size", "32MiB", "--memory", "16MiB")
-        merge = compaction("compact", bucket.url(f"{name}/"), bucket.url(f"{name}-out/"), *to, env=bucket.env, timeout=180)
+        merge = compaction(
+            "compact", bucket.url(f"{name}/"), bucket.url(f"{name}-out/"), *to, env=bucket.env, timeout=180
+        )
         assert merge.exit == 0, merge
         [built], [merged] = build.json, merge.json
         assert merged["entries_in"] == built["entries"], (built, merged)

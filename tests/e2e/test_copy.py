@@ -13,7 +13,9 @@ pytestmark = pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("size, parts", [(0, 0), (1000, 0), (5 * MIB, 0), (23 * MIB + 7, 5)])
 def test_a_store_copies_an_object_itself(tidegate, on, make_file, size, parts):
     path, digest = make_file(size)
-    on.client.upload_file(str(path), on.name, "a/from", ExtraArgs={"ContentType": "text/x", "Metadata": {"owner": "me"}})
+    on.client.upload_file(
+        str(path), on.name, "a/from", ExtraArgs={"ContentType": "text/x", "Metadata": {"owner": "me"}}
+    )
     run = tidegate("cp", "--json", "--part-size", "5MiB", on.url("a/from"), on.url("b/to"), env=on.env)
     assert run.exit == 0, run
     said = json.loads(run.out)

@@ -19,8 +19,8 @@ ROWS, DAYS, MEMORY = 1_000_000, 300, 16
 
 def dataset(bucket, prefix):
     """The table as pyarrow reads it."""
-    from pyarrow import fs
     from pyarrow import dataset as datasets
+    from pyarrow import fs
 
     scheme, address = bucket.endpoint.url.split("://")
     files = fs.S3FileSystem(
@@ -50,4 +50,4 @@ def test_a_partitioned_table_is_written_and_read(on):
     assert sorted(ids) == list(range(ROWS))
     assert sum(table.column("value").to_pylist()) == value
     days = table.column("day").to_pylist()
-    assert all(int(day) == number % DAYS for day, number in zip(days, ids))
+    assert all(int(day) == number % DAYS for day, number in zip(days, ids, strict=True))

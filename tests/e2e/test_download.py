@@ -55,7 +55,9 @@ def test_to_standard_output(tidegate, any_bucket, stored, size, words):
     assert hashlib.sha256(run.out).hexdigest() == digest
 
 
-@pytest.mark.parametrize("asked, first, end", [("4-", 4, None), ("0-", 0, None), ("4-9", 4, 10), ("90-500", 90, None), ("99-", 99, None)])
+@pytest.mark.parametrize(
+    "asked, first, end", [("4-", 4, None), ("0-", 0, None), ("4-9", 4, 10), ("90-500", 90, None), ("99-", 99, None)]
+)
 def test_a_range_to_standard_output(tidegate, any_bucket, asked, first, end):
     body = bytes(range(100))
     any_bucket.put("k", body)
@@ -120,7 +122,9 @@ def on_a_terminal(*words, env):
     termios.tcsetwinsize(theirs, (24, 120))
     command = [binary(), *words]
     shown = bytearray()
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=theirs, env=clean_env({"TERM": "xterm", **env})) as run:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stderr=theirs, env=clean_env({"TERM": "xterm", **env})
+    ) as run:
         os.close(theirs)
         with open(ours, "rb", buffering=0) as terminal:
             try:

@@ -25,7 +25,7 @@ class Listening:
         self.met, self.socket = 0, socket.socket()
         self.socket.bind(("127.0.0.1", 0))
         self.socket.listen(backlog)
-        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
         self._serve = serve
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -56,8 +56,11 @@ def silent(connection):
 
 
 def page(keys, token=""):
-    more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else (
-        "<IsTruncated>false</IsTruncated>")
+    more = (
+        f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+        if token
+        else ("<IsTruncated>false</IsTruncated>")
+    )
     one = "<Contents><Key>{}</Key><Size>5</Size><LastModified>2026-01-02T03:04:05Z</LastModified></Contents>"
     body = f"<ListBucketResult>{more}{''.join(map(one.format, keys))}</ListBucketResult>"
     return f"HTTP/1.1 200 OK\r\nx-amz-request-id: 1\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -84,7 +87,7 @@ def black_hole():
     for one in waiting:
         one.setblocking(False)
         one.connect_ex(listener.getsockname())
-    yield "127.0.0.1:%d" % listener.getsockname()[1]
+    yield f"127.0.0.1:{listener.getsockname()[1]}"
     for one in (listener, *waiting):
         one.close()
 
@@ -143,7 +146,11 @@ def test_an_address_that_does_not_answer_is_named_in_time(tidegate, black_hole):
 def test_the_pause_before_a_retry(tidegate, number):
     env = KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{steady_port()}"}
     run = tidegate.start("cp", "s3://bucket/k", "/dev/null", env=env)
-    said = until("it is said", lambda: "s3://bucket/k is not reachable" in run.error_so_far() and run.error_so_far(), timeout=SOON)
+    said = until(
+        "it is said",
+        lambda: "s3://bucket/k is not reachable" in run.error_so_far() and run.error_so_far(),
+        timeout=SOON,
+    )
     assert "connection refused" in said and "trying again until" in said
     result = ends(run, number)
     assert sum("not reachable" in line for line in result.err.splitlines()) <= 2, result
@@ -186,8 +193,12 @@ def test_a_second_signal_ends_it_at_once(tidegate, embedded_bucket, knobs):
 
 
 def test_a_completion_in_flight_is_uncertain(tidegate, embedded_bucket, knobs, counts, make_file):
-    knobs(faults=[{"operation": "CompleteMultipartUpload", "action": {"delay_ms": 8000}},
-                  {"operation": "AbortMultipartUpload", "action": {"delay_ms": 8000}}])
+    knobs(
+        faults=[
+            {"operation": "CompleteMultipartUpload", "action": {"delay_ms": 8000}},
+            {"operation": "AbortMultipartUpload", "action": {"delay_ms": 8000}},
+        ]
+    )
     path, _ = make_file(11 << 20)
     counts.reset()
     words = ("cp", path, embedded_bucket.url("k"), "--part-size", "5MiB", "--progress", "never")

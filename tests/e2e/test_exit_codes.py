@@ -68,7 +68,9 @@ def test_3_for_what_is_not_there(tidegate, on, tmp_path, words):
     assert on.keys() == ["t/a", "t/b"] and os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("words", [("rm", "{url}t/*"), ("stat", "{url}t/?"), ("cp", "{url}t/[ab]", "{out}"), ("ls", "{url}t/*")])
+@pytest.mark.parametrize(
+    "words", [("rm", "{url}t/*"), ("stat", "{url}t/?"), ("cp", "{url}t/[ab]", "{out}"), ("ls", "{url}t/*")]
+)
 def test_3_for_a_pattern_which_is_a_key(tidegate, on, tmp_path, words):
     words = [word.format(url=on.url(), out=tmp_path / "out") for word in words]
     one_sentence(tidegate(*words, env=on.env), "patterns are not expanded", exit=3)
@@ -112,8 +114,6 @@ def test_rm_needs_no_right_to_read(tidegate, on, knobs):
     knobs(faults=[{"operation": "HeadObject", "action": DENIED}])
     assert tidegate("rm", on.url("t/a"), env=on.env).exit == 0
     assert on.keys() == ["t/b"]
-
-
 
 
 @pytest.mark.parametrize("place", ["refused", "unknown"])
@@ -163,7 +163,15 @@ def test_130_and_143_for_what_is_interrupted(tidegate, on, sent, code):
 
 
 NEAR = ["s3:/{name}/k", "s3:{name}/k", "S3:/{name}/k", "gs:/b/k", "minio:{name}/k", "az:x", "file:/x", "s3a:/b/k"]
-NEAR += ["s3//{name}/k", "s3 ://{name}/k", "s3;//{name}/k", "s3\uff1a//{name}/k", "my_minio:{name}/k", "h:{name}/k", "backup:{name}"]
+NEAR += [
+    "s3//{name}/k",
+    "s3 ://{name}/k",
+    "s3;//{name}/k",
+    "s3\uff1a//{name}/k",
+    "my_minio:{name}/k",
+    "h:{name}/k",
+    "backup:{name}",
+]
 NEAR += ["localhost:9000/{name}/k", "127.0.0.1:9000/{name}/k", "user@host:{name}/k"]
 
 

@@ -325,7 +325,20 @@ def test_a_program_that_lies_is_found_out(script):
     """It reads everything, says that all went well, and sends nothing."""
     script("exec cat >/dev/null")
     suite = subprocess.run(
-        [sys.executable, "-m", "faults", "--runs", "2", "--only", "latency-up", "--server", "versitygw", "--job", "pipe", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "faults",
+            "--runs",
+            "2",
+            "--only",
+            "latency-up",
+            "--server",
+            "versitygw",
+            "--job",
+            "pipe",
+            "--json",
+        ],
         cwd=ROOT / "tests",
         capture_output=True,
         text=True,
@@ -341,7 +354,19 @@ def test_what_failed_is_told_below_the_table(script):
     """With what the program said that it did: of a log that is cut, only the end may be seen."""
     script("seq -f '2026-01-01T00:00:00Z DEBUG step %.0f' 30 >&2; exec cat >/dev/null")
     suite = subprocess.run(
-        [sys.executable, "-m", "faults", "--runs", "1", "--only", "latency-up", "--server", "versitygw", "--job", "pipe"],
+        [
+            sys.executable,
+            "-m",
+            "faults",
+            "--runs",
+            "1",
+            "--only",
+            "latency-up",
+            "--server",
+            "versitygw",
+            "--job",
+            "pipe",
+        ],
         cwd=ROOT / "tests",
         capture_output=True,
         text=True,
@@ -349,7 +374,9 @@ def test_what_failed_is_told_below_the_table(script):
     )
     assert suite.returncode == 1, suite
     below = suite.stdout.partition("1 runs in")[2]
-    assert "1.versitygw.latency-up.0: anything else" in below and "--replay 1.versitygw.latency-up.0 --job pipe" in below
+    assert (
+        "1.versitygw.latency-up.0: anything else" in below and "--replay 1.versitygw.latency-up.0 --job pipe" in below
+    )
     assert "step 30" in below and "step 2\n" not in below
 
 

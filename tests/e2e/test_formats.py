@@ -45,7 +45,9 @@ def test_journals_are_resumed(tidegate, left, tmp_path):
     for store in REMOTE:
         url, options = STORES[store]
         # The first half of each object is at the store already.
-        run = tidegate("journal", "resume", ROOT / "journal", *ids(tidegate, url + f"finished-{store}"), *options, env=ENV)
+        run = tidegate(
+            "journal", "resume", ROOT / "journal", *ids(tidegate, url + f"finished-{store}"), *options, env=ENV
+        )
         assert run.exit == 0, run
         assert content(server, store, f"finished-{store}") == data(f"finished-{store}")
     source = tmp_path / "source"

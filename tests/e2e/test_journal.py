@@ -173,7 +173,9 @@ def test_a_finish_that_the_store_does_not_answer_leaves_the_journal(tidegate, em
 def test_another_source_is_refused_and_nothing_is_thrown_away(tidegate, embedded_bucket, journal):
     left_behind(tidegate, embedded_bucket, journal, b"a" * MIB)
     for other in (b"b" * MIB * 2, b"a" * 100, b""):
-        run = tidegate("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=other, env=embedded_bucket.env)
+        run = tidegate(
+            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=other, env=embedded_bucket.env
+        )
         one_sentence(run, embedded_bucket.url("k"), "other bytes", "journal abort", exit=1)
     [left] = listed(tidegate, journal)
     run = tidegate("journal", "resume", journal, left["id"], env=embedded_bucket.env)
@@ -223,7 +225,9 @@ def test_a_copy_beside_a_running_one_begins_no_second_upload(tidegate, embedded_
         until("the journal is there", lambda: listed(tidegate, journal))
         run = tidegate(*cp, stdin=b"b" * MIB, env=embedded_bucket.env)
         one_sentence(run, embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)
-        beside = tidegate("cp", "-", embedded_bucket.url("k2"), *CP, "--journal", journal, stdin=b"b", env=embedded_bucket.env)
+        beside = tidegate(
+            "cp", "-", embedded_bucket.url("k2"), *CP, "--journal", journal, stdin=b"b", env=embedded_bucket.env
+        )
         assert beside.exit == 0, beside
         pipe.end()
         assert first.wait(20).exit == 0

@@ -140,7 +140,9 @@ def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal
         assert quiet.exit == 0 and quiet.err == "", quiet
         for forget in ((), ("--forget",)):
             left_alone = tidegate("journal", "abort", journal, "--all", *forget, env=embedded_bucket.env)
-            assert left_alone.exit == 0 and "left alone" in left_alone.text and left["id"] in left_alone.text, left_alone
+            assert left_alone.exit == 0 and "left alone" in left_alone.text and left["id"] in left_alone.text, (
+                left_alone
+            )
             third = tidegate("journal", "abort", journal, left["id"], *forget, env=embedded_bucket.env)
             assert third.exit == 1 and f"process {run.pid}" in third.err, third
         pipe.end()

@@ -20,7 +20,9 @@ def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file
     one_sentence(tidegate(*cp, "--strategy", "journal", env=embedded_bucket.env), "--journal", exit=2)
     one_sentence(tidegate(*cp, "--strategy", "put", "--journal", journal, env=embedded_bucket.env), "--journal", exit=2)
     one_sentence(tidegate("journal", "ls", "/nowhere/at/all"), "/nowhere/at/all", exit=3)
-    copy = tidegate("cp", embedded_bucket.url("a"), embedded_bucket.url("k"), "--journal", journal, env=embedded_bucket.env)
+    copy = tidegate(
+        "cp", embedded_bucket.url("a"), embedded_bucket.url("k"), "--journal", journal, env=embedded_bucket.env
+    )
     one_sentence(copy, "--journal", exit=2)
     embedded_bucket.assert_untouched("k")
 
@@ -30,8 +32,8 @@ def test_a_journal_directory_is_not_copied_through_itself(tidegate, embedded_buc
     journal = source / "journal"
     journal.mkdir(parents=True)
     (source / "file").write_bytes(b"x")
-    for source in (source, journal):
-        run = tidegate("cp", "-r", source, embedded_bucket.url("d/"), "--journal", journal, env=embedded_bucket.env)
+    for copied in (source, journal):
+        run = tidegate("cp", "-r", copied, embedded_bucket.url("d/"), "--journal", journal, env=embedded_bucket.env)
         one_sentence(run, "--journal", journal, "which is to be copied", exit=2)
     embedded_bucket.assert_untouched("d/file")
 
@@ -108,7 +110,9 @@ def test_a_file_that_changes_while_it_is_read_is_not_published(
     env = embedded.endpoint.at(proxy.url).env
     # The disk holds the reader up until the store has taken some of it.
     with open(path, "r+b") as source:
-        run = tidegate.start("cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "1", env=env)
+        run = tidegate.start(
+            "cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "1", env=env
+        )
         until("it is being read", lambda: any(f.stat().st_size > MIB for f in folder.iterdir()))
         source.seek(0)
         source.write(b"other bytes")
@@ -147,7 +151,17 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it_to_a_resumable
     counts = google_counts
     path, digest = make_file(40 * PART + 12345)
     folder = mounted(f"size={size}")
-    run = tidegate("cp", path, google_bucket.url("k"), *CP, *google_bucket.options, "--journal", folder, env=google_bucket.env, timeout=120)
+    run = tidegate(
+        "cp",
+        path,
+        google_bucket.url("k"),
+        *CP,
+        *google_bucket.options,
+        "--journal",
+        folder,
+        env=google_bucket.env,
+        timeout=120,
+    )
     assert run.exit == 0, run
     assert google_bucket.sha256("k") == digest
     assert list(folder.iterdir()) == []

@@ -59,7 +59,9 @@ def test_objects_are_where_the_document_has_them(tidegate, root, tmp_path):
     run = tidegate("cp", "-r", root.url("tables/t/"), f"{back}/", *spread, *CP, env=root.env)
     assert run.exit == 0 and len(list(back.iterdir())) == 20, run
 
-    again = tidegate("cp", tmp_path / "part-0", root.url("tables/t/part-0"), "--create-only", *spread, *CP, env=root.env)
+    again = tidegate(
+        "cp", tmp_path / "part-0", root.url("tables/t/part-0"), "--create-only", *spread, *CP, env=root.env
+    )
     one_sentence(again, "t/part-0", "object", exit=1)
     run = tidegate("rm", root.url("tables/t/part-0"), *spread, env=root.env)
     assert run.exit == 0 and f"tables/{place('t/part-0', 16)}" not in keys(root), run
@@ -72,7 +74,9 @@ def test_another_count_is_migrated_to(tidegate, root, tmp_path):
     url, env = root.url("tables"), root.env
     big = tmp_path / "big"
     big.write_bytes(b"0123456789abcdef" * (11 * MIB // 16))
-    run = tidegate("cp", big, f"{url}/big", "--prefixed", url, "--part-size", "5MiB", "--metadata", "who=me", *CP, env=env)
+    run = tidegate(
+        "cp", big, f"{url}/big", "--prefixed", url, "--part-size", "5MiB", "--metadata", "who=me", *CP, env=env
+    )
     assert run.exit == 0, run
     for name in ("a", "b", "c"):
         run = tidegate("cp", "-", f"{url}/{name}", "--prefixed", url, *CP, stdin=name.encode(), env=env)
@@ -118,7 +122,9 @@ def test_data_that_is_spread_already_is_taken_over(tidegate, embedded_bucket):
     assert run.exit == 0, run
     assert tidegate("cat", f"{url}/4711.data", "--prefixed", url, env=env).text == "4711"
     listed = tidegate("ls", "-r", url, "--json", "--prefixed", url, env=env)
-    assert [line["url"] for line in listed.json] == [f"{url}/{key}" for key in ("1.data", "101.data", "4711.data")], listed
+    assert [line["url"] for line in listed.json] == [f"{url}/{key}" for key in ("1.data", "101.data", "4711.data")], (
+        listed
+    )
 
 
 def test_what_can_not_be_meant_is_refused(tidegate, root):

@@ -1,6 +1,7 @@
 """What a single bad moment of a long upload comes to: credentials that expire, a clock that is wrong, a part that is
 far slower than its peers."""
 
+import json
 import stat
 
 import pytest
@@ -19,7 +20,7 @@ def token_server(embedded_bucket, tmp_path):
     """Keys that a program gives, as `credential_process` has it; it notes how often it was asked."""
     keys = {name: embedded_bucket.env[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     asked, program, config = tmp_path / "asked", tmp_path / "keys", tmp_path / "config"
-    answer = '{"Version":1,"AccessKeyId":"%s","SecretAccessKey":"%s"}' % tuple(keys.values())
+    answer = json.dumps({"Version": 1, **dict(zip(("AccessKeyId", "SecretAccessKey"), keys.values(), strict=True))})
     program.write_text(f"#!/bin/sh\necho asked >> {asked}\necho '{answer}'\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     config.write_text(f"[default]\nregion = us-east-1\ncredential_process = {program}\n")

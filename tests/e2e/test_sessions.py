@@ -1,6 +1,5 @@
 """What is left behind: `sessions`, `sweep` and `lifecycle`, on each server and with what each of them can't do."""
 
-
 import pytest
 
 from harness import MIB

@@ -109,7 +109,9 @@ def test_two_objects_are_never_spliced(tidegate, tmp_path, headers):
         assert store.asked.count("GET") == 1, store.asked
 
 
-@pytest.mark.parametrize("words", [("cp", "s3://bucket/k", "{out}"), ("cp", "s3://bucket/k", "-"), ("cat", "s3://bucket/k")])
+@pytest.mark.parametrize(
+    "words", [("cp", "s3://bucket/k", "{out}"), ("cp", "s3://bucket/k", "-"), ("cat", "s3://bucket/k")]
+)
 def test_a_store_that_ignores_ranges_sends_an_object_twice_at_most(tidegate, tmp_path, words):
     out = tmp_path / "out"
     quiet = QUIET if words[0] == "cp" else ()

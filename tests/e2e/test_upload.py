@@ -43,7 +43,9 @@ def test_a_file_arrives_whole(tidegate, any_bucket, make_file, size):
 def test_a_pipe_arrives_whole(tidegate, any_bucket, make_file, size):
     path, digest = make_file(size)
     with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as source:
-        run = tidegate("cp", "-", any_bucket.url("piped"), "--part-size", "5MiB", stdin=source.stdout, env=any_bucket.env)
+        run = tidegate(
+            "cp", "-", any_bucket.url("piped"), "--part-size", "5MiB", stdin=source.stdout, env=any_bucket.env
+        )
     assert run.exit == 0, run
     assert any_bucket.sha256("piped") == digest
     assert any_bucket.sessions("piped") == []
@@ -186,7 +188,11 @@ def test_attributes_reach_the_store(tidegate, any_bucket, make_file, size):
     head = any_bucket.head("k")
     assert head["ContentType"] == "application/x-tide"
     # An upload that may have to be settled leaves its mark beside what the user asked for.
-    assert {**head["Metadata"], "tidegate-writer": ""} == {"origin": "pump-3", "note": "low tide", "tidegate-writer": ""}
+    assert {**head["Metadata"], "tidegate-writer": ""} == {
+        "origin": "pump-3",
+        "note": "low tide",
+        "tidegate-writer": "",
+    }
     assert head["StorageClass"] == "REDUCED_REDUNDANCY"
 
 
@@ -254,7 +260,9 @@ def test_a_name_that_no_key_can_have_fails_alone(tidegate, embedded_bucket, tmp_
     assert embedded_bucket.sha256("names/a") == embedded_bucket.sha256("names/c")
 
 
-@pytest.mark.parametrize("size, expected", [(1000, 1001), (1001, 1000), (0, 1), (1, 0), (12 * MIB, 12 * MIB + 1), (12 * MIB + 1, 12 * MIB)])
+@pytest.mark.parametrize(
+    "size, expected", [(1000, 1001), (1001, 1000), (0, 1), (1, 0), (12 * MIB, 12 * MIB + 1), (12 * MIB + 1, 12 * MIB)]
+)
 @pytest.mark.parametrize("strategy", ["auto", "put"])
 def test_a_stream_of_another_size_than_expected(tidegate, any_bucket, size, expected, strategy):
     """A producer that dies looks like the end of its output; only its size tells."""

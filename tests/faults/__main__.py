@@ -20,22 +20,37 @@ from .table import markdown
 from .verdict import WRONG
 from .worker import work
 
-
 # Lines of a trace that are shown of a run that failed.
 TRACED = 25
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="python -m faults", description="The fault suite; see tests/faults/README.md.")
-    parser.add_argument("--runs", type=int, default=180, metavar="N", help="how many, over all cases and servers (default: 180)")
-    parser.add_argument("--seconds", type=float, default=240, metavar="LIMIT", help="begin no run after so long (default: 240)")
+    parser = argparse.ArgumentParser(
+        prog="python -m faults", description="The fault suite; see tests/faults/README.md."
+    )
+    parser.add_argument(
+        "--runs", type=int, default=180, metavar="N", help="how many, over all cases and servers (default: 180)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=240, metavar="LIMIT", help="begin no run after so long (default: 240)"
+    )
     parser.add_argument("--seed", default="1", help="what the parameters of all runs are drawn from (default: 1)")
-    parser.add_argument("--only", action="append", metavar="CASE", help="a case, such as kill_restart or latency-up; may be given again")
+    parser.add_argument(
+        "--only", action="append", metavar="CASE", help="a case, such as kill_restart or latency-up; may be given again"
+    )
     parser.add_argument("--job", action="append", choices=JOBS, help="this kind of upload or read; may be given again")
     parser.add_argument("--server", choices=STORES, help="this server only")
-    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="servers of each kind, each with one run at a time (default: 2)")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=2,
+        metavar="N",
+        help="servers of each kind, each with one run at a time (default: 2)",
+    )
     parser.add_argument("--replay", metavar="RUN", help="one run again, by its name; with --runs, that often")
-    parser.add_argument("--trace", action="store_true", help="show what the program said that it does, of every run and all of it")
+    parser.add_argument(
+        "--trace", action="store_true", help="show what the program said that it does, of every run and all of it"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a run on stdout instead of the table")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parsed = parser.parse_args()
@@ -151,7 +166,10 @@ def story(report: Report, whole: bool) -> str:
         # The library's faces keep none.
         if trace and not whole:
             lines += ["  the program's trace ends:", *trace[-TRACED:]]
-        lines += [f"  the server's log ends: {report.log}", f"  again: python -m faults --replay {report.id} --job {report.job}"]
+        lines += [
+            f"  the server's log ends: {report.log}",
+            f"  again: python -m faults --replay {report.id} --job {report.job}",
+        ]
     return "\n".join(lines)
 
 
@@ -185,7 +203,10 @@ def main() -> int:
         print(markdown(done))
         struck = sum(report.struck for report in done)
         again = sum(bool(report.trouble) for report in done)
-        print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them;", end=" ")
+        print(
+            f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them;",
+            end=" ",
+        )
         print(f"{again} were done again because the suite itself failed.")
         # Told again: of what a machine did alone, only the end may be seen.
         for report in wrong:

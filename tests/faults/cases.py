@@ -7,7 +7,6 @@ from random import Random
 
 from harness import KIB, MIB
 
-
 COMMIT = 2.0
 
 # A read goes on for as long as each round of attempts brings anything. Where every answer ends before so many bytes, and
@@ -179,7 +178,11 @@ def kill_late(random, stream, size):
 
 def early(random: Random) -> dict:
     """While there is still something to be asked for, though requests run ahead of what is given."""
-    return {"at": random.uniform(0, 0.5), "lasts": None, "pace": random.choice([500_000, 1_000_000, 2_000_000, 4_000_000])}
+    return {
+        "at": random.uniform(0, 0.5),
+        "lasts": None,
+        "pace": random.choice([500_000, 1_000_000, 2_000_000, 4_000_000]),
+    }
 
 
 def replaced(random, stream, size):
@@ -273,10 +276,7 @@ CASES: dict[str, Case] = {
         Case("kill_restart_late", "both", kill_late),
         Case("replaced", "store", replaced, reads_only=True),
         Case("removed", "store", removed, reads_only=True),
-        *(
-            Case(name, "store", knob(action), reads_only=True, embedded_only=True)
-            for name, action in KNOBS.items()
-        ),
+        *(Case(name, "store", knob(action), reads_only=True, embedded_only=True) for name, action in KNOBS.items()),
         Case("body_corrupt", "store", corrupt, reads_only=True, embedded_only=True, corrupts=True),
     ]
 }

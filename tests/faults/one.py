@@ -145,9 +145,7 @@ def look(job: Job) -> list[Found]:
     ]
 
 
-def report(
-    plan: Plan, verdict: Verdict, exit: int | None, err: str, way: Way, seconds: float, store: Store
-) -> Report:
+def report(plan: Plan, verdict: Verdict, exit: int | None, err: str, way: Way, seconds: float, store: Store) -> Report:
     said = Report(
         id=plan.id,
         job=plan.job,

@@ -70,7 +70,12 @@ class Plan:
 
     def __str__(self):
         if self.is_read:
-            said = [self.job, *([self.face] if self.job == "read" else []), f"{self.sizes[0]} bytes", str(self.consumer)]
+            said = [
+                self.job,
+                *([self.face] if self.job == "read" else []),
+                f"{self.sizes[0]} bytes",
+                str(self.consumer),
+            ]
             return f"{', '.join([*said, *(['before'] if self.before else [])])}; {self.fault}"
         said = [self.job, f"{len(self.sizes)} of {sum(self.sizes)} bytes", self.strategy]
         if self.job == "face":
@@ -92,7 +97,11 @@ def sizes(random: Random, job: str) -> list[int]:
         return [random.choice([few, edge, random.randint(8 * MIB, 39 * MIB), random.randint(8 * MIB, 39 * MIB)])]
     # Also exactly at the edge of a part, and one byte on either side of it.
     edge = random.randint(1, 6) * PART + random.randint(-1, 1)
-    return [random.choice([edge, random.randint(0, 40 * MIB), random.randint(PART, 20 * MIB), random.randint(PART, 20 * MIB)])]
+    return [
+        random.choice(
+            [edge, random.randint(0, 40 * MIB), random.randint(PART, 20 * MIB), random.randint(PART, 20 * MIB)]
+        )
+    ]
 
 
 def consumer(random: Random, job: str, face: str, size: int, case: Case) -> Consumer:

@@ -97,7 +97,16 @@ class Minio(Store):
     ready_path = "/minio/health/ready"
 
     def command(self):
-        return [tool("minio"), "server", "--quiet", "--address", self.address, "--console-address", "127.0.0.1:0", self.data]
+        return [
+            tool("minio"),
+            "server",
+            "--quiet",
+            "--address",
+            self.address,
+            "--console-address",
+            "127.0.0.1:0",
+            self.data,
+        ]
 
     def env(self):
         return {

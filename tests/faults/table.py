@@ -60,11 +60,14 @@ def rows(reports: list[Report]) -> list[list[str]]:
 
 def markdown(reports: list[Report]) -> str:
     cells = [[*TEXTS, *figures(reports)], *rows(reports)]
-    widths = [max(map(len, column)) for column in zip(*cells)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     texts = len(TEXTS)
 
     def line(row):
-        padded = [cell.ljust(width) if at < texts else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths))]
+        padded = [
+            cell.ljust(width) if at < texts else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         return f"| {' | '.join(padded)} |"
 
     rule = [("-" * width) if at < texts else "-" * (width - 1) + ":" for at, width in enumerate(widths)]

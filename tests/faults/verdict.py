@@ -98,7 +98,9 @@ def judge(ended: Ended) -> Verdict:
 
 
 def said_on(err: str) -> list[str]:
-    return [line for line in err.splitlines() if line.strip() and not TRACE.match(line) and not line.startswith("waiting: ")]
+    return [
+        line for line in err.splitlines() if line.strip() and not TRACE.match(line) and not line.startswith("waiting: ")
+    ]
 
 
 def judge_end(exit: int | None, lines: list[str], wrong):

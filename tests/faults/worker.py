@@ -23,7 +23,6 @@ from .stores import STORES, Store
 from .verdict import CLEAN, WRONG, Found, name_of
 from .way import open_toxiproxy
 
-
 # How often a run is tried where the suite itself fails. Toxiproxy 2.12 hangs for good when a toxic comes to a connection
 # that is closed before all of its bytes were taken, as readers do: the last time it comes before there are any.
 TRIES = 3
@@ -82,7 +81,7 @@ class Worker:
         """At everything that failed, now that all is quiet: what has appeared since."""
         late = []
         for report, job, then in self.errors:
-            for old, new in zip(then, look(job)):
+            for old, new in zip(then, look(job), strict=True):
                 if new.now != old.now:
                     report.why.append(f"{new.named}: an error, and later there was {name_of(new)}")
                 if sum(map(bool, new.sessions)) > sum(map(bool, old.sessions)):

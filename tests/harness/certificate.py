@@ -39,7 +39,7 @@ def _name(name):
 
 def _made(name, key, is_authority, issuer):
     signer, signing = issuer or (name, key)
-    now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     return (
         x509.CertificateBuilder()
         .subject_name(_name(name))

@@ -17,7 +17,22 @@ from .process import die_with_parent
 _MEASURE = Path(__file__).with_name("measure.py")
 
 # What a developer has set for real stores must not reach the tests.
-_FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "GCE_", "STORAGE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy")
+_FOREIGN = (
+    "AWS_",
+    "TIDEGATE_",
+    "GOOGLE_",
+    "GCE_",
+    "STORAGE_",
+    "AZURE_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "no_proxy",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+)
 
 
 # Where the programs under test write down what they have open: not in the developer's home.
@@ -138,7 +153,9 @@ class Run:
         except subprocess.TimeoutExpired:
             self.kill()
             self._child.wait()
-            raise AssertionError(f"not done after {timeout} s: {' '.join(self.command)}\n{self.error_so_far()}") from None
+            raise AssertionError(
+                f"not done after {timeout} s: {' '.join(self.command)}\n{self.error_so_far()}"
+            ) from None
         seconds = time.monotonic() - self._started
         with self._report as report:
             status, peak, user, system = report.readline().split()

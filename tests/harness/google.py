@@ -29,6 +29,7 @@ class Counts:
 
 def over_either(faults):
     """Rules that name HTTP's requests, for those and what they are over gRPC: each counts both."""
+
     def names(fault):
         return [fault["operation"], *(grpc for http, grpc in CALLS if http == fault["operation"])]
 

@@ -40,7 +40,7 @@ class Endpoint:
             "AWS_REGION": REGION,
         }
 
-    @functools.cache
+    @functools.cache  # noqa: B019 (an endpoint lives as long as its server)
     def client(self):
         """One for all who ask: it takes longer to make than most tests take."""
         return boto3.client(

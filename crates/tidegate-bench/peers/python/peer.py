@@ -63,7 +63,12 @@ def by_obstore(upload, file, bucket, key):
     from obstore.store import S3Store
 
     settings = tuning("chunk_size", "max_concurrency")
-    store = S3Store(bucket, endpoint=os.environ["AWS_ENDPOINT_URL"], region=os.environ["AWS_REGION"], client_options={"allow_http": True})
+    store = S3Store(
+        bucket,
+        endpoint=os.environ["AWS_ENDPOINT_URL"],
+        region=os.environ["AWS_REGION"],
+        client_options={"allow_http": True},
+    )
     if not upload and settings:
         # It has no word for a parallel download; ranges by threads are what its users write.
         part, size = settings["chunk_size"], head(store, key)["size"]
