@@ -18,29 +18,41 @@ mod admin;
 mod append;
 mod attempt;
 mod bucket_check;
+#[cfg(feature = "_http")]
 mod confirm;
 mod copy;
+#[cfg(feature = "_http")]
 mod environment;
 mod facts;
 #[cfg(any(test, feature = "fuzzing"))]
 mod fuzzing;
+#[cfg(feature = "gcs")]
 pub mod gcs;
+#[cfg(feature = "_http")]
 mod http;
 mod if_unchanged;
 mod info;
 mod listing;
 pub mod local;
 pub mod memory;
+#[cfg(any(test, not(feature = "gcs")))]
+pub(crate) mod no_gcs;
+#[cfg(any(test, not(feature = "s3")))]
+pub(crate) mod no_s3;
 mod parts;
+#[cfg(feature = "_http")]
 mod provider;
 mod rename;
+#[cfg(feature = "s3")]
 pub mod s3;
 #[cfg(test)]
 pub(crate) mod samples;
 mod scheme;
+#[cfg(feature = "_http")]
 mod time;
 mod types;
 mod unfinished;
+#[cfg(feature = "_http")]
 mod xml;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
@@ -55,6 +67,10 @@ pub use facts::{BucketFacts, Facts, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
 pub use listing::{Listing, Pages};
+#[cfg(not(feature = "gcs"))]
+pub(crate) use no_gcs as gcs;
+#[cfg(not(feature = "s3"))]
+pub(crate) use no_s3 as s3;
 pub use parts::{PartOrigin, PartSource, Parts};
 pub use rename::Rename;
 pub use scheme::Scheme;

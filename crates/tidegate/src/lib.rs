@@ -151,11 +151,19 @@
 //!
 //! # Features
 //!
-//! None is on by default.
+//! | feature | by default | adds |
+//! |---|---|---|
+//! | `s3` | yes | Amazon S3, and stores that speak its protocol (`s3://`) |
+//! | `gcs` | yes | Google Cloud Storage (`gs://`) |
+//! | `gcs-grpc` | no | Google Cloud Storage over gRPC too (`GcsTransport::Grpc`); implies `gcs` |
+//! | `object_store` | no | the traits of the crate `object_store` (`TidegateStore`) |
+//! | `prefix` | no | keys spread over prefixes (`PrefixedStore`) |
 //!
-//! - `gcs-grpc`: Google Cloud Storage over gRPC too (`GcsTransport::Grpc`).
-//! - `object_store`: the traits of the crate `object_store` (`TidegateStore`).
-//! - `prefix`: keys spread over prefixes (`PrefixedStore`).
+//! Local directories, `memory://` and [schemes of the caller's own](backend::Scheme) need no feature. Opening a URL whose
+//! scheme was not compiled in fails with [`ErrorKind::Unsupported`], and the error names the feature to enable.
+
+// Some code is used, or made public, by one cloud only. The default build, which has all clouds, has these lints.
+#![cfg_attr(not(all(feature = "s3", feature = "gcs")), allow(dead_code, unreachable_pub))]
 
 mod api;
 pub mod backend;
@@ -192,7 +200,9 @@ pub mod store {
 
 pub mod settings {
     //! Settings of an engine and of its stores.
+    #[cfg(feature = "gcs")]
     pub use crate::backend::gcs::{AccessToken, GcsCredentials, GcsSettings, GcsTransport};
+    #[cfg(feature = "s3")]
     pub use crate::backend::s3::{Addressing, Credentials, S3Settings, SigningKeys};
     pub use crate::engine::limiter::Concurrency;
     pub use crate::engine::retry::RetryPolicy;

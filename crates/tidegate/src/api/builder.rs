@@ -224,12 +224,14 @@ impl TidegateBuilder {
     }
 
     /// How `s3://` is reached, by stores that are not [opened](Tidegate::open) with settings of their own; by default like every S3 tool, from the environment and the shared configuration.
+    #[cfg(feature = "s3")]
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
         self
     }
 
     /// How `gs://` is reached; by default like every Google tool.
+    #[cfg(feature = "gcs")]
     pub fn gcs(mut self, settings: GcsSettings) -> Self {
         self.gcs = settings;
         self

@@ -35,7 +35,8 @@ use crate::types::location::Location;
 ///
 /// # Errors
 /// [`ErrorKind::InvalidInput`] if the location or its settings are wrong, or are settings of another kind of store, and
-/// if the location's scheme is unknown: the message lists the known ones.
+/// if the location's scheme is unknown: the message lists the known ones. [`ErrorKind::Unsupported`] if the scheme's
+/// feature was not compiled in: the message names the feature.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the builder is awaited"]
 pub struct OpenBuilder {
@@ -53,12 +54,14 @@ impl OpenBuilder {
     /// How this `s3://` store is reached, instead of as the engine's settings say
     /// ([`TidegateBuilder::s3`](crate::TidegateBuilder::s3)). A journal does not keep these settings: resume its upload with
     /// [`LeftUpload::resume_on`](crate::recover::LeftUpload::resume_on), on a store that is opened with them.
+    #[cfg(feature = "s3")]
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = Some(settings);
         self
     }
 
     /// The same for a `gs://` store ([`TidegateBuilder::gcs`](crate::TidegateBuilder::gcs)).
+    #[cfg(feature = "gcs")]
     pub fn gcs(mut self, settings: GcsSettings) -> Self {
         self.gcs = Some(settings);
         self

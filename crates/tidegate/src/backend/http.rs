@@ -19,7 +19,7 @@ mod connections;
 mod dialer;
 pub(super) mod download;
 mod late;
-mod open;
+pub(super) mod open;
 mod pages;
 pub(super) mod proof;
 pub(super) mod proxies;
@@ -29,14 +29,15 @@ pub(super) mod unanswered;
 pub(super) use body::{BodyFailure, Outgoing};
 #[cfg(feature = "gcs-grpc")]
 pub(super) use client::Client;
-pub(super) use client::{AGENT, Response, Sending, sending};
+pub(super) use client::{Response, Sending, sending};
 pub(super) use connections::Connections;
 #[cfg(feature = "gcs-grpc")]
 pub(super) use connections::{Connector, STREAMS, Version};
 pub(super) use late::Work;
-pub(super) use open::OpenBody;
 pub(super) use pages::{Entries, LONGEST_TEXT, Order, PagePosition, paged, stuck};
 
+/// The `User-Agent` that stores and proxies see.
+pub(super) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// Size limit of an answer that is a description, not an object.
 pub(super) const LONGEST: usize = 32 << 20;
 /// Size limit of a refusal.

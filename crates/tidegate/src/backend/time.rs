@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use aws_smithy_types::DateTime;
-use aws_smithy_types::date_time::Format;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Parses the time in a description or a listing: RFC 3339, with or without a fraction, with any offset or none
 /// (UTC), or an HTTP date. `None` for anything else.
@@ -18,14 +18,11 @@ pub(super) fn time(text: &str) -> Option<SystemTime> {
     }
     let mut written = text.to_ascii_uppercase();
     // RFC 3339, section 5.6, allows a space instead of the `T`.
-    if written.as_bytes().get(10) == Some(&b' ') {
-        written.replace_range(10..11, "T");
-    }
-    let clock = written.get(10..)?;
+    let clock = written.get(10..)?.strip_prefix(['T', ' '])?;
     if !clock.contains(['Z', '+', '-']) {
         written.push('Z');
     }
-    DateTime::from_str(&written, Format::DateTimeWithOffset).ok()?.try_into().ok()
+    OffsetDateTime::parse(&written, &Rfc3339).ok().map(SystemTime::from)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tidegate_dev::{FaultRule, Knobs, Server};
 
+use crate::backend::{no_gcs, no_s3};
 use crate::settings::{AccessToken, Credentials, GcsCredentials, GcsSettings, S3Settings, SigningKeys};
 use crate::{ErrorKind, Tidegate};
 
@@ -104,4 +105,19 @@ async fn a_provider_of_the_callers_own_gives_the_access_token_and_another_when_i
     let error = store.get("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Credentials);
     assert!(error.to_string().contains("the vault is locked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_build_without_a_cloud_names_the_feature() {
+    let s3 = no_s3::S3Scheme::new(no_s3::S3Settings::default());
+    let gcs = no_gcs::GcsScheme::new(no_gcs::GcsSettings::default());
+    assert_eq!(s3.settings(), &no_s3::S3Settings::default());
+    assert_eq!(gcs.settings(), &no_gcs::GcsSettings::default());
+    let tide = Tidegate::builder().scheme("s3", s3).scheme("gs", gcs).build().unwrap();
+    for (url, feature) in [("s3://bucket/key", "s3"), ("gs://bucket", "gcs")] {
+        let refused = tide.open(url).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let wanted = format!("this build of Tidegate has no {feature}: enable the feature `{feature}`");
+        assert!(refused.to_string().contains(&wanted), "{refused}");
+    }
 }

@@ -20,7 +20,10 @@ pub(super) enum Channels {}
 
 impl Channels {
     pub(super) fn new(_url: &str, _timeout: Duration, _bundle: Option<&Path>) -> Result<Self, Fault> {
-        Err(Fault::new(FaultKind::Unsupported, "this build has no gRPC: it has no feature `gcs-grpc`"))
+        Err(Fault::new(
+            FaultKind::Unsupported,
+            "this build of Tidegate has no gRPC: enable the feature `gcs-grpc`",
+        ))
     }
 }
 

@@ -7,9 +7,10 @@ use http_body_util::BodyExt;
 use super::client::GcsShared;
 use super::credentials::Identity;
 use super::fault::{About, no_error, refusal};
+use crate::backend::http::open::OpenBody;
 use crate::backend::http::{
-    AGENT, BodyFailure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
-    sending, source_fault,
+    AGENT, BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, proof, read, sending,
+    source_fault,
 };
 use crate::backend::{Attempt, Fault};
 use crate::memory::payload::{Payload, Unending};

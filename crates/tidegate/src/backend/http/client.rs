@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::client::proxy::matcher::Matcher;
 
+use super::AGENT;
 use super::dialer::{Dialer, ProxyRefusal, authority};
 use super::late::{Heard, WatchedBody, Work, watched};
 use super::unanswered;
@@ -22,9 +23,6 @@ use crate::backend::{Fault, FaultKind};
 pub(in crate::backend) type Sending = UnsyncBoxBody<Bytes, io::Error>;
 /// An answer with its headers; the body arrives as it is read.
 pub(in crate::backend) type Response = http::Response<Incoming>;
-
-/// The `User-Agent` that stores and proxies see.
-pub(in crate::backend) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// A body of these bytes.
 pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use super::client::AGENT;
+use super::AGENT;
 
 /// The most encrypted bytes that wait for the socket to the store and go out in one call. The TLS library's default
 /// of 64 KiB costs more; a larger buffer gains little for the memory that each connection may hold.

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_smithy_types::DateTime;
-use aws_smithy_types::date_time::Format;
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::messages;
 use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
+use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind};
 use crate::types::date::http_date;
 
@@ -162,9 +161,8 @@ fn elsewhere(
 fn skewed(status: StatusCode, headers: &HeaderMap, said: &messages::ErrorDocument) -> Option<String> {
     let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
     let dated = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let told = said.server_time.as_deref().and_then(|time| DateTime::from_str(time, Format::DateTime).ok());
     // Prefers the `Date` header, which is precise to the second.
-    let theirs = dated.or_else(|| told?.try_into().ok());
+    let theirs = dated.or_else(|| time(said.server_time.as_deref()?));
     let ours = SystemTime::now();
     let apart = theirs.map(|theirs| {
         let behind = theirs.duration_since(ours);
