@@ -49,6 +49,8 @@ pub struct Knobs {
     pub rewrite_step: Option<u64>,
     /// The minimum size of every part but the last; S3's 5 MiB if not set.
     pub min_part_size: Option<u64>,
+    /// The most entries on a page of a listing, at least 1; the clouds' 1,000 if not set.
+    pub longest_page: Option<usize>,
 }
 
 impl Knobs {
@@ -57,6 +59,10 @@ impl Knobs {
 
     pub(crate) fn least_part(&self) -> u64 {
         self.min_part_size.unwrap_or(Self::S3_MIN_PART_SIZE)
+    }
+
+    pub(crate) fn longest_page(&self) -> usize {
+        self.longest_page.unwrap_or(1000).max(1)
     }
 }
 

@@ -17,6 +17,8 @@ use crate::types::object::Object;
 mod admin;
 mod append;
 mod attempt;
+#[cfg(test)]
+mod behaviour;
 mod bucket_check;
 #[cfg(feature = "_http")]
 mod confirm;

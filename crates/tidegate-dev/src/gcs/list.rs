@@ -17,9 +17,6 @@ use crate::catalog::CatalogObject;
 use crate::s3::ServerStore;
 use crate::s3::page::Query;
 
-/// Google's own limit on a page.
-const LONGEST_PAGE: usize = 1000;
-
 /// The parameters of a listing.
 #[derive(Debug, Default)]
 pub(super) struct ListParameters<'a> {
@@ -56,11 +53,12 @@ impl ServerStore {
                 after.ok_or_else(|| GcsRefusal::invalid("Invalid page token."))?
             }
         };
+        let longest = self.faults.knobs().longest_page();
         let query = Query {
             prefix: wanted.prefix,
             delimiter: wanted.delimiter.filter(|text| !text.is_empty()),
             after: &after,
-            limit: wanted.limit.unwrap_or(LONGEST_PAGE).clamp(1, LONGEST_PAGE),
+            limit: wanted.limit.unwrap_or(longest).clamp(1, longest),
         };
         let start = query.start().max(wanted.start);
         let start =

@@ -11,14 +11,12 @@ use super::ServerStore;
 use super::checksum::kind;
 use super::page::{Page, Query, encode};
 
-/// S3's own limit on a page.
-const LONGEST_PAGE: usize = 1000;
-
-fn limit(asked: Option<i32>) -> S3Result<usize> {
-    let asked = asked.unwrap_or(LONGEST_PAGE as i32);
+fn limit(store: &ServerStore, asked: Option<i32>) -> S3Result<usize> {
+    let longest = store.faults.knobs().longest_page();
+    let Some(asked) = asked else { return Ok(longest) };
     let asked = usize::try_from(asked)
         .map_err(|error| s3_error!(error, InvalidArgument, "A page cannot be shorter than nothing"))?;
-    Ok(asked.min(LONGEST_PAGE))
+    Ok(asked.min(longest))
 }
 
 fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
@@ -83,7 +81,7 @@ pub(super) async fn list_objects(
     let input = request.input;
     let is_url = is_url(input.encoding_type.as_ref())?;
     let encoded = |text: Option<&String>| text.map(|text| encode(is_url, text));
-    let limit = limit(input.max_keys)?;
+    let limit = limit(store, input.max_keys)?;
     let query = Query {
         prefix: input.prefix.as_deref().unwrap_or_default(),
         delimiter: delimiter(input.delimiter.as_ref()),
@@ -117,7 +115,7 @@ pub(super) async fn list_objects_v2(
     let input = request.input;
     let is_url = is_url(input.encoding_type.as_ref())?;
     let encoded = |text: Option<&String>| text.map(|text| encode(is_url, text));
-    let limit = limit(input.max_keys)?;
+    let limit = limit(store, input.max_keys)?;
     let token = input.continuation_token.as_deref().map(open_token);
     let token = token.transpose()?;
     let query = Query {
@@ -163,7 +161,7 @@ pub(super) async fn list_multipart_uploads(
     let input = request.input;
     let is_url = is_url(input.encoding_type.as_ref())?;
     let encoded = |text: Option<&String>| text.map(|text| encode(is_url, text));
-    let limit = limit(input.max_uploads)?;
+    let limit = limit(store, input.max_uploads)?;
     let key_marker = input.key_marker.clone().unwrap_or_default();
     let id_marker = input.upload_id_marker.clone().unwrap_or_default();
     let query = Query {

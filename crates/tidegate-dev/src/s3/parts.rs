@@ -6,15 +6,13 @@ use s3s::{S3Request, S3Response, S3Result};
 use super::ServerStore;
 use super::checksum::{kind, set_checksum};
 
-/// S3's own limit on a page.
-const LONGEST_PAGE: i32 = 1000;
-
 pub(super) async fn list_parts(
     store: &ServerStore,
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;
-    let limit = input.max_parts.unwrap_or(LONGEST_PAGE).clamp(0, LONGEST_PAGE);
+    let longest = store.faults.knobs().longest_page() as i32;
+    let limit = input.max_parts.unwrap_or(longest).clamp(0, longest);
     let marker = input.part_number_marker.unwrap_or(0).max(0);
     let name = (input.key, input.upload_id);
     let catalog = store.lock();

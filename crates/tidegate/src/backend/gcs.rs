@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream;
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
 use super::http::{download, proof, set};
-use super::if_unchanged::{not_removed, replaced, same_or_replaced};
+use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
@@ -259,9 +257,7 @@ impl Backend for Gcs {
             return grpc.get(key, range, same, attempt).await;
         }
         if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP cannot express an empty range.
-            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
-            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
+            return download::nothing(self.head(key, attempt).await?, range, same);
         }
         let mut query = vec![("alt", "media")];
         query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));
@@ -331,6 +327,7 @@ impl Parts for Gcs {
         _origin: PartOrigin,
         attempt: Attempt,
     ) -> Result<Session, Fault> {
+        self.check(key, Some(options))?;
         parts::open(&self.bucket, key, options, attempt).await
     }
 

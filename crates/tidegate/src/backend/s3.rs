@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
 use super::http::{Order, download, proof, set};
-use super::if_unchanged::{not_removed, replaced, same_or_replaced};
+use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::BucketUrl;
 use super::xml::complete::named;
 use super::xml::sessions;
@@ -45,7 +44,7 @@ mod scheme;
 mod settings;
 mod sign;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use super::xml::address::Addressing;
 pub use client::S3Client;
@@ -236,9 +235,7 @@ impl Backend for S3 {
         attempt: Attempt,
     ) -> Result<Body, Fault> {
         if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP has no empty range.
-            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
-            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
+            return download::nothing(self.head(key, attempt).await?, range, same);
         }
         let mut request = self.request(Method::GET, key, &[], attempt)?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;

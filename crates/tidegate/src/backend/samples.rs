@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Attempt, Backend, Fault, FaultKind};
+use super::{Attempt, Backend, Body, Fault, FaultKind};
 use crate::memory::budget::{Budget, Slab};
 use crate::memory::payload::{Payload, Ring, SourceFile};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -56,7 +56,11 @@ impl OnDisk {
 }
 
 pub(super) async fn read_back(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Vec<u8> {
-    let body = store.get(key, range, None, Attempt::FIRST).await.unwrap();
+    collect(store.get(key, range, None, Attempt::FIRST).await.unwrap()).await
+}
+
+/// The bytes of a body, which must be as many as it says.
+pub(super) async fn collect(body: Body) -> Vec<u8> {
     let expected = body.range.end - body.range.start;
     let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
     let all = pieces.concat();
@@ -191,29 +195,4 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
             return;
         }
     }
-}
-
-/// Checks that a read of one object never continues with the bytes of another, and that a removal of one object never
-/// removes another.
-pub(super) async fn only_the_same_is_read_or_removed(store: &impl Backend, algorithm: Algorithm) {
-    let options = super::WriteOptions::default();
-    let put = async |data: &[u8]| {
-        store.put("k", memory_of(data, algorithm), &options, Attempt::FIRST).await.unwrap()
-    };
-    let told = async |range, same| kind(store.get("k", range, Some(same), Attempt::FIRST)).await.0;
-    let written = put(&bytes_of(300_000)).await;
-    let read = store.get("k", None, None, Attempt::FIRST).await.unwrap().object;
-    for same in [&read, &store.head("k", Attempt::FIRST).await.unwrap(), &written] {
-        let body = store.get("k", Some(200_000..300_000), Some(same), Attempt::FIRST).await.unwrap();
-        let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
-        assert!(pieces.concat() == bytes_of(300_000)[200_000..]);
-    }
-    put(&vec![7; 300_000]).await;
-    assert_eq!(kind(store.delete("k", Some(&read), Attempt::FIRST)).await.0, FaultKind::Replaced);
-    let now = store.head("k", Attempt::FIRST).await.unwrap();
-    assert_eq!(told(None, &read).await, FaultKind::Replaced);
-    assert_eq!(told(Some(5..10), &read).await, FaultKind::Replaced);
-    assert_eq!(told(Some(5..5), &read).await, FaultKind::Replaced);
-    store.delete("k", Some(&now), Attempt::FIRST).await.unwrap();
-    assert_eq!(told(Some(5..10), &read).await, FaultKind::NotFound);
 }

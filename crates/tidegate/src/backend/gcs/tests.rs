@@ -1,4 +1,4 @@
-//! Every method of the backend, against the embedded server.
+//! What is particular to the protocol, against the embedded server.
 
 use std::time::Duration;
 
@@ -7,17 +7,13 @@ use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use super::both::{over_both, settings as settings_for};
 use super::*;
-use crate::backend::samples::{
-    MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read_or_removed, read_back,
-};
+use crate::backend::samples::{MIB, bytes_of, kind, memory_of, read_back};
 
 mod copying;
 mod proof;
 mod raw;
-mod reading;
 mod refusals;
 mod sessions;
-mod writing;
 
 /// A bucket for one test.
 struct Place {
@@ -30,15 +26,6 @@ async fn place(over: GcsTransport) -> Place {
     server.create_bucket("bucket").unwrap();
     let store = both::bucket(&server, over).await;
     Place { store, server }
-}
-
-/// The server's names for the request that writes an object, and below, for the request that describes one.
-fn put_of(over: GcsTransport) -> &'static str {
-    if over == GcsTransport::Grpc { "storage.v2.WriteObject" } else { "storage.objects.insert" }
-}
-
-fn head_of(over: GcsTransport) -> &'static str {
-    if over == GcsTransport::Grpc { "storage.v2.GetObject" } else { "storage.objects.get" }
 }
 
 /// The bucket as any store is, whose sessions may be of both kinds.

@@ -147,10 +147,27 @@ pub(in crate::backend) fn no_size() -> Fault {
 pub(in crate::backend) fn within(range: Range<u64>, size: u64) -> Result<Range<u64>, Fault> {
     let range = range.start..range.end.min(size);
     if range.start > range.end || (range.is_empty() && size > 0) {
-        let message = format!("the range begins at {}, and the object has {size} bytes", range.start);
-        return Err(Fault::new(FaultKind::Invalid, message));
+        return Err(past_the_end(&range, size));
     }
     Ok(range)
+}
+
+/// The body of an empty range, which no request can express: `object` was described instead.
+pub(in crate::backend) fn nothing(
+    object: Object,
+    range: Range<u64>,
+    same: Option<&Object>,
+) -> Result<Body, Fault> {
+    let object = same_or_replaced(object, same)?;
+    if range.start > object.size {
+        return Err(past_the_end(&range, object.size));
+    }
+    Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() })
+}
+
+fn past_the_end(range: &Range<u64>, size: u64) -> Fault {
+    let message = format!("the range begins at {}, and the object has {size} bytes", range.start);
+    Fault::new(FaultKind::Invalid, message)
 }
 
 /// Cuts `range` out of the whole object's bytes, for servers that ignore ranges. Pieces before the range become empty

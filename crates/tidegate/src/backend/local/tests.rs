@@ -9,7 +9,6 @@ use tempfile::TempDir;
 use super::*;
 use crate::backend::OtherKind;
 use crate::backend::memory::Memory;
-use crate::backend::samples::only_the_same_is_read_or_removed;
 use crate::memory::payload::SourceChanged;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::content::{cut, sent};
 use super::rules::{fits, invalid, no_object};
 use super::{Memory, MemoryObject, MemoryPart, StoreContents};
-use crate::backend::copy::check_range;
+use crate::backend::copy::{check_range, gone};
 use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::{CopySource, Fault, Receipt, Session, StoredPart, WriteOptions};
 use crate::types::checksum::Hasher;
@@ -16,7 +16,7 @@ use crate::types::object::Object;
 impl StoreContents {
     /// The source object, if it is still the one that was described.
     fn source(&self, from: &CopySource) -> Result<&MemoryObject, Fault> {
-        let stored = self.objects.get(&from.key).ok_or_else(no_object)?;
+        let stored = self.objects.get(&from.key).ok_or_else(|| gone(no_object()))?;
         same_or_replaced(stored.object.clone(), Some(&from.object))?;
         Ok(stored)
     }

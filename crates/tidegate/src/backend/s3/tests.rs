@@ -1,4 +1,4 @@
-//! Every method of the backend, against the embedded server, or against the store at `TIDEGATE_TEST_ENDPOINT` with
+//! What is particular to the protocol, against the embedded server, or against the store at `TIDEGATE_TEST_ENDPOINT` with
 //! the credentials and region of the environment.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,14 +9,11 @@ use futures::TryStreamExt;
 use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use super::*;
-use crate::backend::samples::{
-    MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read_or_removed, read_back,
-};
+use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
 
 mod copying;
 mod proof;
 mod raw;
-mod reading;
 mod refusals;
 mod streams;
 mod stuck;
@@ -50,7 +47,7 @@ async fn place_with(change: impl FnOnce(S3Settings) -> S3Settings) -> Place {
     Place { store, server: Some(server) }
 }
 
-fn settings_for(server: &Server) -> S3Settings {
+pub(in crate::backend) fn settings_for(server: &Server) -> S3Settings {
     let (access, secret) = server.credentials();
     S3Settings::default()
         .with_endpoint_url(server.endpoint())

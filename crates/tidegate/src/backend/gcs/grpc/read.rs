@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use futures::StreamExt;
 use futures::stream;
 
 use super::call::Answers;
@@ -56,8 +55,7 @@ impl Grpc {
     ) -> Result<Body, Fault> {
         if let Some(range) = asked.clone().filter(Range::is_empty) {
             // A `read_limit` of 0 means no limit.
-            let object = same_or_replaced(self.head(key, attempt).await?, same)?;
-            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
+            return download::nothing(self.head(key, attempt).await?, range, same);
         }
         let range = asked.unwrap_or(0..u64::MAX);
         let (read_offset, end) = (signed(range.start), signed(range.end));

@@ -1,45 +1,14 @@
-//! Copies that the store itself makes.
+//! Copies that the store itself makes, and attributes in each way to make an object.
 
 use std::time::Duration;
 
 use super::*;
+use crate::Tidegate;
 use crate::settings::RetryPolicy;
-use crate::{ErrorKind, Tidegate};
 
 over_both! {
-    what_is_copied_is_kept_whole,
     a_copy_is_gone_on_with_from_where_it_stands,
-    what_is_copied_is_the_object_that_was_described,
-}
-
-async fn what_is_copied_is_kept_whole(over: GcsTransport) {
-    let place = place(over).await;
-    let tide = Tidegate::builder().build().unwrap();
-    let store = tide.store(Arc::new(place.store.clone()));
-    let mut options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
-    let attributes = &mut options.attributes;
-    attributes.content_type = Some("text/x".into());
-    attributes.content_language = Some("de".into());
-    attributes.content_disposition = Some("attachment".into());
-    attributes.metadata = [("owner".into(), "me".into())].into();
-    attributes.storage_class = Some("NEARLINE".into());
-    for (size, create_only) in [(0, false), (0, true), (3 * MIB, false), (3 * MIB, true)] {
-        let (from, to) = ("from/a + ä%2F&?.txt", format!("to/{size} {create_only}"));
-        let bytes = bytes_of(size);
-        place.store.put(from, in_memory(&bytes), &options, Attempt::FIRST).await.unwrap();
-        let copy = store.copy(from, &store, &to).part_size(MIB as u64);
-        let object = if create_only { copy.create_only() } else { copy }.run().await.unwrap();
-        assert_eq!((object.size, &object.key), (size as u64, &to));
-        let told = store.head(&to).await.unwrap();
-        assert_eq!(told.attributes, options.attributes, "{to}");
-        assert_eq!(told.matches(&Checksum::of(Algorithm::Crc32c, &bytes)), Some(true));
-        assert!(told.token.is_some() && told.token.as_deref() != Some("t"));
-        assert!(read_back(&place.store, &to, None).await == bytes);
-        if create_only {
-            let again = store.copy(from, &store, &to).create_only().run().await;
-            assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
-        }
-    }
+    attributes_do_not_depend_on_how_an_object_is_made,
 }
 
 async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
@@ -71,15 +40,25 @@ async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
     }
 }
 
-async fn what_is_copied_is_the_object_that_was_described(over: GcsTransport) {
+async fn attributes_do_not_depend_on_how_an_object_is_made(over: GcsTransport) {
     let place = place(over).await;
-    let (store, options) = (&place.store, WriteOptions::default());
-    store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
-    let object = store.head("from", Attempt::FIRST).await.unwrap();
-    let from = CopySource { location: store.location().to_owned(), key: "from".into(), object };
-    store.put("from", in_memory(&bytes_of(1000)), &options, Attempt::FIRST).await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
-    store.delete("from", None, Attempt::FIRST).await.unwrap();
-    assert_eq!(kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await.0, FaultKind::Replaced);
-    assert_eq!(kind(store.head("to", Attempt::FIRST)).await.0, FaultKind::NotFound);
+    let mut options = WriteOptions::default();
+    options.attributes.metadata = [("Owner".into(), "Me".into())].into();
+    options.attributes.storage_class = Some("NEARLINE".into());
+    place.store.put("put", in_memory(b"1"), &options, Attempt::FIRST).await.unwrap();
+    let session =
+        Parts::open(&place.store, "parts", &options, PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    let part = place.store.part(&session, 1, 0, in_memory(b"1").into(), Attempt::FIRST).await.unwrap();
+    let whole = part.checksum;
+    place.store.complete(&session, &[part], whole.as_ref(), &options, Attempt::FIRST).await.unwrap();
+    let session = Append::open(&place.store, "chunks", &options, Attempt::FIRST).await.unwrap();
+    place.store.append(&session, 0, in_memory(b"1"), whole.as_ref(), Attempt::FIRST).await.unwrap();
+    let all = Tidegate::builder().build().unwrap().store(Arc::new(place.store.clone()));
+    all.copy("put", &all, "copied").run().await.unwrap();
+    options.attributes.metadata = [("owner".into(), "Me".into())].into();
+    options.attributes.content_type = Some("application/octet-stream".into());
+    for key in ["put", "parts", "chunks", "copied"] {
+        let head = place.store.head(key, Attempt::FIRST).await.unwrap();
+        assert_eq!(head.attributes, options.attributes, "{key}");
+    }
 }

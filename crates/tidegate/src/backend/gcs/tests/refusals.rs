@@ -46,14 +46,15 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
 async fn nobody_there_and_cut_connections(over: GcsTransport) {
     let place = place(over).await;
     let cut = |operation: &str| {
-        let faults = vec![FaultRule::new(operation, FaultAction::ResetRequest { after_bytes: 0 })];
+        let reset = FaultRule::new(operation, FaultAction::ResetRequest { after_bytes: 0 });
+        let faults = both::rules(vec![reset], over);
         place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
-    cut(put_of(over));
+    cut("storage.objects.insert");
     let (broken, said) =
         kind(place.store.put("k", in_memory(b"1"), &WriteOptions::default(), Attempt::FIRST)).await;
     assert_eq!(broken, FaultKind::Transient, "{said}");
-    cut(head_of(over));
+    cut("storage.objects.get");
     assert_eq!(kind(place.store.head("k", Attempt::FIRST)).await.0, FaultKind::Transient);
     let settings = GcsSettings::default()
         .with_endpoint_url("http://127.0.0.1:1")

@@ -6,23 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use super::*;
 
 #[tokio::test]
-async fn key_order_is_not_directory_order() {
+async fn neither_unfinished_files_nor_what_no_key_begins_with_are_listed() {
     let disk = disk();
-    for key in ["a/b", "a-b", "a.b", "a0", "a/c/d", "b", "a/c-"] {
+    for key in ["a/b", ".tidegate-0123456789abcdef-k.part", "a/.tidegate-0123456789abcdef.part"] {
         disk.file(key, b"x");
     }
-    disk.file(".tidegate-0123456789abcdef-k.part", b"");
-    disk.file("a/.tidegate-0123456789abcdef.part", b"");
-    assert_eq!(keys(&disk.store, "", true).await, ["a-b", "a.b", "a/b", "a/c-", "a/c/d", "a0", "b"]);
-    assert_eq!(keys(&disk.store, "", false).await, ["a-b", "a.b", "a/…", "a0", "b"]);
-    assert_eq!(keys(&disk.store, "a/", false).await, ["a/b", "a/c-", "a/c/…"]);
-    assert_eq!(keys(&disk.store, "a/c", true).await, ["a/c-", "a/c/d"]);
-    assert_eq!(keys(&disk.store, "a", false).await, ["a-b", "a.b", "a/…", "a0"]);
-    for nothing in ["c", "c/d/", "b/", "/", "../", "a//", "a/../", "a\0/"] {
+    assert_eq!(keys(&disk.store, "", true).await, ["a/b"]);
+    for nothing in ["/", "../", "a//", "a/../", "a\0/"] {
         assert_eq!(keys(&disk.store, nothing, true).await, [""; 0], "{nothing}");
     }
-    let entries: Vec<Entry> = disk.store.list("a/b", true).try_collect().await.expect("a listing");
-    assert_eq!(entries, [Entry::Object(disk.store.head("a/b", Attempt::FIRST).await.expect("head"))]);
 }
 
 #[tokio::test]

@@ -98,6 +98,10 @@ async fn each_way_to_write_follows_a_link_and_leaves_it() {
         kind(disk.store.put("dangling", payload(b""), &create_only(), Attempt::FIRST).await),
         FaultKind::Exists
     );
+    assert_eq!(
+        kind(disk.store.open("dangling", &create_only(), PartOrigin::Sent, Attempt::FIRST).await),
+        FaultKind::Exists
+    );
     // An aborted session leaves nothing, not even behind a link.
     let session =
         disk.store.open("link", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("a session");

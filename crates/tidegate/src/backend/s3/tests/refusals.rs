@@ -21,23 +21,14 @@ async fn a_source_that_changes_is_the_sources_fault() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_apart() {
-    let place = place().await;
-    let store = &place.store;
-    assert_eq!(kind(store.get("none", None, None, Attempt::FIRST)).await.0, FaultKind::NotFound);
-    assert_eq!(kind(store.head("none", Attempt::FIRST)).await.0, FaultKind::NotFound);
-    store.delete("none", None, Attempt::FIRST).await.unwrap();
-    let client = S3Client { shared: store.bucket.shared.clone() };
-    let missing = client.bucket("there-is-no-such-bucket").unwrap();
-    let (refused, said) =
-        kind(missing.put("k", in_memory(b"x"), &WriteOptions::default(), Attempt::FIRST)).await;
-    assert_eq!(refused, FaultKind::NoBucket, "{said}");
-    assert_eq!(kind(missing.list("", true).try_next()).await.0, FaultKind::NoBucket);
-    let session = Session { key: "k".into(), id: "none".into() };
-    assert_eq!(
-        kind(store.part(&session, 1, 0, in_memory(b"x").into(), Attempt::FIRST)).await.0,
-        FaultKind::NoSession
-    );
+async fn a_body_that_ends_early_is_a_fault() {
+    let Place { store, server: Some(server) } = place().await else { return };
+    store.put("k", in_memory(&bytes_of(2 * MIB)), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+    let rule = FaultRule::new("GetObject", FaultAction::ResetResponse { after_bytes: 1 << 20 });
+    server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
+    let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
+    let (cut, said) = kind(body.stream.try_collect::<Vec<_>>()).await;
+    assert_eq!(cut, FaultKind::Transient, "{said}");
 }
 
 #[tokio::test]

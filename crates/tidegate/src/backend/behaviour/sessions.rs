@@ -1,0 +1,121 @@
+//! Sessions of parts, from opening to completion or abort.
+
+use super::*;
+
+/// Checks what a session that has ended answers to each request.
+async fn is_gone(store: &TestStore, gone: &PartsOfCase<'_>, receipts: &[Receipt]) {
+    let (none, whole) = (FaultKind::NoSession, store.sum(b""));
+    assert_eq!(kind(gone.send(1, 0, b"late")).await.0, none);
+    assert_eq!(kind(gone.abort()).await.0, none);
+    // A disk compares the parts first, and lists none.
+    let (completed, said) = kind(gone.complete(receipts, &whole, &WriteOptions::default())).await;
+    assert_eq!(completed, none, "{said}");
+    let listed = kind(gone.parts.stored_parts(&gone.session, Attempt::FIRST)).await.0;
+    assert!(listed == none || listed == FaultKind::Unsupported, "{listed:?}");
+    if let Some(admin) = store.admin() {
+        assert_eq!(kind(admin.held(&gone.session, Attempt::FIRST)).await.0, none);
+    }
+}
+
+pub(super) async fn a_session_becomes_an_object(store: &TestStore) {
+    let (key, options, keeps) = ("a b/k", with_token("writer-1"), store.capabilities().tokens);
+    let Some(session) = store.session(key, &options).await else { return };
+    assert!(store.appending().is_none_or(|append| !append.has(&session.session)), "it takes parts");
+    let (len, data) = (PART, bytes_of(PART + 1000));
+    let file = OnDisk::new(&data).await;
+    // The last part first, and the first one three times, with other bytes at first.
+    let second = session.send(2, len, &data[len..]).await.unwrap();
+    let other = session.send(1, 0, &vec![7; len]).await.unwrap();
+    session.part(1, 0, store.payload_of(&file, 0..len).into()).await.unwrap();
+    let first = session.part(1, 0, store.payload_of(&file, 0..len).into()).await.unwrap();
+    assert_eq!((first.number, first.size, first.checksum), (1, len as u64, Some(store.sum(&data[..len]))));
+    match session.parts.stored_parts(&session.session, Attempt::FIRST).await {
+        Ok(stored) => {
+            let stored: Vec<_> = stored.iter().map(|part| (part.number, part.size, &part.etag)).collect();
+            assert_eq!(stored, [(1, len as u64, &first.etag), (2, 1000, &second.etag)]);
+        }
+        Err(fault) => {
+            assert_eq!(fault.kind, FaultKind::Unsupported);
+            assert!(!store.capabilities().hedge, "which copy of a part counts must be known");
+        }
+    }
+    if let Some(admin) = store.admin() {
+        let held = admin.held(&session.session, Attempt::FIRST).await.unwrap();
+        assert_eq!((held.bytes, held.parts.unwrap_or(2)), (data.len() as u64, 2));
+    }
+    assert_eq!(kind(store.head(key)).await.0, FaultKind::NotFound);
+    assert_eq!(store.keys("", true).await, [""; 0]);
+
+    let whole = store.sum(&data);
+    let (refused, said) = kind(session.complete(&[other, second.clone()], &whole, &options)).await;
+    let is_known_to_be_other = refused == FaultKind::Integrity && !store.capabilities().hedge;
+    assert!(refused == FaultKind::PartMismatch || is_known_to_be_other, "{said}");
+    let receipts = [first, second];
+    let object = session.complete(&receipts, &whole, &options).await.unwrap();
+    assert_eq!((object.size, object.token.as_deref()), (data.len() as u64, keeps.then_some("writer-1")));
+    let head = store.head(key).await.unwrap();
+    assert!(head.is_same(&object) && head.attributes.metadata.is_empty(), "{head:?} {object:?}");
+    for told in [&head, &object] {
+        assert_eq!(told.matches(&whole), keeps.then_some(true));
+    }
+    assert_eq!(head.token, object.token);
+    assert!(store.read(key).await == data);
+    is_gone(store, &session, &receipts).await;
+}
+
+pub(super) async fn an_aborted_session_is_gone(store: &TestStore) {
+    let options = WriteOptions::default();
+    let Some(mut session) = store.session("a/k", &options).await else { return };
+    let receipts = [session.send(1, 0, b"").await.unwrap()];
+    let other = store.session("a/k", &options).await.unwrap();
+    session.abort().await.unwrap();
+    is_gone(store, &session, &receipts).await;
+    session.session.id = "none".to_owned();
+    is_gone(store, &session, &receipts).await;
+    assert_eq!(kind(store.head("a/k")).await.0, FaultKind::NotFound);
+    // The other session of the key goes on.
+    let part = other.send(1, 0, b"bytes").await.unwrap();
+    other.complete(&[part], &store.sum(b"bytes"), &options).await.unwrap();
+    assert_eq!(store.read("a/k").await, b"bytes");
+}
+
+pub(super) async fn parts_that_are_no_whole_are_not_published(store: &TestStore) {
+    let options = WriteOptions::default();
+    let Some(session) = store.session("k", &options).await else { return };
+    let (len, most, data) = (PART, store.capabilities().max_parts, bytes_of(PART + 1));
+    let whole = store.sum(&data);
+    for number in [0, most + 1] {
+        assert_eq!(kind(session.send(number, 0, b"A")).await.0, FaultKind::Invalid, "{number}");
+    }
+    let small = session.send(1, 0, b"A").await.unwrap();
+    let second = session.send(2, len, &data[len..]).await.unwrap();
+    let complete = async |parts: &[Receipt]| session.complete(parts, &whole, &options).await;
+    let (refused, said) = kind(complete(&[small, second.clone()])).await;
+    // Too small for a part, or a gap in the file.
+    let is_named = said.contains("EntityTooSmall") || store.capabilities().min_part == 1;
+    assert!(refused == FaultKind::Invalid && is_named, "{said}");
+    let first = session.send(1, 0, &data[..len]).await.unwrap();
+    for parts in [vec![], vec![second.clone(), first.clone()]] {
+        let (refused, said) = kind(complete(&parts)).await;
+        assert_eq!(refused, FaultKind::Invalid, "{said}");
+    }
+    assert_eq!(kind(store.head("k")).await.0, FaultKind::NotFound);
+    complete(&[first, second]).await.unwrap();
+    assert!(store.read("k").await == data);
+}
+
+/// A store that does not compare the checksum itself must tell it, so that the caller can.
+pub(super) async fn a_whole_that_is_not_that_of_its_checksum_is_found_out(store: &TestStore) {
+    let options = WriteOptions::default();
+    let Some(session) = store.session("k", &options).await else { return };
+    let part = session.send(1, 0, b"bytes").await.unwrap();
+    let wrong = store.sum(b"other");
+    match session.complete(&[part], &wrong, &options).await {
+        Ok(object) => assert_eq!(object.matches(&wrong), Some(false)),
+        Err(fault) => {
+            assert_eq!(fault.kind, FaultKind::Integrity, "{fault}");
+            assert_eq!(kind(store.head("k")).await.0, FaultKind::NotFound);
+            session.abort().await.unwrap();
+        }
+    }
+}
