@@ -1,7 +1,8 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol has.
+//! [`BucketCheck`], [`BulkDelete`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol
+//! has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
 //! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
@@ -18,6 +19,7 @@ mod admin;
 mod append;
 mod attempt;
 mod bucket_check;
+mod bulk_delete;
 mod confirm;
 mod copy;
 mod environment;
@@ -49,6 +51,7 @@ pub use admin::Admin;
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
 pub use bucket_check::BucketCheck;
+pub use bulk_delete::BulkDelete;
 pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{BucketFacts, Facts, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
@@ -157,6 +160,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Asks whether the bucket is missing, after [`head`](Self::head) has found no object. `None` where the answer to
     /// `head` tells the one from the other, and where asking would tell nothing new.
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        None
+    }
+
+    /// The store's removals of many objects in one request; `None` if it has none, or if its server turned out to have
+    /// none. A backend over another must not pass this on if the other's keys mean something else.
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
         None
     }
 

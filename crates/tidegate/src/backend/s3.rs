@@ -21,15 +21,16 @@ use super::xml::address::BucketUrl;
 use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
-    AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, Capabilities, Copied, CopySource,
-    Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
-    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
+    CopySource, Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource,
+    Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
 mod attributes;
+mod bulk_delete;
 mod client;
 mod complete;
 mod copy;
@@ -278,6 +279,10 @@ impl Backend for S3 {
 
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
         self.bucket.facts.is_worth_asking().then_some(self)
+    }
+
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        self.bucket.shared.facts.may_have_bulk_delete().then_some(self)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -188,6 +188,8 @@ pub enum Operation {
     List,
     /// Removing an object.
     Delete,
+    /// Removing many objects in one request. Errors of this request are errors of each object's `Delete`.
+    DeleteMany,
     /// Having the store copy an object, or a part of one.
     Copy,
     /// Giving an object another key.
@@ -201,7 +203,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Connect,
         Self::Write,
         Self::Put,
@@ -213,6 +215,7 @@ impl Operation {
         Self::Get,
         Self::List,
         Self::Delete,
+        Self::DeleteMany,
         Self::Copy,
         Self::Rename,
         Self::Lifecycle,
@@ -220,8 +223,13 @@ impl Operation {
         Self::Layout,
     ];
 
-    /// Whether its duration depends on the store's work on the bytes that it has, and not on the network.
+    /// Whether its duration depends on the store's work on what it has, and not on the network.
     pub(crate) fn is_work_of_store(self) -> bool {
+        matches!(self, Self::Complete | Self::Copy | Self::DeleteMany)
+    }
+
+    /// Whether the store may work on it for minutes before it answers.
+    pub(crate) fn may_take_minutes(self) -> bool {
         matches!(self, Self::Complete | Self::Copy)
     }
 
@@ -239,6 +247,7 @@ impl Operation {
             Self::Get => "get",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::DeleteMany => "delete_many",
             Self::Copy => "copy",
             Self::Rename => "rename",
             Self::Lifecycle => "lifecycle",
@@ -330,6 +339,13 @@ impl Error {
     /// The same failure, for another caller who asks for it.
     pub(crate) fn again(&self) -> Self {
         Self { context: self.context.clone(), source: self.source.clone() }
+    }
+
+    /// The same failure, for another object that it is about.
+    pub(crate) fn of_object(&self, object: String) -> Self {
+        let mut again = self.again();
+        again.context.object = object;
+        again
     }
 
     /// The kind of failure.

@@ -109,6 +109,15 @@ pub(in crate::backend) fn promised(
     }
 }
 
+/// The fault that an answer about many objects describes for one of them.
+pub(in crate::backend) fn of_entry(code: &str, message: &str) -> Fault {
+    let (code, message) = (code.to_owned(), message.to_owned());
+    let said = messages::ErrorDocument { code, message, ..messages::ErrorDocument::default() };
+    let message = clause(&said).unwrap_or_else(|| NO_WORD.to_owned());
+    let kind = kind_of_code(&said.code).unwrap_or(FaultKind::Invalid);
+    Fault::new(kind, format!("{message} ({})", said.code)).with_answered(true)
+}
+
 fn clause(said: &messages::ErrorDocument) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
