@@ -11,6 +11,7 @@ use crate::types::error::Error;
 use crate::types::progress::Progress;
 
 pub mod blocking;
+mod buckets;
 mod builder;
 mod delete;
 mod list;

@@ -74,6 +74,11 @@ impl BucketFacts {
         self.is_settled.store(true, Relaxed);
     }
 
+    /// The bucket was removed.
+    pub(super) fn was_removed(&self) {
+        self.is_settled.store(false, Relaxed);
+    }
+
     /// The store does not let the caller ask about the bucket.
     pub(super) fn may_not_be_asked(&self) {
         self.is_settled.store(true, Relaxed);

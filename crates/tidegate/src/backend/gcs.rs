@@ -32,6 +32,7 @@ mod address;
 mod append;
 #[cfg(test)]
 pub(crate) mod both;
+mod buckets;
 mod client;
 mod copy;
 mod credentials;
@@ -53,6 +54,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use buckets::GcsBuckets;
 pub use client::GcsClient;
 pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};

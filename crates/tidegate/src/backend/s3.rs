@@ -30,6 +30,7 @@ use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
 mod attributes;
+mod buckets;
 mod bulk_delete;
 mod client;
 mod complete;
@@ -49,6 +50,7 @@ mod sign;
 mod tests;
 
 pub use super::xml::address::Addressing;
+pub use buckets::S3Buckets;
 pub use client::S3Client;
 pub use provider::SigningKeys;
 pub use scheme::S3Scheme;
@@ -93,6 +95,11 @@ impl sessions::ListsSessions for S3Bucket {
     }
 }
 
+/// "Directory bucket names must … end in the suffix `--x-s3`" ("Directory bucket naming rules").
+fn is_directory_bucket(bucket: &str) -> bool {
+    bucket.ends_with("--x-s3")
+}
+
 impl S3Bucket {
     /// A request to the bucket or to one of its objects.
     fn request(&self, method: Method, url: String, attempt: Attempt) -> S3Request {
@@ -112,7 +119,7 @@ impl S3 {
         let settings = &shared.settings;
         let address = BucketUrl::new(&shared.endpoint, bucket, settings.addressing)?;
         // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
-        let order = if bucket.ends_with("--x-s3") { Order::None } else { Order::ByKey };
+        let order = if is_directory_bucket(bucket) { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
         let capabilities = Capabilities {
             equal_parts: settings.equal_parts.unwrap_or(is_r2),

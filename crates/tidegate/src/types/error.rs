@@ -49,8 +49,11 @@ pub enum ErrorKind {
     NotFound,
     /// No such bucket or root directory.
     NoBucket,
-    /// There is an object already, and `create_only` was asked for. Nothing was changed.
+    /// There is an object already, and `create_only` was asked for; or there is a bucket of the name of a new one.
+    /// Nothing was changed.
     AlreadyExists,
+    /// The bucket that was to be removed has objects. Nothing was changed.
+    NotEmpty,
     /// The key has another object now than the one that was being read or copied, or that was to be replaced.
     Replaced,
     /// The credentials do not allow it.
@@ -94,10 +97,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::NotFound,
         Self::NoBucket,
         Self::AlreadyExists,
+        Self::NotEmpty,
         Self::Replaced,
         Self::PermissionDenied,
         Self::Credentials,
@@ -125,6 +129,7 @@ impl ErrorKind {
             Self::NotFound => "not_found",
             Self::NoBucket => "no_bucket",
             Self::AlreadyExists => "already_exists",
+            Self::NotEmpty => "not_empty",
             Self::Replaced => "replaced",
             Self::PermissionDenied => "permission_denied",
             Self::Credentials => "credentials",
@@ -194,6 +199,10 @@ pub enum Operation {
     Copy,
     /// Giving an object another key.
     Rename,
+    /// Creating a bucket.
+    CreateBucket,
+    /// Removing a bucket.
+    RemoveBucket,
     /// Reading or changing a bucket's lifecycle rules.
     Lifecycle,
     /// Ending what was left behind.
@@ -203,7 +212,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Connect,
         Self::Write,
         Self::Put,
@@ -218,6 +227,8 @@ impl Operation {
         Self::DeleteMany,
         Self::Copy,
         Self::Rename,
+        Self::CreateBucket,
+        Self::RemoveBucket,
         Self::Lifecycle,
         Self::Sweep,
         Self::Layout,
@@ -250,6 +261,8 @@ impl Operation {
             Self::DeleteMany => "delete_many",
             Self::Copy => "copy",
             Self::Rename => "rename",
+            Self::CreateBucket => "create_bucket",
+            Self::RemoveBucket => "remove_bucket",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
             Self::Layout => "layout",
@@ -387,6 +400,13 @@ impl Error {
     /// Advice on what to do about it, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
+            ErrorKind::AlreadyExists if self.operation() == Operation::CreateBucket => {
+                "use the bucket that there is if it is yours, or choose another name"
+            }
+            ErrorKind::Uncertain if self.operation() == Operation::CreateBucket => {
+                "look whether the bucket is one of yours"
+            }
+            ErrorKind::NotEmpty => "remove its objects first, and versions of objects if it keeps them",
             ErrorKind::AlreadyExists => {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
@@ -464,6 +484,7 @@ impl From<Error> for std::io::Error {
         let kind = match error.kind() {
             ErrorKind::NotFound | ErrorKind::NoBucket => Io::NotFound,
             ErrorKind::AlreadyExists => Io::AlreadyExists,
+            ErrorKind::NotEmpty => Io::DirectoryNotEmpty,
             ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => {
                 Io::PermissionDenied
             }
@@ -486,6 +507,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::NoBucket => ErrorKind::NoBucket,
         FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
+        FaultKind::NotEmpty => ErrorKind::NotEmpty,
         FaultKind::Replaced => ErrorKind::Replaced,
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,

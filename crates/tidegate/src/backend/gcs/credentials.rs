@@ -51,6 +51,20 @@ impl GcsKeyring {
         }
     }
 
+    /// The project that the credentials' file names, if there is such a file: a service account's own, or the one that a
+    /// user's requests are counted for.
+    pub(super) fn project(&self) -> Option<String> {
+        let Self::Application(_) = self else { return None };
+        let path = match CredentialsPlace::now() {
+            CredentialsPlace::Variable(path) | CredentialsPlace::WellKnown(path) => path,
+            CredentialsPlace::Machine => return None,
+        };
+        let document: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let named =
+            ["project_id", "quota_project_id"].into_iter().find_map(|name| document.get(name)?.as_str());
+        named.map(str::to_owned)
+    }
+
     /// The store rejected the headers `given`. The fault is of the kind `Expired` if the next request may get other
     /// credentials.
     pub(super) fn refused(&self, mut fault: Fault, given: &Identity) -> Fault {

@@ -208,6 +208,13 @@ impl EndpointUrl {
         &self.url
     }
 
+    /// The URL of the store itself.
+    pub(in crate::backend) fn root(&self, query: &[(&str, &str)]) -> String {
+        let mut url = format!("{}/", self.url);
+        push_query(&mut url, query);
+        url
+    }
+
     pub(in crate::backend) fn host(&self) -> &str {
         &self.host
     }

@@ -126,6 +126,8 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
             "the signature is refused: the secret key is wrong, or something on the way changes requests"
         }
         "InvalidToken" => "the session token is not valid",
+        "BucketAlreadyOwnedByYou" => "the bucket exists already, and is yours",
+        "BucketAlreadyExists" => "a bucket of this name exists, maybe of another account",
         _ => said.message.trim().trim_end_matches('.'),
     };
     Some(ours.to_owned()).filter(|ours| !ours.is_empty())
@@ -216,7 +218,8 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "NoSuchBucket" => FaultKind::NoBucket,
         "NoSuchUpload" => FaultKind::NoSession,
         "InvalidPart" => FaultKind::PartMismatch,
-        "PreconditionFailed" => FaultKind::Exists,
+        "PreconditionFailed" | "BucketAlreadyExists" | "BucketAlreadyOwnedByYou" => FaultKind::Exists,
+        "BucketNotEmpty" => FaultKind::NotEmpty,
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
         "InvalidAccessKeyId" | "NotSignedUp" | "SignatureDoesNotMatch" | "InvalidToken" => {
             FaultKind::Credentials
