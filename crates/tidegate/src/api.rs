@@ -21,6 +21,7 @@ pub mod object_store;
 mod open;
 #[cfg(feature = "prefix")]
 pub mod prefix;
+mod presign;
 mod recover;
 mod rename;
 mod schemes;

@@ -1,7 +1,7 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`], [`BulkDelete`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol
+//! [`BucketCheck`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol
 //! has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
@@ -35,6 +35,7 @@ mod listing;
 pub mod local;
 pub mod memory;
 mod parts;
+mod presign;
 mod rename;
 pub mod s3;
 #[cfg(test)]
@@ -60,6 +61,7 @@ pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_
 pub use info::Info;
 pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
+pub use presign::{Presign, PresignedRequest};
 pub use rename::Rename;
 pub use scheme::Scheme;
 pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
@@ -168,6 +170,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// The store's removals of many objects in one request; `None` if it has none, or if its server turned out to have
     /// none. A backend over another must not pass this on if the other's keys mean something else.
     fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        None
+    }
+
+    /// The store's presigned URLs, if it has such.
+    fn presigning(&self) -> Option<&dyn Presign> {
         None
     }
 

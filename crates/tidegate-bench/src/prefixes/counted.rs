@@ -9,7 +9,7 @@ use tidegate::backend::gcs::{Gcs, GcsSettings};
 use tidegate::backend::s3::{S3, S3Settings};
 use tidegate::backend::{
     Admin, Append, Attempt, Backend, Body, BulkDelete, Entry, Fault, FaultKind, Info, Listing, Parts,
-    ServerCopy, WriteOptions,
+    Presign, ServerCopy, WriteOptions,
 };
 use tidegate::location::Location;
 use tidegate::payload::Payload;
@@ -147,6 +147,10 @@ impl Backend for Counted {
 
     fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
         self.store.bulk_delete()
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        self.store.presigning()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

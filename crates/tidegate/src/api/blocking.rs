@@ -26,6 +26,7 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -224,6 +225,16 @@ impl Store {
     /// Removes many objects; see [`crate::Store::delete_many`].
     pub fn delete_many(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> DeleteReport {
         self.engine.runtime.block_on(IntoFuture::into_future(self.store.delete_many(keys)))
+    }
+
+    /// A URL from which anyone can read the object `key` until it expires; see [`crate::Store::presign_get`].
+    pub fn presign_get(&self, key: &str, expires: Duration) -> Result<String> {
+        self.engine.runtime.block_on(self.store.presign_get(key, expires))
+    }
+
+    /// A URL to which anyone can write the object `key` until it expires; see [`crate::Store::presign_put`].
+    pub fn presign_put(&self, key: &str, expires: Duration) -> Result<String> {
+        self.engine.runtime.block_on(self.store.presign_put(key, expires))
     }
 
     /// Renames an object, set up by `with`; see [`crate::Store::rename`].

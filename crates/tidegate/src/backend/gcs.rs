@@ -21,8 +21,8 @@ use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt,
-    ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign,
+    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -47,6 +47,7 @@ mod grpc;
 mod json;
 mod list;
 mod parts;
+mod presign;
 mod request;
 mod resource;
 mod scheme;
@@ -314,6 +315,10 @@ impl Backend for Gcs {
     }
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
         Some(self)
     }
 

@@ -23,7 +23,7 @@ use super::xml::sessions;
 use super::{
     AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
     CopySource, Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource,
-    Parts, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -40,6 +40,7 @@ mod credentials;
 pub(crate) mod fuzzing;
 mod lifecycle;
 mod list;
+mod presign;
 mod provider;
 mod request;
 mod rules;
@@ -290,6 +291,10 @@ impl Backend for S3 {
 
     fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
         self.bucket.shared.facts.may_have_bulk_delete().then_some(self)
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        Some(self)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -199,6 +199,8 @@ pub enum Operation {
     Copy,
     /// Giving an object another key.
     Rename,
+    /// Signing a URL for others.
+    Presign,
     /// Creating a bucket.
     CreateBucket,
     /// Removing a bucket.
@@ -212,7 +214,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Connect,
         Self::Write,
         Self::Put,
@@ -227,6 +229,7 @@ impl Operation {
         Self::DeleteMany,
         Self::Copy,
         Self::Rename,
+        Self::Presign,
         Self::CreateBucket,
         Self::RemoveBucket,
         Self::Lifecycle,
@@ -261,6 +264,7 @@ impl Operation {
             Self::DeleteMany => "delete_many",
             Self::Copy => "copy",
             Self::Rename => "rename",
+            Self::Presign => "presign",
             Self::CreateBucket => "create_bucket",
             Self::RemoveBucket => "remove_bucket",
             Self::Lifecycle => "lifecycle",
