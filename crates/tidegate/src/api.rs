@@ -11,6 +11,7 @@ use crate::types::error::Error;
 use crate::types::progress::Progress;
 
 pub mod blocking;
+mod buckets;
 mod builder;
 mod delete;
 mod list;
@@ -20,6 +21,7 @@ pub mod object_store;
 mod open;
 #[cfg(feature = "prefix")]
 pub mod prefix;
+mod presign;
 mod recover;
 mod rename;
 mod schemes;

@@ -1,7 +1,8 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol has.
+//! [`BucketCheck`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol
+//! has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
 //! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
@@ -20,6 +21,8 @@ mod attempt;
 #[cfg(test)]
 mod behaviour;
 mod bucket_check;
+mod buckets;
+mod bulk_delete;
 #[cfg(feature = "_http")]
 mod confirm;
 mod copy;
@@ -42,6 +45,7 @@ pub(crate) mod no_gcs;
 #[cfg(any(test, not(feature = "s3")))]
 pub(crate) mod no_s3;
 mod parts;
+mod presign;
 #[cfg(feature = "_http")]
 mod provider;
 mod rename;
@@ -64,6 +68,8 @@ pub use admin::Admin;
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
 pub use bucket_check::BucketCheck;
+pub use buckets::{BucketEntry, Buckets};
+pub use bulk_delete::BulkDelete;
 pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{BucketFacts, Facts, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
@@ -74,6 +80,7 @@ pub(crate) use no_gcs as gcs;
 #[cfg(not(feature = "s3"))]
 pub(crate) use no_s3 as s3;
 pub use parts::{PartOrigin, PartSource, Parts};
+pub use presign::{Presign, PresignedRequest};
 pub use rename::Rename;
 pub use scheme::Scheme;
 pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
@@ -176,6 +183,17 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Asks whether the bucket is missing, after [`head`](Self::head) has found no object. `None` where the answer to
     /// `head` tells the one from the other, and where asking would tell nothing new.
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        None
+    }
+
+    /// The store's removals of many objects in one request; `None` if it has none, or if its server turned out to have
+    /// none. A backend over another must not pass this on if the other's keys mean something else.
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        None
+    }
+
+    /// The store's presigned URLs, if it has such.
+    fn presigning(&self) -> Option<&dyn Presign> {
         None
     }
 

@@ -9,6 +9,7 @@ use crate::backend::{Backend, KnownFacts};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::limiter::Concurrency;
 use crate::engine::records::Records;
+use crate::engine::request::Requests;
 use crate::engine::retry::Retry;
 use crate::memory::budget::Budget;
 use crate::memory::relief::Relief;
@@ -73,12 +74,31 @@ impl Drop for Engine {
 impl Engine {
     /// The endpoint of a backend; backends with the same address share one.
     pub(crate) fn endpoint(&self, backend: &dyn Backend) -> Arc<Endpoint> {
+        self.endpoint_at(backend.endpoint())
+    }
+
+    fn endpoint_at(&self, address: &str) -> Arc<Endpoint> {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let journaled = self.journaling.of_endpoint();
-            let facts = self.facts.of(backend.endpoint());
+            let facts = self.facts.of(address);
             Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts))
         };
-        endpoints.entry(backend.endpoint().to_owned()).or_insert_with(new).clone()
+        endpoints.entry(address.to_owned()).or_insert_with(new).clone()
+    }
+
+    /// Makes requests to the endpoint at `address` that are about no object; `about` is the URL that errors name.
+    pub(crate) fn requests(&self, address: &str, about: &str) -> Requests {
+        let endpoint = self.endpoint_at(address);
+        Requests {
+            object: about.to_owned(),
+            flow: endpoint.limiter.flow(),
+            lane: None,
+            endpoint,
+            retry: self.retry.clone(),
+            progress: self.progress.clone(),
+            brings: 0,
+            is_once: false,
+        }
     }
 }

@@ -194,8 +194,10 @@ pub use types::{checksum, location, object, trusted_file};
 pub use upload::{Strategy, Writer};
 
 pub mod store {
-    //! What the methods of a [`Store`](crate::Store) return: builders and streams.
+    //! What the methods of a [`Store`](crate::Store) and of [`Tidegate`](crate::Tidegate) return: builders, streams and
+    //! what they give.
     pub use crate::api::{DeleteReport, DeleteStream, Deletion, ListStream, OpenBuilder, RenameBuilder};
+    pub use crate::backend::BucketEntry;
 }
 
 pub mod settings {

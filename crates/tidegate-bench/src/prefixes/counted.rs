@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
 use tidegate::backend::s3::{S3, S3Settings};
 use tidegate::backend::{
-    Admin, Append, Attempt, Backend, Body, Entry, Fault, FaultKind, Info, Listing, Parts, ServerCopy,
-    WriteOptions,
+    Admin, Append, Attempt, Backend, Body, BulkDelete, Entry, Fault, FaultKind, Info, Listing, Parts,
+    Presign, ServerCopy, WriteOptions,
 };
 use tidegate::location::Location;
 use tidegate::payload::Payload;
@@ -143,6 +143,14 @@ impl Backend for Counted {
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
         self.store.server_copy()
+    }
+
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        self.store.bulk_delete()
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        self.store.presigning()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

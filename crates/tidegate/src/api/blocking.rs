@@ -26,9 +26,10 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 
@@ -38,7 +39,7 @@ use crate::api::list::ListStream;
 use crate::api::recover::LeftUpload;
 use crate::api::rename::RenameBuilder;
 use crate::api::sweep::{LifecycleOutcome, Sweep, SweepReport};
-use crate::backend::Entry;
+use crate::backend::{BucketEntry, Entry};
 use crate::download::{DownloadBuilder, ReaderBuilder};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -100,6 +101,21 @@ impl Tidegate {
     pub fn open(&self, location: &str) -> Result<Store> {
         let store = self.engine.runtime.block_on(self.engine.tide.open(location).into_future())?;
         Ok(Store { engine: self.engine.clone(), store })
+    }
+
+    /// Lists the buckets of a store; see [`crate::Tidegate::buckets`].
+    pub fn buckets(&self, scheme: &str) -> Result<Vec<BucketEntry>> {
+        self.engine.runtime.block_on(self.engine.tide.buckets(scheme).try_collect())
+    }
+
+    /// Creates a bucket; see [`crate::Tidegate::create_bucket`].
+    pub fn create_bucket(&self, location: &str) -> Result<()> {
+        self.engine.runtime.block_on(self.engine.tide.create_bucket(location))
+    }
+
+    /// Removes an empty bucket; see [`crate::Tidegate::remove_bucket`].
+    pub fn remove_bucket(&self, location: &str) -> Result<()> {
+        self.engine.runtime.block_on(self.engine.tide.remove_bucket(location))
     }
 
     /// Lists the uploads in the journal directories; see [`crate::Tidegate::recover`].
@@ -209,6 +225,16 @@ impl Store {
     /// Removes many objects; see [`crate::Store::delete_many`].
     pub fn delete_many(&self, keys: impl IntoIterator<Item = impl Into<String>>) -> DeleteReport {
         self.engine.runtime.block_on(IntoFuture::into_future(self.store.delete_many(keys)))
+    }
+
+    /// A URL from which anyone can read the object `key` until it expires; see [`crate::Store::presign_get`].
+    pub fn presign_get(&self, key: &str, expires: Duration) -> Result<String> {
+        self.engine.runtime.block_on(self.store.presign_get(key, expires))
+    }
+
+    /// A URL to which anyone can write the object `key` until it expires; see [`crate::Store::presign_put`].
+    pub fn presign_put(&self, key: &str, expires: Duration) -> Result<String> {
+        self.engine.runtime.block_on(self.store.presign_put(key, expires))
     }
 
     /// Renames an object, set up by `with`; see [`crate::Store::rename`].

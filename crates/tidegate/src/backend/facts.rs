@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Facts {
     ignores_ranges: AtomicBool,
     is_minio: AtomicBool,
+    lacks_bulk_delete: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
@@ -23,6 +24,18 @@ impl Facts {
     pub fn answered_range(&self, is_ignored: bool) {
         if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
             tracing::debug!(is_ignored, "the store was asked for a range");
+        }
+    }
+
+    /// Whether the server may have removals of many objects in one request.
+    pub(super) fn may_have_bulk_delete(&self) -> bool {
+        !self.lacks_bulk_delete.load(Relaxed)
+    }
+
+    /// The server refused such a removal, because it has none.
+    pub(super) fn answered_without_bulk_delete(&self) {
+        if !self.lacks_bulk_delete.swap(true, Relaxed) {
+            tracing::debug!("the store has no removals of many objects in one request: they go one by one");
         }
     }
 
@@ -59,6 +72,11 @@ impl BucketFacts {
     /// A request succeeded, so the bucket exists.
     pub(super) fn answered(&self) {
         self.is_settled.store(true, Relaxed);
+    }
+
+    /// The bucket was removed.
+    pub(super) fn was_removed(&self) {
+        self.is_settled.store(false, Relaxed);
     }
 
     /// The store does not let the caller ask about the bucket.

@@ -19,8 +19,8 @@ use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt,
-    ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign,
+    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -30,6 +30,7 @@ mod address;
 mod append;
 #[cfg(test)]
 pub(crate) mod both;
+mod buckets;
 mod client;
 mod copy;
 mod credentials;
@@ -44,6 +45,7 @@ mod grpc;
 mod json;
 mod list;
 mod parts;
+mod presign;
 mod provider;
 mod request;
 mod resource;
@@ -52,6 +54,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use buckets::GcsBuckets;
 pub use client::GcsClient;
 pub use provider::AccessToken;
 pub use scheme::GcsScheme;
@@ -310,6 +313,10 @@ impl Backend for Gcs {
     }
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
+        Some(self)
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
         Some(self)
     }
 

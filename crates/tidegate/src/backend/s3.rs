@@ -20,15 +20,17 @@ use super::xml::address::BucketUrl;
 use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
-    AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, Capabilities, Copied, CopySource,
-    Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
-    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
+    CopySource, Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource,
+    Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
 mod attributes;
+mod buckets;
+mod bulk_delete;
 mod client;
 mod complete;
 mod copy;
@@ -37,6 +39,7 @@ mod credentials;
 pub(crate) mod fuzzing;
 mod lifecycle;
 mod list;
+mod presign;
 mod provider;
 mod request;
 mod rules;
@@ -47,6 +50,7 @@ mod sign;
 pub(crate) mod tests;
 
 pub use super::xml::address::Addressing;
+pub use buckets::S3Buckets;
 pub use client::S3Client;
 pub use provider::SigningKeys;
 pub use scheme::S3Scheme;
@@ -91,6 +95,11 @@ impl sessions::ListsSessions for S3Bucket {
     }
 }
 
+/// "Directory bucket names must … end in the suffix `--x-s3`" ("Directory bucket naming rules").
+fn is_directory_bucket(bucket: &str) -> bool {
+    bucket.ends_with("--x-s3")
+}
+
 impl S3Bucket {
     /// A request to the bucket or to one of its objects.
     fn request(&self, method: Method, url: String, attempt: Attempt) -> S3Request {
@@ -110,7 +119,7 @@ impl S3 {
         let settings = &shared.settings;
         let address = BucketUrl::new(&shared.endpoint, bucket, settings.addressing)?;
         // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
-        let order = if bucket.ends_with("--x-s3") { Order::None } else { Order::ByKey };
+        let order = if is_directory_bucket(bucket) { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
         let capabilities = Capabilities {
             equal_parts: settings.equal_parts.unwrap_or(is_r2),
@@ -275,6 +284,14 @@ impl Backend for S3 {
 
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
         self.bucket.facts.is_worth_asking().then_some(self)
+    }
+
+    fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        self.bucket.shared.facts.may_have_bulk_delete().then_some(self)
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        Some(self)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Backend, Fault, KnownFacts};
+use super::{Backend, Buckets, Fault, FaultKind, KnownFacts};
 
 /// Opens the buckets of one URL scheme, for [`TidegateBuilder::scheme`](crate::TidegateBuilder::scheme).
 ///
@@ -44,4 +44,12 @@ pub trait Scheme: Debug + Send + Sync + 'static {
         bucket: &'a str,
         facts: &'a KnownFacts,
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>>;
+
+    /// The buckets that exist, for listing, creating and removing them; [`FaultKind::Unsupported`] if the scheme has
+    /// no such. Sends nothing.
+    fn buckets<'a>(&'a self, facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+        let _ = facts;
+        let message = "stores of this scheme have no buckets to list, create or remove";
+        Box::pin(async move { Err(Fault::new(FaultKind::Unsupported, message)) })
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, Entry, Facts, FaultKind, WriteOptions};
+use crate::backend::{Backend, BulkDelete, Entry, Facts, FaultKind, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -181,6 +181,17 @@ impl Context {
     /// Makes the requests of a listing, which spans prefixes and so has no lane.
     pub(crate) fn list_requests(&self, prefix: &str) -> Arc<Requests> {
         Arc::new(Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) })
+    }
+
+    /// The store's removals of many objects in one request. `None` also where each key has a place of its own, or a lane
+    /// that limits its requests.
+    pub(crate) fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
+        self.backend.bulk_delete().filter(|_| self.keys.is_none() && self.lanes.is_none())
+    }
+
+    /// Makes requests for many objects of this store, where keys have no lanes.
+    pub(crate) fn bulk_requests(&self) -> Requests {
+        Requests { object: self.location(), lane: None, ..self.requests("", self.engine.progress.clone()) }
     }
 
     fn lane(&self, key: &str) -> Option<Arc<Lane>> {

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 #[cfg(feature = "prefix")]
 use crate::backend::Attempt;
-use crate::backend::{Backend, Entry, Fault, FaultKind, Listing, OpenSession};
+use crate::backend::{Backend, BucketEntry, Buckets, Entry, Fault, FaultKind, Listing, OpenSession};
 use crate::engine::request::{Failure, Requests};
 use crate::types::error::Operation;
 use crate::types::object::Object;
@@ -65,6 +65,14 @@ fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result
         last = Some(listed.clone());
         Ok(is_new)
     }
+}
+
+/// Lists the buckets of an endpoint.
+pub(crate) fn buckets(
+    requests: &Arc<Requests>,
+    buckets: &dyn Buckets,
+) -> BoxStream<'static, Result<BucketEntry, Failure>> {
+    fetched(requests.clone(), buckets.list())
 }
 
 /// Lists unfinished uploads as [`Admin::sessions`](crate::backend::Admin::sessions) does; a store without such a listing has none. A key outside of `prefix` ends the listing with a fault.

@@ -135,11 +135,12 @@ impl Retry {
         expected: Option<Duration>,
     ) -> Duration {
         let policy = &self.policy;
-        let patience = policy.patience.saturating_mul(if operation.is_work_of_store() { 10 } else { 1 });
+        let patience = policy.patience.saturating_mul(if operation.may_take_minutes() { 10 } else { 1 });
         let in_sockets = Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / policy.slowest.max(1));
         let longest = patience.saturating_add(in_sockets);
         match expected {
-            // A completion's time depends on its parts, and a cancelled one is in doubt: use no estimate.
+            // A completion's time depends on its parts, and a cancelled one is in doubt: use no estimate. Nor for a
+            // removal of many objects, whose time depends on their number.
             Some(expected) if !operation.is_work_of_store() && attempt < policy.attempts => {
                 let quiet = expected.saturating_mul(SLACK).max(policy.least_patience);
                 quiet.saturating_mul(1 << timeouts.min(20)).min(longest)
@@ -236,5 +237,7 @@ mod tests {
         assert_eq!(part(10, 0, Some(seconds(1))), longest, "the last attempt is given all the time");
         let complete = retry.deadline(Operation::Complete, 0, 1, 0, Some(seconds(1)));
         assert_eq!(complete, seconds(600), "a completion takes as long as it takes");
+        let many = retry.deadline(Operation::DeleteMany, 0, 1, 0, Some(seconds(1)));
+        assert_eq!(many, seconds(60), "a removal of many takes longer than of one");
     }
 }

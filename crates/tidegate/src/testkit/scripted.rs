@@ -10,8 +10,8 @@ use async_trait::async_trait;
 
 use crate::backend::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, Copied, CopySource, Entry,
-    Fault, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, Rename,
-    ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt,
+    Rename, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
@@ -196,7 +196,8 @@ pub(crate) trait Script: Debug + Send + Sync + 'static {
     }
 }
 
-/// A store whose requests `S` answers. Whatever a test does to the script, it does through this.
+/// A store whose requests `S` answers. Whatever a test does to the script, it does through this. It has no removals of
+/// many objects in one request: the script answers the removal of each.
 #[derive(Debug)]
 pub(crate) struct Scripted<S> {
     script: S,
@@ -294,6 +295,10 @@ impl<S: Script> Backend for Scripted<S> {
 
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
         self.below.bucket_check()
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        self.below.presigning()
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

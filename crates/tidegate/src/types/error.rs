@@ -49,8 +49,11 @@ pub enum ErrorKind {
     NotFound,
     /// No such bucket or root directory.
     NoBucket,
-    /// There is an object already, and `create_only` was asked for. Nothing was changed.
+    /// There is an object already, and `create_only` was asked for; or there is a bucket of the name of a new one.
+    /// Nothing was changed.
     AlreadyExists,
+    /// The bucket that was to be removed has objects. Nothing was changed.
+    NotEmpty,
     /// The key has another object now than the one that was being read or copied, or that was to be replaced.
     Replaced,
     /// The credentials do not allow it.
@@ -94,10 +97,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::NotFound,
         Self::NoBucket,
         Self::AlreadyExists,
+        Self::NotEmpty,
         Self::Replaced,
         Self::PermissionDenied,
         Self::Credentials,
@@ -125,6 +129,7 @@ impl ErrorKind {
             Self::NotFound => "not_found",
             Self::NoBucket => "no_bucket",
             Self::AlreadyExists => "already_exists",
+            Self::NotEmpty => "not_empty",
             Self::Replaced => "replaced",
             Self::PermissionDenied => "permission_denied",
             Self::Credentials => "credentials",
@@ -188,10 +193,18 @@ pub enum Operation {
     List,
     /// Removing an object.
     Delete,
+    /// Removing many objects in one request. Errors of this request are errors of each object's `Delete`.
+    DeleteMany,
     /// Having the store copy an object, or a part of one.
     Copy,
     /// Giving an object another key.
     Rename,
+    /// Signing a URL for others.
+    Presign,
+    /// Creating a bucket.
+    CreateBucket,
+    /// Removing a bucket.
+    RemoveBucket,
     /// Reading or changing a bucket's lifecycle rules.
     Lifecycle,
     /// Ending what was left behind.
@@ -201,7 +214,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 20] = [
         Self::Connect,
         Self::Write,
         Self::Put,
@@ -213,15 +226,24 @@ impl Operation {
         Self::Get,
         Self::List,
         Self::Delete,
+        Self::DeleteMany,
         Self::Copy,
         Self::Rename,
+        Self::Presign,
+        Self::CreateBucket,
+        Self::RemoveBucket,
         Self::Lifecycle,
         Self::Sweep,
         Self::Layout,
     ];
 
-    /// Whether its duration depends on the store's work on the bytes that it has, and not on the network.
+    /// Whether its duration depends on the store's work on what it has, and not on the network.
     pub(crate) fn is_work_of_store(self) -> bool {
+        matches!(self, Self::Complete | Self::Copy | Self::DeleteMany)
+    }
+
+    /// Whether the store may work on it for minutes before it answers.
+    pub(crate) fn may_take_minutes(self) -> bool {
         matches!(self, Self::Complete | Self::Copy)
     }
 
@@ -239,8 +261,12 @@ impl Operation {
             Self::Get => "get",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::DeleteMany => "delete_many",
             Self::Copy => "copy",
             Self::Rename => "rename",
+            Self::Presign => "presign",
+            Self::CreateBucket => "create_bucket",
+            Self::RemoveBucket => "remove_bucket",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
             Self::Layout => "layout",
@@ -332,6 +358,13 @@ impl Error {
         Self { context: self.context.clone(), source: self.source.clone() }
     }
 
+    /// The same failure, for another object that it is about.
+    pub(crate) fn of_object(&self, object: String) -> Self {
+        let mut again = self.again();
+        again.context.object = object;
+        again
+    }
+
     /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.context.kind
@@ -371,6 +404,13 @@ impl Error {
     /// Advice on what to do about it, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
+            ErrorKind::AlreadyExists if self.operation() == Operation::CreateBucket => {
+                "use the bucket that there is if it is yours, or choose another name"
+            }
+            ErrorKind::Uncertain if self.operation() == Operation::CreateBucket => {
+                "look whether the bucket is one of yours"
+            }
+            ErrorKind::NotEmpty => "remove its objects first, and versions of objects if it keeps them",
             ErrorKind::AlreadyExists => {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
@@ -448,6 +488,7 @@ impl From<Error> for std::io::Error {
         let kind = match error.kind() {
             ErrorKind::NotFound | ErrorKind::NoBucket => Io::NotFound,
             ErrorKind::AlreadyExists => Io::AlreadyExists,
+            ErrorKind::NotEmpty => Io::DirectoryNotEmpty,
             ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => {
                 Io::PermissionDenied
             }
@@ -470,6 +511,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::NoBucket => ErrorKind::NoBucket,
         FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
+        FaultKind::NotEmpty => ErrorKind::NotEmpty,
         FaultKind::Replaced => ErrorKind::Replaced,
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,

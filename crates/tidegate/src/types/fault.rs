@@ -92,8 +92,10 @@ pub enum FaultKind {
     /// A completion names a part that the session does not have, or another copy of it than it has.
     PartMismatch,
     /// The key has an object already, and `create_only` was asked for; or the object is not the one that was to be
-    /// replaced.
+    /// replaced; or there is a bucket of the name of a new one.
     Exists,
+    /// The bucket that was to be removed has objects.
+    NotEmpty,
     /// The key has another object than the one that is being read.
     Replaced,
     /// The credentials do not allow it.

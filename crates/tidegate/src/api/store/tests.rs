@@ -10,6 +10,7 @@ use crate::settings::Concurrency;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::{Entry, Tidegate};
 
+mod bulk_delete;
 mod no_bucket;
 mod renamed;
 

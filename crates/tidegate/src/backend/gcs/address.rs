@@ -94,7 +94,8 @@ pub(super) fn check(key: &str) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-fn with_query(mut url: String, query: &[(&str, &str)]) -> String {
+/// Appends a query to a URL that has none.
+pub(super) fn with_query(mut url: String, query: &[(&str, &str)]) -> String {
     for (at, (name, value)) in query.iter().enumerate() {
         url.push(if at == 0 { '?' } else { '&' });
         url.push_str(name);

@@ -27,6 +27,8 @@ pub(super) struct GcsShared {
     pub(super) endpoint: EndpointUrl,
     /// The channels and endpoint for gRPC, if that is the transport.
     pub(super) grpc: Option<(Arc<Channels>, EndpointUrl)>,
+    /// The project that the settings name.
+    pub(super) project: Option<String>,
 }
 
 impl GcsClient {
@@ -61,7 +63,8 @@ impl GcsClient {
         } else {
             None
         };
-        let shared = GcsShared { connections, keyring: GcsKeyring::new(&credentials), endpoint, grpc };
+        let (keyring, project) = (GcsKeyring::new(&credentials), settings.project.clone());
+        let shared = GcsShared { connections, keyring, endpoint, grpc, project };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
 use google_cloud_auth::errors::CredentialsError;
+use google_cloud_auth::signer::Signer;
 use http::{Extensions, HeaderMap, HeaderValue};
 
 use super::provider::ProvidedTokens;
@@ -56,6 +57,34 @@ impl GcsKeyring {
         }
     }
 
+    /// The service account that signs URLs: by its key, or through IAM.
+    pub(super) async fn signer(&self) -> Result<UrlSigner, Fault> {
+        match self {
+            Self::Anonymous => Err(no_signature("requests without credentials sign no URL")),
+            Self::Fixed(_) | Self::Provided(_) => Err(no_signature("an access token signs no URL")),
+            Self::Application(_) => {
+                use_ring();
+                let signer = Builder::default().build_signer().map_err(|error| refused_to_sign(&error))?;
+                let email = in_time(signer.client_email()).await?;
+                Ok(UrlSigner { signer, email })
+            }
+        }
+    }
+
+    /// The project that the credentials' file names, if there is such a file: a service account's own, or the one that a
+    /// user's requests are counted for.
+    pub(super) fn project(&self) -> Option<String> {
+        let Self::Application(_) = self else { return None };
+        let path = match CredentialsPlace::now() {
+            CredentialsPlace::Variable(path) | CredentialsPlace::WellKnown(path) => path,
+            CredentialsPlace::Machine => return None,
+        };
+        let document: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let named =
+            ["project_id", "quota_project_id"].into_iter().find_map(|name| document.get(name)?.as_str());
+        named.map(str::to_owned)
+    }
+
     /// The store rejected the headers `given`. The fault is of the kind `Expired` if the next request may get other
     /// credentials.
     pub(super) fn refused(&self, mut fault: Fault, given: &Identity) -> Fault {
@@ -77,6 +106,48 @@ impl GcsKeyring {
         fault.message = format!("{ours}: {}", fault.message);
         fault
     }
+}
+
+/// A service account that signs URLs.
+pub(super) struct UrlSigner {
+    signer: Signer,
+    email: String,
+}
+
+impl UrlSigner {
+    /// The service account's address, which the URL names.
+    pub(super) fn email(&self) -> &str {
+        &self.email
+    }
+
+    /// Signs a text.
+    pub(super) async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
+        Ok(in_time(self.signer.sign(text)).await?.to_vec())
+    }
+}
+
+/// What a signer answers; Google's servers may have to be asked.
+async fn in_time<T>(answer: impl Future<Output = google_cloud_auth::signer::Result<T>>) -> Result<T, Fault> {
+    match tokio::time::timeout(FETCHING, answer).await {
+        Ok(answer) => answer.map_err(|error| refused_to_sign(&error)),
+        Err(late) => Err(refused_to_sign(&late)),
+    }
+}
+
+fn refused_to_sign(error: &(dyn Error + 'static)) -> Fault {
+    no_signature(&format!(
+        "the credentials in {} sign no URL ({})",
+        CredentialsPlace::now(),
+        innermost(error)
+    ))
+}
+
+/// The fault of credentials that cannot sign.
+fn no_signature(why: &str) -> Fault {
+    let message = format!(
+        "{why}, a service account does: set GOOGLE_APPLICATION_CREDENTIALS to the file of its key, or run `gcloud auth application-default login --impersonate-service-account`"
+    );
+    Fault::new(FaultKind::Credentials, message)
 }
 
 impl fmt::Debug for GcsKeyring {

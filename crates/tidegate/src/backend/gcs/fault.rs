@@ -14,6 +14,8 @@ mod tests;
 /// The subject of a request, so that a 404 says what was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
+    /// All buckets of a project.
+    Project,
     Bucket,
     Object,
     /// A resumable upload.
@@ -99,6 +101,7 @@ fn kind(status: StatusCode, reason: &str, message: &str, about: About) -> FaultK
         (403, reason) if is_limit(reason) => FaultKind::Throttled,
         (404, _) if message.contains("bucket does not exist") => FaultKind::NoBucket,
         (404, _) => match about {
+            About::Project => FaultKind::Invalid,
             About::Bucket => FaultKind::NoBucket,
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use super::{GcsClient, GcsSettings};
-use crate::backend::{Backend, Fault, KnownFacts, Scheme};
+use crate::backend::{Backend, Buckets, Fault, KnownFacts, Scheme};
 
 /// Opens buckets of Google Cloud Storage. The client is made when the first bucket is opened.
 #[derive(Debug)]
@@ -37,6 +37,13 @@ impl Scheme for GcsScheme {
             let connect = || GcsClient::connect(&self.settings);
             let bucket = self.client.get_or_try_init(connect).await?.bucket(bucket)?;
             Ok(Arc::new(bucket) as Arc<dyn Backend>)
+        })
+    }
+
+    fn buckets<'a>(&'a self, _facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+        Box::pin(async move {
+            let connect = || GcsClient::connect(&self.settings);
+            Ok(Arc::new(self.client.get_or_try_init(connect).await?.buckets()) as Arc<dyn Buckets>)
         })
     }
 }

@@ -24,6 +24,7 @@ pub struct GcsSettings {
     pub(super) ca_bundle: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
     pub(super) transport: GcsTransport,
+    pub(super) project: Option<String>,
 }
 
 /// The transport for objects. Uploads of parts always go over HTTP, because gRPC has none.
@@ -78,6 +79,7 @@ impl Default for GcsSettings {
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
             transport: GcsTransport::default(),
+            project: None,
         }
     }
 }
@@ -110,6 +112,14 @@ impl GcsSettings {
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// The ID of the project whose buckets are listed and created; objects need none. If not set:
+    /// `GOOGLE_CLOUD_PROJECT`, or the project that the credentials' file names.
+    #[must_use]
+    pub fn with_project(mut self, project: impl Into<String>) -> Self {
+        self.project = Some(project.into());
         self
     }
 

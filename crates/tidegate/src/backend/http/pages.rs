@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use async_trait::async_trait;
 
-use crate::backend::{Attempt, Entry, Fault, FaultKind, Listing, OpenSession, Pages};
+use crate::backend::{Attempt, BucketEntry, Entry, Fault, FaultKind, Listing, OpenSession, Pages};
 
 #[cfg(test)]
 mod tests;
@@ -76,6 +76,12 @@ pub(in crate::backend) trait Keyed {
 impl Keyed for Entry {
     fn key(&self) -> &str {
         Entry::key(self)
+    }
+}
+
+impl Keyed for BucketEntry {
+    fn key(&self) -> &str {
+        &self.name
     }
 }
 

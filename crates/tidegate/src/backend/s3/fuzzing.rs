@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{attributes, list, rules};
+use super::{attributes, buckets, bulk_delete, list, rules};
 use crate::backend::fuzzing::head;
 use crate::backend::http::{answer, download, retry_after};
 use crate::backend::time::time;
@@ -11,7 +11,7 @@ use crate::backend::xml::sessions::{PartsPage, UploadsPage};
 
 const REGION: &str = "us-east-1";
 
-/// Parses listings of objects, sessions and parts, lifecycle rules, and error documents. Header lines may come first.
+/// Parses listings of objects, buckets, sessions and parts, outcomes of removals, lifecycle rules, and error documents. Header lines may come first.
 pub fn xml_documents(input: &[u8]) {
     let (headers, body) = head(input);
     let _ = answer::BodyKind::of(body);
@@ -19,6 +19,8 @@ pub fn xml_documents(input: &[u8]) {
         assert!(entries.iter().all(|entry| !entry.key().is_empty()), "an entry without a key");
         assert!(entries.iter().zip(entries.iter().skip(1)).all(|(a, b)| a.key() <= b.key()), "not in order");
     }
+    let _ = buckets::page(&headers, body, REGION);
+    let _ = bulk_delete::outcomes(&["a".to_owned()], &headers, body, REGION);
     let _ = UploadsPage::read(&headers, body, REGION);
     let _ = PartsPage::read(&headers, body, REGION, 0);
     if let Ok(text) = std::str::from_utf8(body) {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 
 use super::{S3Client, S3Settings};
-use crate::backend::{Backend, Fault, KnownFacts, Scheme};
+use crate::backend::{Backend, Buckets, Fault, KnownFacts, Scheme};
 
 /// Opens buckets of an S3 store. The client is made when the first bucket is opened.
 #[derive(Debug)]
@@ -37,6 +37,13 @@ impl Scheme for S3Scheme {
             let connect = || S3Client::connect_with(&self.settings, facts);
             let bucket = self.client.get_or_try_init(connect).await?.bucket(bucket)?;
             Ok(Arc::new(bucket) as Arc<dyn Backend>)
+        })
+    }
+
+    fn buckets<'a>(&'a self, facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+        Box::pin(async move {
+            let connect = || S3Client::connect_with(&self.settings, facts);
+            Ok(Arc::new(self.client.get_or_try_init(connect).await?.buckets()) as Arc<dyn Buckets>)
         })
     }
 }

@@ -131,6 +131,12 @@ fn check(key: &str) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
+/// Appends a query to a URL that has none.
+pub(in crate::backend) fn with_query(mut url: String, query: &[(&str, &str)]) -> String {
+    push_query(&mut url, query);
+    url
+}
+
 fn push_query(url: &mut String, query: &[(&str, &str)]) {
     for (at, (name, value)) in query.iter().enumerate() {
         url.push(if at == 0 { '?' } else { '&' });
@@ -206,6 +212,13 @@ impl EndpointUrl {
     /// Scheme, host and port.
     pub(in crate::backend) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The URL of the store itself.
+    pub(in crate::backend) fn root(&self, query: &[(&str, &str)]) -> String {
+        let mut url = format!("{}/", self.url);
+        push_query(&mut url, query);
+        url
     }
 
     pub(in crate::backend) fn host(&self) -> &str {

@@ -108,6 +108,15 @@ pub(in crate::backend) fn promised(
     }
 }
 
+/// The fault that an answer about many objects describes for one of them.
+pub(in crate::backend) fn of_entry(code: &str, message: &str) -> Fault {
+    let (code, message) = (code.to_owned(), message.to_owned());
+    let said = messages::ErrorDocument { code, message, ..messages::ErrorDocument::default() };
+    let message = clause(&said).unwrap_or_else(|| NO_WORD.to_owned());
+    let kind = kind_of_code(&said.code).unwrap_or(FaultKind::Invalid);
+    Fault::new(kind, format!("{message} ({})", said.code)).with_answered(true)
+}
+
 fn clause(said: &messages::ErrorDocument) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
@@ -116,6 +125,8 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
             "the signature is refused: the secret key is wrong, or something on the way changes requests"
         }
         "InvalidToken" => "the session token is not valid",
+        "BucketAlreadyOwnedByYou" => "the bucket exists already, and is yours",
+        "BucketAlreadyExists" => "a bucket of this name exists, maybe of another account",
         _ => said.message.trim().trim_end_matches('.'),
     };
     Some(ours.to_owned()).filter(|ours| !ours.is_empty())
@@ -205,7 +216,8 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "NoSuchBucket" => FaultKind::NoBucket,
         "NoSuchUpload" => FaultKind::NoSession,
         "InvalidPart" => FaultKind::PartMismatch,
-        "PreconditionFailed" => FaultKind::Exists,
+        "PreconditionFailed" | "BucketAlreadyExists" | "BucketAlreadyOwnedByYou" => FaultKind::Exists,
+        "BucketNotEmpty" => FaultKind::NotEmpty,
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
         "InvalidAccessKeyId" | "NotSignedUp" | "SignatureDoesNotMatch" | "InvalidToken" => {
             FaultKind::Credentials

@@ -88,6 +88,7 @@ fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
         Code::PermissionDenied => FaultKind::Denied,
         Code::NotFound if message.contains("bucket does not exist") => FaultKind::NoBucket,
         Code::NotFound => match about {
+            About::Project => FaultKind::Invalid,
             About::Bucket => FaultKind::NoBucket,
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,

@@ -1,0 +1,42 @@
+//! URLs that carry their own signature.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Fault;
+
+/// The request that a presigned URL allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PresignedRequest {
+    /// Read the object.
+    Get,
+    /// Write the object.
+    Put,
+}
+
+/// URLs that carry their own signature, so that whoever has one can send its request until it expires.
+#[async_trait]
+pub trait Presign: Debug + Send + Sync {
+    /// The longest time after which a URL can expire.
+    fn longest(&self) -> Duration;
+
+    /// Signs a URL that expires `expires` from now, in whole seconds, at least one. Sends nothing to the store; may ask
+    /// for credentials, or have a server sign. [`FaultKind::Credentials`](super::FaultKind::Credentials) if the
+    /// credentials cannot sign.
+    async fn presign(&self, request: PresignedRequest, key: &str, expires: Duration)
+    -> Result<String, Fault>;
+}
+
+#[cfg(feature = "_http")]
+impl PresignedRequest {
+    /// The HTTP method.
+    pub(super) fn method(self) -> http::Method {
+        match self {
+            Self::Get => http::Method::GET,
+            Self::Put => http::Method::PUT,
+        }
+    }
+}
