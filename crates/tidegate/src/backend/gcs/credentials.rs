@@ -145,7 +145,8 @@ fn refused_to_sign(error: &(dyn Error + 'static)) -> Fault {
 /// The fault of credentials that cannot sign.
 fn no_signature(why: &str) -> Fault {
     let message = format!(
-        "{why}, a service account does: set GOOGLE_APPLICATION_CREDENTIALS to the file of its key, or run `gcloud auth application-default login --impersonate-service-account`"
+        "{why}, a service account does: set GOOGLE_APPLICATION_CREDENTIALS to the file of its key, or run `gcloud \
+         auth application-default login --impersonate-service-account`"
     );
     Fault::new(FaultKind::Credentials, message)
 }
