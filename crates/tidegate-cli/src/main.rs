@@ -47,8 +47,8 @@ Exit codes:
   3         not found: no such object, bucket, directory or file, or nothing below the prefix
   4         denied: by the store, for want of valid credentials, or by this machine
   5         the store could not be reached: no connection, or no answer in time
-  130       interrupted by Ctrl-C; unfinished uploads were aborted, those with a journal left in it
-  129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted, those with a journal left in it";
+  130       interrupted by Ctrl-C; unfinished uploads were aborted, journaled ones can be resumed
+  129, 143  ended by SIGHUP or SIGTERM; likewise";
 
 /// Move byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]
@@ -57,8 +57,8 @@ struct CommandLine {
     #[command(subcommand)]
     command: Command,
 
-    /// Log each step to standard error, and print the causes of an error. RUST_LOG also turns the log on and sets its
-    /// filter. Default filter: tidegate=debug.
+    /// Log retries, hedges and other events to standard error, and print the causes of an error. RUST_LOG also turns
+    /// the log on and sets its filter. Default filter: tidegate=debug.
     #[arg(short, long, global = true)]
     verbose: bool,
 }

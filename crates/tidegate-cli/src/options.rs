@@ -79,8 +79,8 @@ enum Transport {
 /// The users whose local files are trusted: journals, records, notes of partial downloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Owners {
-    /// Also use local files (journals, records, partial downloads) that belong to this user, for a service whose user
-    /// has changed. Repeat it for several users. Files of other users are refused.
+    /// Trust journals, records and partial downloads that this user owns too, for a service whose user has changed.
+    /// Repeat it for several users. Files of other users are refused.
     #[arg(long = "owner", value_parser = values::user, value_name = "USER|UID")]
     owners: Vec<u32>,
 }

@@ -70,13 +70,13 @@ pub(crate) struct CpArgs {
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
-    /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB, less for a
-    /// file of up to 64MiB, and for a pipe that waits for memory.
+    /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB; 8MiB with
+    /// --journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. With -r, a number above 64 also copies that
-    /// many objects at once (at most 1024; always 64 with --journal).
+    /// Allow this many requests in flight: a number, or auto to adapt. cp -r copies 64 objects at once; a number above
+    /// 64 raises this too (to 1024 at most, and not with --journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
@@ -102,7 +102,7 @@ pub(crate) struct CpArgs {
     /// directories.
     ///
     /// The journal of an interrupted upload stays there. When cp runs again with the same target, it reads the source
-    /// from its beginning, compares it with the journal, and resumes behind the bytes that match. If they differ,
+    /// from its beginning, compares it with the journal, and resumes after the bytes that match. If they differ,
     /// nothing is sent. See `tidegate journal`.
     #[arg(long, value_name = "DIR")]
     journal: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! `tidegate sweep`: aborts old unfinished uploads that no live process has.
+//! `tidegate sweep`: aborts old unfinished uploads that no running process writes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::output::TextOutput;
 use crate::stores::{Stores, refuse_missing};
 use crate::{output, text, values};
 
-/// Abort old unfinished uploads that no live process has, and show what was freed.
+/// Abort old unfinished uploads that no running process writes, and show what was freed.
 ///
 /// Uploads that a live tidegate of this user on this machine is writing are left alone, however old they are. Uploads
 /// by other machines and other programs are not known here: choose an age that these never reach.

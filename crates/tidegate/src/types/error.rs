@@ -449,11 +449,17 @@ impl fmt::Display for Error {
         match &context.part {
             Some((number, range)) => {
                 let last = range.end.saturating_sub(1);
-                write!(f, "{object}: part {number} (bytes {}-{last})", range.start)?;
+                write!(f, "{object}: part {number} (bytes {}-{last}) failed", range.start)?;
             }
-            None => write!(f, "{object}: {}", context.operation.name())?,
+            // No request was made, so naming one would mislead.
+            None if context.operation == Operation::Connect
+                && context.attempts == 0
+                && context.elapsed.is_zero() =>
+            {
+                write!(f, "{object}")?;
+            }
+            None => write!(f, "{object}: {} failed", context.operation.name())?,
         }
-        write!(f, " failed")?;
         match context.attempts {
             0 => {}
             1 => write!(f, " after 1 attempt")?,

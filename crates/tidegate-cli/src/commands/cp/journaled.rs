@@ -152,7 +152,7 @@ pub(in crate::commands) async fn compare(
     let resume =
         if is_finished { format!(" (`tidegate journal resume {directory} {id}`)") } else { String::new() };
     Err(CommandFailure::Failed(format!(
-        "{url}: an upload to it was cut after {has}, and {source} has other bytes: {advice}{resume}, or end it \
+        "{url}: its journal has {has} of an upload that was cut, and {source} does not begin with them: {advice}{resume}, or end it \
          (`tidegate journal abort {directory} {id}`)"
     )))
 }

@@ -73,7 +73,8 @@ impl Intent {
         let (root, endpoint) = (records::root(&**backend), endpoint(&**backend));
         if header.url != root || intent.endpoint != endpoint {
             let message = format!(
-                "it was begun in {} at {}, and this is {root} at {endpoint} (give the endpoint that it was begun with)",
+                "the unfinished upload in the journal was begun in {} at {}, and this is {root} at {endpoint} (use that endpoint, \
+                 or give the upload up: `tidegate journal abort --forget`)",
                 header.url, intent.endpoint
             );
             return Err(refused(ErrorKind::InvalidInput, message));
@@ -81,7 +82,8 @@ impl Intent {
         let (taken, takes) = (header.checksum.algorithm(), backend.capabilities().checksum);
         if taken != takes {
             let message = format!(
-                "it was begun with the checksum {}, and this store is used with {} (choose the first)",
+                "the unfinished upload in the journal was begun with the checksum {}, and this store is used with {} (choose the \
+                 first)",
                 taken.name(),
                 takes.name()
             );

@@ -148,7 +148,7 @@ impl Intake for Journaled {
         self.memory.forget();
         self.set_off();
         let path = self.appender.journal.path().display();
-        error.and(&format!("what was taken is in {path}, and can be gone on with (`tidegate journal`)"))
+        error.and(&format!("{path} keeps the bytes written so far: they can be resumed (`tidegate journal`)"))
     }
 }
 
