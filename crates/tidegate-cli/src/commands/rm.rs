@@ -1,12 +1,16 @@
 //! `tidegate rm`: removes objects.
 
+use std::future::ready;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
 use tidegate::backend::Entry;
 use tidegate::location::Location;
+use tidegate::store::Deletion;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 
@@ -287,54 +291,56 @@ async fn remove_below(
     tally: &mut Tally,
 ) -> Outcome {
     let cause = CommonCause::of(stores.tide(), (!is_local(location)).then_some(store));
-    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)).fuse());
-    let mut on_their_way = FuturesUnordered::new();
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let listed = listing::ahead(store.list(prefix)).filter_map(|entry| async {
+        match entry {
+            // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and sockets.
+            Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => Some(Ok(entry.key().to_owned())),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        }
+    });
+    let stops = is_stopped.clone();
+    let mut removals = store.delete_stream(listed.take_while(move |_| ready(!stops.load(Relaxed)))).fuse();
+    let mut failures = FuturesUnordered::new();
     // Why no more removals are started.
     let mut stopped: Option<CommandFailure> = None;
     loop {
-        let removal = tokio::select! {
+        let (failure, is_common) = tokio::select! {
             biased;
-            Some(entry) = entries.next(), if stopped.is_none() && on_their_way.len() < IN_FLIGHT => {
-                match entry {
-                    // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes
-                    // and sockets.
-                    Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
+            Some((failure, is_common)) = failures.next() => (failure, is_common),
+            Some(Deletion { key, result, .. }) = removals.next() => {
+                match (key, result) {
+                    (_, Ok(())) => tally.removed += 1,
+                    (Some(_), Err(error)) => {
                         let cause = &cause;
-                        on_their_way.push(async move {
-                            let removal = store.delete(entry.key()).await.map_err(CommandFailure::from);
-                            let is_common = match &removal {
-                                Ok(()) => false,
-                                Err(failure) => cause.is_behind(failure).await,
-                            };
-                            (removal, is_common)
+                        failures.push(async move {
+                            let failure = CommandFailure::from(error);
+                            let is_common = cause.is_behind(&failure).await;
+                            (failure, is_common)
                         });
                     }
-                    Ok(_) => {}
                     // After an error, a directory's listing continues; a store's listing has ended.
-                    Err(error) if is_local(location) && error.kind() != ErrorKind::NoBucket => {
+                    (None, Err(error)) if is_local(location) && error.kind() != ErrorKind::NoBucket => {
                         tally.failed += 1;
                         say(&error.into());
                     }
-                    Err(error) => {
+                    (None, Err(error)) => {
                         cause.no_more();
+                        is_stopped.store(true, Relaxed);
                         stopped = Some(error.into());
                     }
                 }
                 continue;
             }
-            Some(removal) = on_their_way.next() => removal,
             else => break,
         };
-        match removal {
-            (Ok(()), _) => tally.removed += 1,
-            (Err(failure), true) => {
-                tally.failed += 1;
-                stopped.get_or_insert(failure);
-            }
-            (Err(failure), false) => {
-                tally.failed += 1;
-                say(&failure);
-            }
+        tally.failed += 1;
+        if is_common {
+            is_stopped.store(true, Relaxed);
+            stopped.get_or_insert(failure);
+        } else {
+            say(&failure);
         }
     }
     match stopped {

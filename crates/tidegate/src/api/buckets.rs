@@ -16,9 +16,9 @@ use crate::types::location::Location;
 mod tests;
 
 impl Tidegate {
-    /// Lists the buckets of the account that the engine's settings name: `s3://`, or `gs://` for a project's
-    /// ([`GcsSettings::with_project`](crate::settings::GcsSettings::with_project)). They come in the order of the store. A
-    /// request that still fails after its retries ends the listing with the error.
+    /// Lists buckets: with `s3://` those of the account whose credentials the engine's settings give, with `gs://` those
+    /// of a project (`GcsSettings::with_project`), in the store's order. Settings given to [`open`](Self::open) do not
+    /// count. A request that still fails after its retries ends the listing with the error.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -77,7 +77,7 @@ impl Tidegate {
         let (name, buckets, requests) = self.bucket_at(location.into(), operation).await?;
         let created = requests.send(operation, None, None, |attempt| buckets.create(&name, attempt)).await;
         let Err(failure) = created else { return Ok(()) };
-        if failure.fault.kind == FaultKind::Exists && failure.doubt != Doubt::None {
+        if failure.fault.kind == FaultKind::Exists && failure.doubt >= Doubt::AnswerLost {
             let message =
                 "the bucket exists: it did before, or an earlier attempt created it, whose answer was lost";
             let error = Error::new(ErrorKind::Uncertain, operation, &requests.object, message);
@@ -97,7 +97,9 @@ impl Tidegate {
         let removed = requests.send(operation, None, None, |attempt| buckets.remove(&name, attempt)).await;
         match removed {
             // An earlier attempt removed it, and its answer was lost.
-            Err(failure) if failure.fault.kind == FaultKind::NoBucket && failure.doubt != Doubt::None => {
+            Err(failure)
+                if failure.fault.kind == FaultKind::NoBucket && failure.doubt >= Doubt::AnswerLost =>
+            {
                 Ok(())
             }
             removed => removed.map_err(|failure| failure.into_error(operation, &requests.object)),

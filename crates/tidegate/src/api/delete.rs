@@ -25,9 +25,9 @@ const BATCHES: usize = 4;
 
 /// Removes the objects of many keys.
 ///
-/// Where the store removes many objects in one request, as S3 does, a request is sent for each 1,000 keys, and for fewer
-/// when no more keys are ready. One key alone is a request of its own, and so is each key where the server has no such
-/// requests.
+/// Where the store can remove many objects in one request, as S3 can, keys are sent in batches of up to 1,000: a batch
+/// goes out when it is full, or when no further key is ready. One key alone is a request of its own, and so is each key
+/// where the server has no such requests.
 ///
 /// Awaited, it removes all of them and says which failed ([`DeleteReport`]). As a [`Stream`] it gives each key with its
 /// outcome, in the order in which the removals end; it takes keys only as it is polled, so there may be any number of
@@ -110,7 +110,7 @@ impl DeleteStream {
     /// Starts removals of the keys that are ready. Returns the error of the stream of keys, if it gives one.
     fn begin_ready(&mut self, cx: &mut task::Context<'_>) -> Option<Error> {
         loop {
-            let most = self.store.context().bulk_delete().map_or(1, BulkDelete::max_keys);
+            let most = self.store.context().bulk_delete().map_or(1, BulkDelete::max_keys).max(1);
             if self.batch.len() >= most && self.batches < BATCHES {
                 self.begin_batch();
             }

@@ -13,7 +13,8 @@ impl Store {
     /// A URL from which anyone can read the object `key` for the time `expires` (in whole seconds, at most 7 days), without
     /// an account: a secret like a password. Sends nothing to the store, so the object need not exist.
     ///
-    /// The URL also ends with the credentials that signed it: temporary ones, such as those of a role, last hours.
+    /// A URL signed with temporary credentials stops working when they expire, often within hours, whatever `expires`
+    /// says.
     /// Google Cloud Storage needs a service account to sign, by its key or through IAM.
     ///
     /// ```

@@ -29,8 +29,18 @@ mod sessions;
 
 /// Makes a module for each store, with a test for each case.
 macro_rules! suite {
-    (stores { $($store:ident: $open:expr;)+ } cases $cases:tt) => { $(
-        mod $store { use super::*; suite!(@tests $open, $cases); }
+    (stores { $($store:ident has $has:literal: $open:expr;)+ } cases $cases:tt) => { $(
+        mod $store {
+            use super::*;
+
+            #[tokio::test]
+            async fn the_store_has_what_the_table_says() {
+                let store = $open;
+                assert_eq!(store.offered(), $has);
+            }
+
+            suite!(@tests $open, $cases);
+        }
     )+ };
     (@tests $open:expr, { $($group:ident { $($case:ident,)+ })+ }) => { $($(
         #[tokio::test]
@@ -44,18 +54,19 @@ macro_rules! suite {
 
 suite! {
     stores {
-        memory: in_memory();
-        local: on_disk();
-        s3: on_server("", |server| S3Scheme::new(settings_for(server))).await;
-        s3_below_a_prefix: on_server("some/prefix/", |server| S3Scheme::new(settings_for(server))).await;
-        gcs_over_http: on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
-        gcs_over_grpc: on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
+        memory has "parts copy admin": in_memory();
+        local has "parts copy rename admin": on_disk();
+        s3 has "parts copy bulk bucket-check presign admin": on_server("", |server| S3Scheme::new(settings_for(server))).await;
+        s3_below_a_prefix has "parts copy bulk bucket-check presign admin": on_server("some/prefix/", |server| S3Scheme::new(settings_for(server))).await;
+        gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
+        gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
     }
     cases {
         objects {
             an_object_comes_back_as_it_was_put,
             a_range_is_cut_to_the_object,
             what_is_removed_is_gone,
+            many_are_removed_in_one_request,
             bytes_that_are_not_those_of_the_checksum_are_refused,
             a_missing_bucket_is_told_from_a_missing_object,
         }
@@ -141,6 +152,22 @@ async fn on_server<S: Scheme>(below: &'static str, scheme: impl FnOnce(&Server) 
 impl TestStore {
     fn new(store: impl Backend, missing: Option<Arc<dyn Backend>>, kept: impl Any) -> Self {
         Self { store: Arc::new(store), missing, below: "", _kept: Box::new(kept) }
+    }
+
+    /// The traits that the store has beside [`Backend`].
+    fn offered(&self) -> String {
+        let all = [
+            ("parts", self.parts().is_some()),
+            ("append", self.appending().is_some()),
+            ("copy", self.server_copy().is_some()),
+            ("rename", self.renames().is_some()),
+            ("bulk", self.bulk_delete().is_some()),
+            ("bucket-check", self.bucket_check().is_some()),
+            ("presign", self.presigning().is_some()),
+            ("admin", self.admin().is_some()),
+        ];
+        let names: Vec<&str> = all.into_iter().filter_map(|(name, has)| has.then_some(name)).collect();
+        names.join(" ")
     }
 
     fn key(&self, key: &str) -> String {

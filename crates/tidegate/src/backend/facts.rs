@@ -33,7 +33,7 @@ impl Facts {
     }
 
     /// The server refused such a removal, because it has none.
-    pub(super) fn answered_without_bulk_delete(&self) {
+    pub(crate) fn answered_without_bulk_delete(&self) {
         if !self.lacks_bulk_delete.swap(true, Relaxed) {
             tracing::debug!("the store has no removals of many objects in one request: they go one by one");
         }

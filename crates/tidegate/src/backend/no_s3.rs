@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Backend, Fault, FaultKind, KnownFacts, Scheme};
+use super::{Backend, Buckets, Fault, FaultKind, KnownFacts, Scheme};
 
 /// Stands in for the settings of `s3.rs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,14 @@ impl Scheme for S3Scheme {
         _bucket: &'a str,
         _facts: &'a KnownFacts,
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
-        let message = "this build of Tidegate has no s3: enable the feature `s3`";
-        Box::pin(ready(Err(Fault::new(FaultKind::Unsupported, message))))
+        Box::pin(ready(Err(missing())))
     }
+
+    fn buckets<'a>(&'a self, _facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+        Box::pin(ready(Err(missing())))
+    }
+}
+
+fn missing() -> Fault {
+    Fault::new(FaultKind::Unsupported, "this build of Tidegate has no s3: enable the feature `s3`")
 }

@@ -3,9 +3,19 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::time::{Instant, timeout};
+
+use super::{Fault, FaultKind};
+
+/// Time limit of a provider. It is less than the shortest deadline of a request, so that a provider that hangs shows as
+/// missing credentials, and not as a store that does not answer.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How long nothing is asked early after a failure, while the present credentials are still good.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// The error of a caller's provider; its message is shown to users.
 pub(super) type ProviderError = Box<dyn std::error::Error + Send + Sync>;
@@ -23,9 +33,12 @@ impl<T> Provider<T> {
         Self(Arc::new(move || provide().boxed()))
     }
 
-    /// Asks the caller's code.
-    pub(super) fn ask(&self) -> BoxFuture<'static, Result<T, ProviderError>> {
-        (self.0)()
+    /// Asks the caller's code, for eight seconds at most.
+    pub(super) async fn ask(&self) -> Result<T, ProviderError> {
+        match timeout(PATIENCE, (self.0)()).await {
+            Ok(answer) => answer,
+            Err(_late) => Err(format!("no answer within {} s", PATIENCE.as_secs()).into()),
+        }
     }
 
     fn address(&self) -> *const () {
@@ -56,5 +69,63 @@ impl<T> Hash for Provider<T> {
 impl<T> fmt::Debug for Provider<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Provider")
+    }
+}
+
+/// Lets one request at a time ask for credentials. Requests that waited meanwhile share its failure, so a provider that is
+/// down is asked once for all of them.
+#[derive(Debug, Default)]
+pub(super) struct RenewalTurn(tokio::sync::Mutex<Option<FailedRenewal>>);
+
+#[derive(Debug)]
+struct FailedRenewal {
+    at: Instant,
+    kind: FaultKind,
+    message: String,
+}
+
+impl RenewalTurn {
+    /// Waits for the turn, then asks, unless another request has got or failed to get credentials meanwhile.
+    pub(super) async fn ask<T>(
+        &self,
+        current: impl FnOnce() -> Option<T>,
+        asking: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let queued = Instant::now();
+        let mut failed = self.0.lock().await;
+        if let Some(current) = current() {
+            return Ok(current);
+        }
+        if let Some(failed) = failed.as_ref().filter(|failed| failed.at >= queued) {
+            return Err(Fault::new(failed.kind, failed.message.clone()));
+        }
+        let asked = asking.await;
+        *failed = asked.as_ref().err().map(FailedRenewal::of);
+        asked
+    }
+
+    /// Asks while the present credentials are still good. `None` if another request asks, or asking failed a moment ago.
+    pub(super) async fn ask_early<T>(
+        &self,
+        asking: impl Future<Output = Result<T, Fault>>,
+    ) -> Option<Result<T, Fault>> {
+        let mut failed = self.0.try_lock().ok()?;
+        if failed.as_ref().is_some_and(|failed| failed.at.elapsed() < PAUSE) {
+            return None;
+        }
+        let asked = asking.await;
+        *failed = asked.as_ref().err().map(FailedRenewal::of);
+        Some(asked)
+    }
+
+    /// Waits until no request asks, and keeps others from asking until the guard is dropped.
+    pub(super) async fn wait(&self) -> impl Drop + '_ {
+        self.0.lock().await
+    }
+}
+
+impl FailedRenewal {
+    fn of(fault: &Fault) -> Self {
+        Self { at: Instant::now(), kind: fault.kind, message: fault.message.clone() }
     }
 }

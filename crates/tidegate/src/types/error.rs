@@ -405,7 +405,7 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
             ErrorKind::AlreadyExists if self.operation() == Operation::CreateBucket => {
-                "use the bucket that there is if it is yours, or choose another name"
+                "use that bucket if it is yours, else choose another name"
             }
             ErrorKind::Uncertain if self.operation() == Operation::CreateBucket => {
                 "look whether the bucket is one of yours"

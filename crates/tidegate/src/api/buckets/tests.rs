@@ -93,10 +93,35 @@ async fn a_lost_answer_is_no_failure_and_no_guess() {
         let error = tide.create_bucket(&bucket).await.unwrap_err();
         assert_eq!((error.kind(), error.attempts()), (ErrorKind::Uncertain, 2), "{error}");
         assert_eq!(names(&tide, scheme).await, ["a-bucket"]);
+        let store = tide.open(&bucket).await.unwrap();
+        store.put("k", "1").await.unwrap();
+        store.delete("k").await.unwrap();
         lose(remove);
         tide.remove_bucket(&bucket).await.unwrap();
+        assert_eq!(kind(store.head("k").await), ErrorKind::NoBucket, "{scheme}");
         assert!(names(&tide, scheme).await.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_there_is_certain_also_after_a_refused_attempt() {
+    for (scheme, create) in [("s3", "CreateBucket"), ("gs", "storage.buckets.insert")] {
+        let (server, tide) = served().await;
+        let bucket = format!("{scheme}://a-bucket");
+        tide.create_bucket(&bucket).await.unwrap();
+        let faults = vec![FaultRule::error(create, 503, "SlowDown").times(1)];
+        server.set_knobs(Knobs { faults, ..Knobs::default() });
+        let error = tide.create_bucket(&bucket).await.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::AlreadyExists, 2), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_a_policy_forbids_is_denied() {
+    let (server, tide) = served().await;
+    let faults = vec![FaultRule::error("storage.buckets.insert", 412, "conditionNotMet").times(1)];
+    server.set_knobs(Knobs { faults, ..Knobs::default() });
+    assert_eq!(kind(tide.create_bucket("gs://a-bucket").await), ErrorKind::PermissionDenied);
 }
 
 #[tokio::test]

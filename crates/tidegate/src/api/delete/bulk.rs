@@ -1,9 +1,9 @@
 //! Removes several keys in one request, and one by one where that request decides nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::Deletion;
 use crate::Store;
@@ -23,7 +23,7 @@ struct BulkRemoval {
 
 /// Removes the objects of `keys`; gives one outcome for each.
 pub(super) async fn remove(store: &Store, keys: &[String]) -> Vec<Deletion> {
-    let context = store.context();
+    let (context, began) = (store.context(), Instant::now());
     let Some(bulk) = context.bulk_delete() else { return one_by_one(store, keys.to_vec()).await };
     let left = keys.iter().map(|key| context.full_key(key)).collect();
     let batch = Mutex::new(BulkRemoval { left, ended: Vec::with_capacity(keys.len()) });
@@ -40,15 +40,19 @@ pub(super) async fn remove(store: &Store, keys: &[String]) -> Vec<Deletion> {
             }
             outcome => outcome.map_err(|fault| {
                 let url = context.url(&key);
-                Error::from_fault(fault, Operation::Delete, url, attempts, Duration::ZERO)
+                Error::from_fault(fault, Operation::Delete, url, attempts, began.elapsed())
             }),
         };
         deletions.push(Deletion { key: Some(key), result });
     }
     let left = left.into_iter().map(|key| context.relative_key(&key));
+    let mut is_refused = false;
     match sent {
         Ok(()) => {}
-        Err(failure) if is_undecided(failure.fault.kind) => undecided.extend(left),
+        Err(failure) if is_undecided(failure.fault.kind) || is_unknown_request(&failure.fault) => {
+            is_refused = true;
+            undecided.extend(left);
+        }
         Err(failure) => {
             let error = failure.into_error(Operation::Delete, &context.location());
             deletions.extend(left.map(|key| {
@@ -57,7 +61,11 @@ pub(super) async fn remove(store: &Store, keys: &[String]) -> Vec<Deletion> {
             }));
         }
     }
-    deletions.extend(one_by_one(store, undecided).await);
+    let singles = one_by_one(store, undecided).await;
+    if is_refused && singles.iter().any(|deletion| deletion.result.is_ok()) {
+        context.facts().answered_without_bulk_delete();
+    }
+    deletions.extend(singles);
     deletions
 }
 
@@ -66,6 +74,10 @@ pub(super) async fn remove(store: &Store, keys: &[String]) -> Vec<Deletion> {
 async fn send(bulk: &dyn BulkDelete, batch: &Mutex<BulkRemoval>, attempt: Attempt) -> Result<(), Fault> {
     let keys = locked(batch).left.clone();
     let outcomes = bulk.delete_many(&keys, attempt).await?;
+    if outcomes.len() != keys.len() {
+        let message = format!("{} outcomes came for {} keys", outcomes.len(), keys.len());
+        return Err(Fault::new(FaultKind::NotAStore, message));
+    }
     let mut batch = locked(batch);
     batch.left.clear();
     let mut first = None;
@@ -90,6 +102,11 @@ fn is_undecided(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Unsupported | FaultKind::Invalid | FaultKind::NotAStore)
 }
 
+/// Whether a server may answer so that does not know the request: it has no such address, or its door refuses it.
+fn is_unknown_request(fault: &Fault) -> bool {
+    fault.kind == FaultKind::NotFound || (fault.kind == FaultKind::Denied && !fault.answered)
+}
+
 async fn one_by_one(store: &Store, keys: Vec<String>) -> Vec<Deletion> {
     let removals = keys.into_iter().map(|key| {
         let store = store.clone();
@@ -99,4 +116,40 @@ async fn one_by_one(store: &Store, keys: Vec<String>) -> Vec<Deletion> {
         }
     });
     stream::iter(removals).buffer_unordered(ONE_BY_ONE).collect().await
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+
+    /// Leaves out the outcome of the last key.
+    #[derive(Debug)]
+    struct OneShort;
+
+    #[async_trait]
+    impl BulkDelete for OneShort {
+        fn max_keys(&self) -> usize {
+            1_000
+        }
+
+        fn takes(&self, _key: &str) -> bool {
+            true
+        }
+
+        async fn delete_many(&self, keys: &[String], _: Attempt) -> Result<Vec<Result<(), Fault>>, Fault> {
+            Ok(keys.iter().skip(1).map(|_| Ok(())).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_outcome_for_each_key_settles_none() {
+        let left = vec!["a".to_owned(), "b".to_owned()];
+        let batch = Mutex::new(BulkRemoval { left, ended: Vec::new() });
+        let fault = send(&OneShort, &batch, Attempt::FIRST).await.unwrap_err();
+        assert!(is_undecided(fault.kind), "{fault}");
+        let batch = batch.into_inner().unwrap();
+        assert_eq!((batch.left.len(), batch.ended.len()), (2, 0));
+    }
 }

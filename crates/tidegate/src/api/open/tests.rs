@@ -120,4 +120,6 @@ async fn a_build_without_a_cloud_names_the_feature() {
         let wanted = format!("this build of Tidegate has no {feature}: enable the feature `{feature}`");
         assert!(refused.to_string().contains(&wanted), "{refused}");
     }
+    let refused = tide.create_bucket("s3://bucket").await.unwrap_err();
+    assert!(refused.to_string().contains("enable the feature `s3`"), "{refused}");
 }

@@ -81,6 +81,24 @@ pub(super) async fn what_is_removed_is_gone(store: &TestStore) {
     assert_eq!(store.keys("", true).await, ["a/stays"]);
 }
 
+pub(super) async fn many_are_removed_in_one_request(store: &TestStore) {
+    let Some(bulk) = store.bulk_delete() else {
+        println!("skipped: the store removes one object a request");
+        return;
+    };
+    let keys = ["a", "a/b", "<&>\"'", "100%/%2F", "naïve/😀", "tab\tend", " edge", "stays"];
+    for key in keys {
+        store.put(key, b"1").await;
+    }
+    let named = ["a", "a/b", "<&>\"'", "100%/%2F", "naïve/😀", "missing", "a"].map(|key| store.key(key));
+    assert!(named.iter().all(|key| bulk.takes(key)));
+    // Such keys might come back from a document as others.
+    assert!(!bulk.takes(&store.key("tab\tend")) && !bulk.takes(" edge"));
+    let outcomes = bulk.delete_many(&named, Attempt::FIRST).await.unwrap();
+    assert_eq!(outcomes.iter().map(|outcome| outcome.is_ok()).collect::<Vec<_>>(), [true; 7]);
+    assert_eq!(store.keys("", true).await, [" edge", "stays", "tab\tend"]);
+}
+
 pub(super) async fn bytes_that_are_not_those_of_the_checksum_are_refused(store: &TestStore) {
     store.put("there", b"old").await;
     let bent = || Payload::from_memory(vec![Bytes::from_static(b"bent")], store.sum(b"told"));

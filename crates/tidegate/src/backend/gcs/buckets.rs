@@ -169,9 +169,14 @@ impl Buckets for GcsBuckets {
     }
 }
 
-/// The fault of a request about a bucket, for which a conflict (409) means `kind`.
+/// The fault of a request about a bucket, for which a conflict (409) means `kind`. There is no condition that could be
+/// unmet (412): Google answers so where an organization's policy forbids the request.
 fn conflicting(status: StatusCode, fault: Fault, kind: FaultKind) -> Fault {
-    if status == StatusCode::CONFLICT { Fault { kind, ..fault } } else { fault }
+    match status {
+        StatusCode::CONFLICT => Fault { kind, ..fault },
+        StatusCode::PRECONDITION_FAILED => Fault { kind: FaultKind::Denied, ..fault },
+        _ => fault,
+    }
 }
 
 /// The buckets of a page, and the position of the next one.

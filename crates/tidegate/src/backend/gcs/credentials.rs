@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
 use google_cloud_auth::errors::CredentialsError;
-use google_cloud_auth::signer::Signer;
+use google_cloud_auth::signer::{Signer, SigningError};
 use http::{Extensions, HeaderMap, HeaderValue};
 
 use super::provider::ProvidedTokens;
@@ -20,7 +20,7 @@ use crate::backend::{Fault, FaultKind, environment};
 
 /// Time limit for a token. Outside Google's machines nothing answers at the metadata address, and some networks do
 /// not even refuse.
-pub(super) const FETCHING: Duration = Duration::from_secs(10);
+const FETCHING: Duration = Duration::from_secs(10);
 
 /// The credentials of one client.
 pub(super) enum GcsKeyring {
@@ -58,16 +58,21 @@ impl GcsKeyring {
     }
 
     /// The service account that signs URLs: by its key, or through IAM.
-    pub(super) async fn signer(&self) -> Result<UrlSigner, Fault> {
+    pub(super) async fn signer(&self) -> Result<Arc<UrlSigner>, Fault> {
         match self {
-            Self::Anonymous => Err(no_signature("requests without credentials sign no URL")),
-            Self::Fixed(_) | Self::Provided(_) => Err(no_signature("an access token signs no URL")),
-            Self::Application(_) => {
-                use_ring();
-                let signer = Builder::default().build_signer().map_err(|error| refused_to_sign(&error))?;
-                let email = in_time(signer.client_email()).await?;
-                Ok(UrlSigner { signer, email })
+            Self::Application(application) => application.signer().await,
+            Self::Anonymous | Self::Fixed(_) | Self::Provided(_) => {
+                let message =
+                    "only a service account can sign URLs: use application default credentials of one";
+                Err(Fault::new(FaultKind::Credentials, message))
             }
+        }
+    }
+
+    /// Forgets a signer that failed; the next URL gets a new one.
+    pub(super) async fn forget_signer(&self, failed: &Arc<UrlSigner>) {
+        if let Self::Application(application) = self {
+            application.forget_signer(failed).await;
         }
     }
 
@@ -120,33 +125,48 @@ impl UrlSigner {
         &self.email
     }
 
-    /// Signs a text.
-    pub(super) async fn sign(&self, text: &str) -> Result<Vec<u8>, Fault> {
-        Ok(in_time(self.signer.sign(text)).await?.to_vec())
+    /// Signs a text. In a task of its own, as tokens are fetched, because the task that renews the signer's token ends
+    /// with the runtime of the first request.
+    pub(super) async fn sign(self: &Arc<Self>, text: String) -> Result<Vec<u8>, Fault> {
+        let signer = self.signer.clone();
+        let signing = tokio::spawn(async move { in_time(signer.sign(text)).await });
+        match signing.await {
+            Ok(signature) => signature.map(|signature| signature.to_vec()),
+            Err(ended) => {
+                let message = "no signature: the runtime that renewed the credentials was shut down";
+                Err(Fault::new(FaultKind::Unreachable, message).with_source(ended))
+            }
+        }
     }
 }
 
 /// What a signer answers; Google's servers may have to be asked.
 async fn in_time<T>(answer: impl Future<Output = google_cloud_auth::signer::Result<T>>) -> Result<T, Fault> {
     match tokio::time::timeout(FETCHING, answer).await {
-        Ok(answer) => answer.map_err(|error| refused_to_sign(&error)),
-        Err(late) => Err(refused_to_sign(&late)),
+        Ok(answer) => answer.map_err(refused_to_sign),
+        Err(_late) => {
+            let message = format!("no signature came within {} s", FETCHING.as_secs());
+            Err(Fault::new(FaultKind::Unreachable, message))
+        }
     }
 }
 
-fn refused_to_sign(error: &(dyn Error + 'static)) -> Fault {
-    no_signature(&format!(
-        "the credentials in {} sign no URL ({})",
-        CredentialsPlace::now(),
-        innermost(error)
-    ))
+fn refused_to_sign(error: SigningError) -> Fault {
+    let (place, why) = (CredentialsPlace::now(), innermost(&error));
+    if error.is_transport() {
+        let message = format!("the server that signs for the credentials in {place} did not: {why}");
+        return Fault::new(FaultKind::Unreachable, message).with_source(error);
+    }
+    cannot_sign(&why).with_source(error)
 }
 
 /// The fault of credentials that cannot sign.
-fn no_signature(why: &str) -> Fault {
+fn cannot_sign(why: &str) -> Fault {
+    let place = CredentialsPlace::now();
     let message = format!(
-        "{why}, a service account does: set GOOGLE_APPLICATION_CREDENTIALS to the file of its key, or run `gcloud \
-         auth application-default login --impersonate-service-account`"
+        "the credentials in {place} cannot sign URLs ({why}); a service account can: set \
+         GOOGLE_APPLICATION_CREDENTIALS to the file of its key, or run `gcloud auth application-default login \
+         --impersonate-service-account`, which needs the role roles/iam.serviceAccountTokenCreator"
     );
     Fault::new(FaultKind::Credentials, message)
 }
@@ -177,6 +197,8 @@ pub(super) struct Application {
     current: Mutex<Option<Arc<RenewedIdentity>>>,
     /// Whether there ever was a token: if so, credentials exist, even if no server answers now.
     gave: AtomicBool,
+    /// Kept, because each new one may start a task that renews its token.
+    signer: tokio::sync::Mutex<Option<Arc<UrlSigner>>>,
 }
 
 struct RenewedIdentity {
@@ -214,6 +236,27 @@ impl Application {
         let new = Arc::new(RenewedIdentity { credentials, given: Mutex::default() });
         *current = Some(new.clone());
         Ok(new)
+    }
+
+    async fn signer(&self) -> Result<Arc<UrlSigner>, Fault> {
+        let mut kept = self.signer.lock().await;
+        if let Some(signer) = &*kept {
+            return Ok(signer.clone());
+        }
+        use_ring();
+        let built = Builder::default().build_signer();
+        let signer = built.map_err(|error| cannot_sign(&innermost(&error)).with_source(error))?;
+        let email = in_time(signer.client_email()).await?;
+        let signer = Arc::new(UrlSigner { signer, email });
+        *kept = Some(signer.clone());
+        Ok(signer)
+    }
+
+    async fn forget_signer(&self, failed: &Arc<UrlSigner>) {
+        let mut kept = self.signer.lock().await;
+        if kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, failed)) {
+            *kept = None;
+        }
     }
 
     fn forget(&self, old: &Arc<RenewedIdentity>) {

@@ -1,13 +1,12 @@
 //! Presigned URLs of Google Cloud Storage ("V4 signing process").
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use aws_smithy_types::DateTime;
-use aws_smithy_types::date_time::Format;
 use http::Method;
 use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
 use url::Url;
 
 use super::Gcs;
@@ -37,8 +36,13 @@ impl Presign for Gcs {
         let url = self.bucket.xml.object(key, &[])?;
         let signer = self.bucket.shared.keyring.signer().await?;
         let unsigned = UnsignedUrl::new(&request.method(), &url, signer.email(), SystemTime::now(), expires)?;
-        let signature = signer.sign(&unsigned.to_sign).await?;
-        Ok(unsigned.signed(&signature))
+        match signer.sign(unsigned.to_sign.clone()).await {
+            Ok(signature) => Ok(unsigned.signed(&signature)),
+            Err(fault) => {
+                self.bucket.shared.keyring.forget_signer(&signer).await;
+                Err(fault)
+            }
+        }
     }
 }
 
@@ -67,12 +71,9 @@ impl UnsignedUrl {
             .split_once("://")
             .and_then(|(_, rest)| rest.split_once('/'))
             .ok_or_else(|| cannot("it has no path"))?;
-        let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let time = DateTime::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
-        let time =
-            time.fmt(Format::DateTime).map_err(|error| cannot("the clock is wrong").with_source(error))?;
-        let time = time.replace(['-', ':'], "");
-        let date = time.split('T').next().unwrap_or_default();
+        let now = OffsetDateTime::from(time);
+        let date = format!("{:04}{:02}{:02}", now.year(), u8::from(now.month()), now.day());
+        let time = format!("{date}T{:02}{:02}{:02}Z", now.hour(), now.minute(), now.second());
         let scope = format!("{date}/auto/storage/goog4_request");
         let credential = format!("{email}/{scope}");
         let expires = expires.as_secs().to_string();

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::credentials::{FETCHING, Identity, bearer};
-use crate::backend::provider::{Provider, ProviderError};
+use super::credentials::{Identity, bearer};
+use crate::backend::provider::{Provider, ProviderError, RenewalTurn};
 use crate::backend::{Fault, FaultKind};
 
 /// How long before a token expires another one is asked for.
@@ -43,8 +43,7 @@ impl fmt::Debug for AccessToken {
 pub(super) struct ProvidedTokens {
     provider: Provider<AccessToken>,
     current: Mutex<Option<ProvidedIdentity>>,
-    /// Held while the provider is asked, so that requests that wait for a token ask once.
-    turn: tokio::sync::Mutex<()>,
+    turn: RenewalTurn,
 }
 
 #[derive(Clone)]
@@ -61,7 +60,7 @@ impl ProvidedIdentity {
 
 impl ProvidedTokens {
     pub(super) fn new(provider: Provider<AccessToken>) -> Self {
-        Self { provider, current: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        Self { provider, current: Mutex::default(), turn: RenewalTurn::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<ProvidedIdentity>> {
@@ -79,26 +78,21 @@ impl ProvidedTokens {
             return Ok(current.headers);
         }
         let Some(usable) = self.good_at(now) else {
-            let _turn = self.turn.lock().await;
-            return match self.good_at(now) {
-                Some(current) => Ok(current.headers),
-                None => self.ask().await,
-            };
+            let current = || self.good_at(now).map(|current| current.headers);
+            return self.turn.ask(current, self.ask()).await;
         };
-        // Others use the present token while one request asks for the next.
-        let Ok(_turn) = self.turn.try_lock() else { return Ok(usable.headers) };
-        self.ask().await.or_else(|fault| {
-            tracing::warn!(%fault, "the access token expires soon, and no other one was provided");
-            Ok(usable.headers)
-        })
+        match self.turn.ask_early(self.ask()).await {
+            Some(Ok(headers)) => Ok(headers),
+            None => Ok(usable.headers),
+            Some(Err(fault)) => {
+                tracing::warn!(%fault, "the access token expires soon, and no other one was provided");
+                Ok(usable.headers)
+            }
+        }
     }
 
     async fn ask(&self) -> Result<Identity, Fault> {
-        let Ok(answer) = tokio::time::timeout(FETCHING, self.provider.ask()).await else {
-            let message = format!("no access token was provided within {} s", FETCHING.as_secs());
-            return Err(Fault::new(FaultKind::Credentials, message));
-        };
-        let AccessToken { token, expires } = answer.map_err(not_provided)?;
+        let AccessToken { token, expires } = self.provider.ask().await.map_err(not_provided)?;
         let headers = Identity::from_iter([(http::header::AUTHORIZATION, bearer(token.trim())?)]);
         *self.lock() = Some(ProvidedIdentity { headers: headers.clone(), expires });
         Ok(headers)
@@ -166,6 +160,8 @@ mod tests {
         assert_eq!(token(&tokens).await, "Bearer token-1");
         assert_eq!(token(&tokens).await, "Bearer token-2");
         assert_eq!((token(&tokens).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 3));
+        assert_eq!(token(&tokens).await, "Bearer token-2");
+        assert_eq!(asked.load(SeqCst), 3, "after a failure there is a pause");
         let (expired, _) = counting(Duration::ZERO);
         assert_eq!(token(&expired).await, "Bearer token-1");
         assert_eq!(token(&expired).await, "Bearer token-2");
@@ -175,9 +171,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_provider_that_does_not_answer_is_an_error() {
-        let tokens = ProvidedTokens::new(Provider::new(std::future::pending));
-        let fault = tokens.identity().await.unwrap_err();
-        assert_eq!(fault.message, "no access token was provided within 10 s");
+    async fn requests_that_wait_for_a_provider_that_hangs_share_its_failure() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = asked.clone();
+        let tokens = ProvidedTokens::new(Provider::new(move || {
+            counted.fetch_add(1, SeqCst);
+            std::future::pending()
+        }));
+        let began = tokio::time::Instant::now();
+        for outcome in futures::future::join_all((0..8).map(|_| tokens.identity())).await {
+            let fault = outcome.unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Credentials);
+            assert_eq!(fault.message, "no access token was provided: no answer within 8 s");
+        }
+        assert_eq!((asked.load(SeqCst), began.elapsed().as_secs()), (1, 8));
     }
 }

@@ -78,8 +78,8 @@ impl Buckets for S3Buckets {
             let message = "a directory bucket (`--x-s3`) is created for one zone: use AWS's own tools";
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
-        let facts = shared.facts.bucket(bucket);
-        let mut request = S3Request::new(Method::PUT, self.address(bucket)?, facts, attempt);
+        let address = self.address(bucket)?;
+        let mut request = S3Request::new(Method::PUT, address, shared.facts.bucket(bucket), attempt);
         if let Some(document) = configuration(&shared.region) {
             set(&mut request.headers, "content-type", Some("application/xml"))?;
             request = request.with(S3Content::Text(Bytes::from(document)));
@@ -96,14 +96,17 @@ impl Buckets for S3Buckets {
     async fn remove(&self, bucket: &str, attempt: Attempt) -> Result<(), Fault> {
         // Nothing is to be learned of the bucket from a success: it does not exist any more.
         let request = S3Request::new(Method::DELETE, self.address(bucket)?, Arc::default(), attempt);
-        self.shared.remove(request).await.map_err(|mut fault| {
+        let removed = self.shared.remove(request).await.map_err(|mut fault| {
             if fault.kind == FaultKind::NotFound {
                 fault.kind = FaultKind::NoBucket;
             }
             fault
-        })?;
-        self.shared.facts.bucket(bucket).was_removed();
-        Ok(())
+        });
+        // An earlier attempt whose answer was lost may have removed the bucket.
+        if removed.as_ref().map_or_else(|fault| fault.kind == FaultKind::NoBucket, |()| true) {
+            self.shared.facts.bucket(bucket).was_removed();
+        }
+        removed
     }
 }
 

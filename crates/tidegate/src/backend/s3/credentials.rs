@@ -14,6 +14,7 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use futures::future::BoxFuture;
 
 use crate::backend::http::innermost;
+use crate::backend::provider::RenewalTurn;
 use crate::backend::{Fault, FaultKind, environment};
 
 /// Credentials are fetched again this long before they expire. If the fetch fails, the old ones stay in use.
@@ -52,7 +53,7 @@ impl S3Keyring {
             new,
             profile,
             current: RwLock::default(),
-            refresh: tokio::sync::Mutex::default(),
+            refresh: RenewalTurn::default(),
         })
     }
 
@@ -84,8 +85,8 @@ pub(super) struct Provided {
     /// The profile that was requested by name.
     profile: Option<String>,
     current: RwLock<Option<Arc<Identity>>>,
-    /// Held by the one request that fetches. Other requests wait for it only if they have no valid credentials.
-    refresh: tokio::sync::Mutex<()>,
+    /// Taken by the one request that fetches. Other requests wait for it only if they have no valid credentials.
+    refresh: RenewalTurn,
 }
 
 impl fmt::Debug for Provided {
@@ -103,19 +104,17 @@ impl Provided {
             _ => None,
         };
         let Some(usable) = usable else {
-            let _turn = self.refresh.lock().await;
-            return match self.current() {
-                Some(identity) if is_good_at(&identity, now) => Ok(identity),
-                _ => self.fetch().await,
-            };
+            let current = || self.current().filter(|identity| is_good_at(identity, now));
+            return self.refresh.ask(current, self.fetch()).await;
         };
-        let Ok(_turn) = self.refresh.try_lock() else {
-            return Ok(usable);
-        };
-        self.fetch().await.or_else(|fault| {
-            tracing::warn!(%fault, "credentials expire soon and could not be fetched again");
-            Ok(usable)
-        })
+        match self.refresh.ask_early(self.fetch()).await {
+            Some(Ok(identity)) => Ok(identity),
+            None => Ok(usable),
+            Some(Err(fault)) => {
+                tracing::warn!(%fault, "credentials expire soon and could not be fetched again");
+                Ok(usable)
+            }
+        }
     }
 
     fn current(&self) -> Option<Arc<Identity>> {
@@ -125,7 +124,7 @@ impl Provided {
     /// Discards `refused`, unless another request has done so: when several requests are refused together, only one
     /// of them makes the provider fetch again.
     async fn refused(&self, refused: &Arc<Identity>) {
-        let _turn = self.refresh.lock().await;
+        let _turn = self.refresh.wait().await;
         if !self.current().is_some_and(|current| Arc::ptr_eq(&current, refused)) {
             return;
         }

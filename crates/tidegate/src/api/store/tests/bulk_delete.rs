@@ -110,9 +110,14 @@ async fn keys_that_come_late_do_not_hold_back_others() {
 
 #[tokio::test]
 async fn a_server_without_such_requests_is_remembered() {
-    for (status, code) in
-        [(501, "NotImplemented"), (405, "MethodNotAllowed"), (400, "MethodNotAllowed"), (405, "")]
-    {
+    for (status, code) in [
+        (501, "NotImplemented"),
+        (405, "MethodNotAllowed"),
+        (400, "MethodNotAllowed"),
+        (400, "InvalidArgument"),
+        (405, ""),
+        (404, ""),
+    ] {
         let (server, store) = served().await;
         put(&store, &keys(30)).await;
         faults(&server, FaultRule::error("DeleteObjects", status, code));

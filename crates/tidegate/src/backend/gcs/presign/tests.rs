@@ -1,3 +1,5 @@
+use std::time::UNIX_EPOCH;
+
 use super::*;
 use crate::backend::Backend;
 use crate::backend::gcs::{GcsCredentials, GcsSettings};
