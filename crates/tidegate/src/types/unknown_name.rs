@@ -85,8 +85,8 @@ mod tests {
         go_round::<crate::prefix::Naming>(3);
         go_round::<Addressing>(3);
         go_round::<GcsTransport>(if cfg!(feature = "gcs-grpc") { 2 } else { 1 });
-        go_round::<ErrorKind>(22);
-        go_round::<Operation>(16);
+        go_round::<ErrorKind>(23);
+        go_round::<Operation>(20);
     }
 
     #[test]
