@@ -176,7 +176,7 @@ def test_another_source_is_refused_and_nothing_is_thrown_away(tidegate, embedded
         run = tidegate(
             "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=other, env=embedded_bucket.env
         )
-        one_sentence(run, embedded_bucket.url("k"), "other bytes", "journal abort", exit=1)
+        one_sentence(run, embedded_bucket.url("k"), "does not begin with them", "journal abort", exit=1)
     [left] = listed(tidegate, journal)
     run = tidegate("journal", "resume", journal, left["id"], env=embedded_bucket.env)
     assert run.exit == 1 and "copy its source again" in run.err, run
