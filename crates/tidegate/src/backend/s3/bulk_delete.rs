@@ -89,7 +89,8 @@ fn is_exact_in_xml(key: &str) -> bool {
     key.chars().all(is_safe) && key.trim().len() == key.len()
 }
 
-/// The request's document. It asks for the outcome of every key, not only of failures (`Quiet`).
+/// The request's document. It asks for the keys that were not removed: "in quiet mode the response includes only keys
+/// where the delete action encountered an error" (DeleteObjects).
 fn document(keys: &[String]) -> String {
     let mut document = format!("<Delete xmlns=\"{NAMESPACE}\">");
     for key in keys {
@@ -97,7 +98,7 @@ fn document(keys: &[String]) -> String {
         document.push_str(&escape(key.as_str()));
         document.push_str("</Key></Object>");
     }
-    document.push_str("</Delete>");
+    document.push_str("<Quiet>true</Quiet></Delete>");
     document
 }
 
@@ -109,7 +110,7 @@ enum KeyAnswer {
     Failed { code: String, message: String },
 }
 
-/// Reads the outcome of each key.
+/// Reads the outcome of each key. An answer that names removed keys too must name each key; one that names none is quiet.
 pub(super) fn outcomes(
     keys: &[String],
     headers: &HeaderMap,
@@ -119,6 +120,7 @@ pub(super) fn outcomes(
     let mut answers: HashMap<&str, KeyAnswer> =
         keys.iter().map(|key| (key.as_str(), KeyAnswer::None)).collect();
     let (mut key, mut code, mut message) = (String::new(), String::new(), String::new());
+    let mut is_quiet = true;
     let document = XmlPage::new(headers, body, "DeleteResult", region)?;
     document.each(&NAMES, |path, step| {
         match (path, step) {
@@ -131,6 +133,7 @@ pub(super) fn outcomes(
             (["Error", "Code"], ElementStep::Ends(text)) => text.trim().clone_into(&mut code),
             (["Error", "Message"], ElementStep::Ends(text)) => text.clone_into(&mut message),
             (["Deleted"], ElementStep::Ends(_)) => {
+                is_quiet = false;
                 // A failure counts where an answer names a key twice.
                 if let Some(answer @ KeyAnswer::None) = answers.get_mut(key.as_str()) {
                     *answer = KeyAnswer::Removed;
@@ -151,6 +154,7 @@ pub(super) fn outcomes(
             fault if fault.kind == FaultKind::NotFound => Ok(()),
             fault => Err(fault),
         },
+        Some(KeyAnswer::None) if is_quiet => Ok(()),
         Some(KeyAnswer::None) | None => Err(not_a_store("word of each key in <DeleteResult>", headers, body)),
     };
     Ok(keys.iter().map(outcome).collect())

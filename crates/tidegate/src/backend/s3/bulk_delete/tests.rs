@@ -22,7 +22,7 @@ fn a_document_names_each_key_safely() {
         format!("<Delete xmlns=\"{NAMESPACE}\"><Object><Key>a/b</Key></Object><Object><Key>&lt;&amp;&gt;");
     assert!(document.starts_with(&start), "{document}");
     assert!(document.contains("<Key>]]&gt;</Key>") && document.contains("<Key>日本 x</Key>"), "{document}");
-    assert!(!document.contains("Quiet"));
+    assert!(document.ends_with("<Quiet>true</Quiet></Delete>"), "{document}");
 }
 
 #[test]
@@ -58,6 +58,13 @@ fn each_key_has_the_outcome_that_the_answer_names() {
         Some(FaultKind::NotAStore),
     ];
     assert_eq!(kinds(&asked, &inside.concat()), expected);
+}
+
+#[test]
+fn a_quiet_answer_names_failures_only() {
+    let asked = keys(["a", "b"]);
+    assert_eq!(kinds(&asked, ""), [None, None]);
+    assert_eq!(kinds(&asked, &failed("b", "AccessDenied")), [None, Some(FaultKind::Denied)]);
 }
 
 #[test]
