@@ -97,9 +97,11 @@ def test_rm_goes_on_after_a_key_that_no_request_can_say(tidegate, on):
     assert run.exit == 1 and on.keys() == ["t/x/../y"] and "removed 50 of 51 objects" in run.err, run
 
 
-def test_rm_goes_on_with_the_next_tree(tidegate, on):
+def test_rm_goes_on_with_the_next_tree(tidegate, on, counts):
     run = tidegate("rm", "-r", on.url("nothing/"), on.url("t/"), env=on.env)
     assert run.exit == 1 and on.keys() == [] and "removed 50 objects" in run.err, run
+    asked = counts()
+    assert 1 <= asked["DeleteObjects"] <= 3 and "DeleteObject" not in asked, asked
 
 
 def test_a_dry_run_prints_what_a_real_one_removes(tidegate, on, tmp_path):

@@ -37,13 +37,11 @@ pub mod gcs;
 mod http;
 mod if_unchanged;
 mod info;
+#[cfg(any(test, not(all(feature = "s3", feature = "gcs"))))]
+pub(crate) mod left_out;
 mod listing;
 pub mod local;
 pub mod memory;
-#[cfg(any(test, not(feature = "gcs")))]
-pub(crate) mod no_gcs;
-#[cfg(any(test, not(feature = "s3")))]
-pub(crate) mod no_s3;
 mod parts;
 mod presign;
 #[cfg(feature = "_http")]
@@ -74,11 +72,11 @@ pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{BucketFacts, Facts, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
-pub use listing::{Listing, Pages};
 #[cfg(not(feature = "gcs"))]
-pub(crate) use no_gcs as gcs;
+pub(crate) use left_out::gcs;
 #[cfg(not(feature = "s3"))]
-pub(crate) use no_s3 as s3;
+pub(crate) use left_out::s3;
+pub use listing::{Listing, Pages};
 pub use parts::{PartOrigin, PartSource, Parts};
 pub use presign::{Presign, PresignedRequest};
 pub use rename::Rename;

@@ -146,7 +146,7 @@ impl DeleteStream {
         self.begin(keys);
     }
 
-    /// Starts the removal of keys, of which there is at least one.
+    /// Starts the task that removes `keys`, which must not be empty.
     fn begin(&mut self, keys: Vec<String>) {
         let (store, keys) = (self.store.clone(), Arc::<[String]>::from(keys));
         self.batches += usize::from(keys.len() > 1);
@@ -163,7 +163,7 @@ impl DeleteStream {
         self.in_flight.insert(task.id(), keys);
     }
 
-    /// Takes in what became of a task.
+    /// Records the outcomes of a task that has ended.
     fn end(&mut self, ended: Result<(Id, Vec<Deletion>), JoinError>) {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let keys = self.in_flight.remove(&id).unwrap_or_default();

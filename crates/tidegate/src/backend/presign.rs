@@ -1,4 +1,4 @@
-//! URLs that carry their own signature.
+//! Presigned URLs: their signature is part of the URL.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum PresignedRequest {
     Put,
 }
 
-/// URLs that carry their own signature, so that whoever has one can send its request until it expires.
+/// Presigned URLs. The signature is part of the URL, so anyone who has the URL can send its request until it expires.
 #[async_trait]
 pub trait Presign: Debug + Send + Sync {
     /// The longest time after which a URL can expire.

@@ -61,7 +61,7 @@ pub(super) trait UploadSource {
         self.upload().requests.progress.accepted(bytes);
     }
 
-    /// What the one request is that writes an object without a session.
+    /// Which request writes an object that needs no session.
     fn put(&self) -> Operation {
         Operation::Put
     }

@@ -45,7 +45,7 @@ pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
 
 type Opening = Shared<BoxFuture<'static, Result<Session, Unopened>>>;
 
-/// Why the id of a session is not known.
+/// Why there is no session id.
 #[derive(Clone, Debug)]
 pub(crate) enum Unopened {
     /// It could not be opened.
@@ -258,8 +258,8 @@ impl Upload {
         self.abort_session_by(&self.requests).await
     }
 
-    /// As `abort_session`, for where nobody waits for the upload any more: with turns of its own, because a runtime that
-    /// stands still may hold all turns.
+    /// Like `abort_session`, for an upload that was abandoned. Takes turns from the aborts' own limiter: a runtime that is
+    /// blocked may hold all of the endpoint's turns.
     pub(super) async fn abort_session_beside(&self) -> Result<bool> {
         match self.aborts.patience() {
             Some(_) => self.abort_session_by(&self.requests.beside()).await,

@@ -5,11 +5,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
 use tidegate::backend::gcs::{Gcs, GcsSettings};
-use tidegate::backend::{Attempt, Backend, Fault, FaultKind, WriteOptions};
+use tidegate::backend::{Attempt, Backend, Fault, FaultKind, PresignedRequest, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::payload::Payload;
 
@@ -30,6 +31,23 @@ fn case() {
     };
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
+    if std::env::var("CASE_PRESIGN").is_ok() {
+        let gcs = first.block_on(store()).unwrap();
+        let sign = async || {
+            let presign = gcs.presigning().expect("Google signs URLs");
+            presign.presign(PresignedRequest::Get, "a b", Duration::from_secs(60)).await
+        };
+        let signed = first.block_on(sign());
+        drop(first);
+        match signed {
+            Ok(url) => {
+                runtime().block_on(sign()).unwrap();
+                println!("\nURL {url}");
+            }
+            Err(fault) => println!("\nFAULT {:?}: {}", fault.kind, fault.message),
+        }
+        return;
+    }
     let answer: Result<Gcs, Fault> = first.block_on(async {
         let store = store().await?;
         match put(&store).await {
@@ -161,6 +179,18 @@ fn write(home: &Path, content: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+fn service_account(token_uri: &str) -> String {
+    json!({
+        "type": "service_account",
+        "client_email": "writer@project.iam.gserviceaccount.com",
+        "private_key_id": "1",
+        "private_key": include_str!("gcs.pem"),
+        "project_id": "project",
+        "token_uri": token_uri,
+    })
+    .to_string()
+}
+
 fn user(token_uri: &str) -> String {
     json!({ "type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r",
             "token_uri": token_uri })
@@ -220,15 +250,7 @@ fn a_service_account_signs_for_itself() {
     }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(0, 3600);
-    let key = json!({
-        "type": "service_account",
-        "client_email": "writer@project.iam.gserviceaccount.com",
-        "private_key_id": "1",
-        "private_key": include_str!("gcs.pem"),
-        "project_id": "project",
-        "token_uri": format!("{}/token", server.url),
-    });
-    let file = write(home.path(), &key.to_string());
+    let file = write(home.path(), &service_account(&format!("{}/token", server.url)));
     let env = [("CASE_ENDPOINT", server.url.as_str()), ("GOOGLE_APPLICATION_CREDENTIALS", &file)];
     assert_eq!(run(home.path(), &env), "STORED");
     let asked = server.asked();
@@ -237,6 +259,32 @@ fn a_service_account_signs_for_itself() {
         matches!(&asked[..], [put] if put.starts_with("put with Bearer ey") && put.matches('.').count() == 2),
         "{asked:?}"
     );
+}
+
+#[test]
+fn a_service_account_signs_urls_and_a_user_does_not() {
+    if is_case() {
+        return case();
+    }
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(0, 3600);
+    let signed = |file: &str| {
+        let env = [("CASE_ENDPOINT", server.url.as_str()), ("CASE_PRESIGN", "1")];
+        run(home.path(), &[&env[..], &[("GOOGLE_APPLICATION_CREDENTIALS", file)]].concat())
+    };
+    let token_uri = format!("{}/token", server.url);
+    let url = signed(&write(home.path(), &service_account(&token_uri)));
+    assert!(
+        url.starts_with(&format!("URL {}/bucket/a%20b?X-Goog-Algorithm=GOOG4-RSA-SHA256&", server.url)),
+        "{url}"
+    );
+    assert!(url.contains("&X-Goog-Credential=writer%40project.iam.gserviceaccount.com%2F"), "{url}");
+    // An RSA signature of 256 bytes, in hex.
+    let (_, signature) = url.rsplit_once("&X-Goog-Signature=").unwrap();
+    assert!(signature.len() == 512 && signature.bytes().all(|digit| digit.is_ascii_hexdigit()), "{url}");
+    let refused = signed(&write(home.path(), &user(&token_uri)));
+    assert!(refused.starts_with("FAULT Credentials: ") && refused.contains("cannot sign URLs"), "{refused}");
+    assert_eq!(server.asked().len(), 0, "a key signs here, without any server");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn is_case() -> bool {
 }
 
 /// Runs the calling test in a new process with only these variables and a home. Returns its line of output that
-/// begins with `STORED` or `FAULT`.
+/// begins with `STORED`, `URL` or `FAULT`.
 fn run(home: &Path, env: &[(&str, &str)]) -> String {
     assert!(!is_case(), "a case runs no other");
     let thread = std::thread::current();
@@ -33,6 +33,6 @@ fn run(home: &Path, env: &[(&str, &str)]) -> String {
         .output()
         .unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
-    let said = out.lines().find(|line| line.starts_with("STORED") || line.starts_with("FAULT"));
+    let said = out.lines().find(|line| ["STORED", "URL", "FAULT"].iter().any(|word| line.starts_with(word)));
     said.unwrap_or_else(|| panic!("{out}\n{}", String::from_utf8_lossy(&output.stderr))).to_owned()
 }

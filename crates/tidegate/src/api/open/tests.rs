@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tidegate_dev::{FaultRule, Knobs, Server};
 
-use crate::backend::{no_gcs, no_s3};
+use crate::backend::left_out;
 use crate::settings::{AccessToken, Credentials, GcsCredentials, GcsSettings, S3Settings, SigningKeys};
 use crate::{ErrorKind, Tidegate};
 
@@ -109,10 +109,10 @@ async fn a_provider_of_the_callers_own_gives_the_access_token_and_another_when_i
 
 #[tokio::test]
 async fn a_build_without_a_cloud_names_the_feature() {
-    let s3 = no_s3::S3Scheme::new(no_s3::S3Settings::default());
-    let gcs = no_gcs::GcsScheme::new(no_gcs::GcsSettings::default());
-    assert_eq!(s3.settings(), &no_s3::S3Settings::default());
-    assert_eq!(gcs.settings(), &no_gcs::GcsSettings::default());
+    let s3 = left_out::s3::S3Scheme::new(left_out::s3::S3Settings::default());
+    let gcs = left_out::gcs::GcsScheme::new(left_out::gcs::GcsSettings::default());
+    assert_eq!(s3.settings(), &left_out::s3::S3Settings::default());
+    assert_eq!(gcs.settings(), &left_out::gcs::GcsSettings::default());
     let tide = Tidegate::builder().scheme("s3", s3).scheme("gs", gcs).build().unwrap();
     for (url, feature) in [("s3://bucket/key", "s3"), ("gs://bucket", "gcs")] {
         let refused = tide.open(url).await.unwrap_err();

@@ -110,7 +110,8 @@ enum KeyAnswer {
     Failed { code: String, message: String },
 }
 
-/// Reads the outcome of each key. An answer that names removed keys too must name each key; one that names none is quiet.
+/// Returns the outcome of each key. A server that lists removed keys must list all of them. A server that lists only
+/// failures (quiet mode) has removed all other keys.
 pub(super) fn outcomes(
     keys: &[String],
     headers: &HeaderMap,

@@ -66,7 +66,7 @@ impl OwnThread {
             }
         };
         if let Err(error) = thread.spawn(run) {
-            // A runtime must not be dropped in a task of another one, as this may be.
+            // This may run in a task of another runtime, where dropping a runtime would panic.
             if let Some(runtime) = take(&runtime) {
                 runtime.shutdown_background();
             }

@@ -195,7 +195,7 @@ fn an_overload_below_the_limit_says_nothing_about_it() {
     }
 }
 
-/// Small requests, in lockstep, each taking as long.
+/// Small requests for `time`: as many as the limit allows begin together, and each takes `each`.
 fn small(climb: &mut Climb, mut now: Instant, time: Duration, each: Duration) {
     let until = now + time;
     while now < until {
