@@ -158,22 +158,22 @@ pub trait Backend: Debug + Send + Sync + 'static {
         location == self.location() && from == key
     }
 
-    /// The store's uploads in parts, if it has such.
+    /// The store's uploads in parts, if it has any.
     fn parts(&self) -> Option<&dyn Parts> {
         None
     }
 
-    /// The store's sessions that bytes are appended to, if it has such.
+    /// The store's sessions that bytes are appended to, if it has any.
     fn appending(&self) -> Option<&dyn Append> {
         None
     }
 
-    /// The store's own copies, if it makes such.
+    /// The store's own copies, if it makes any.
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
         None
     }
 
-    /// The store's own renames, if it has such.
+    /// The store's own renames, if it has any.
     fn renames(&self) -> Option<&dyn Rename> {
         None
     }
@@ -190,7 +190,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// The store's presigned URLs, if it has such.
+    /// The store's presigned URLs, if it has any.
     fn presigning(&self) -> Option<&dyn Presign> {
         None
     }

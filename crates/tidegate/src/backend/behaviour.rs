@@ -109,7 +109,7 @@ struct TestStore {
     /// A bucket that does not exist; `None` if the store makes every bucket that is named.
     missing: Option<Arc<dyn Backend>>,
     below: &'static str,
-    /// What the store needs for as long as it is used.
+    /// Kept for as long as the store is used: its server or its directory.
     _kept: Box<dyn Any>,
 }
 

@@ -12,7 +12,7 @@ pub trait BulkDelete: Debug + Send + Sync {
     /// The most keys of one request.
     fn max_keys(&self) -> usize;
 
-    /// Whether such a request can name `key`. The object of any other key is removed by
+    /// Whether a bulk removal can name `key`. The object of any other key is removed by
     /// [`Backend::delete`](super::Backend::delete).
     fn takes(&self, key: &str) -> bool {
         let _ = key;

@@ -32,7 +32,7 @@ impl Facts {
         !self.lacks_bulk_delete.load(Relaxed)
     }
 
-    /// The server refused such a removal, because it has none.
+    /// The server refused a bulk removal, because it has none.
     pub(crate) fn answered_without_bulk_delete(&self) {
         if !self.lacks_bulk_delete.swap(true, Relaxed) {
             tracing::debug!("the store has no removals of many objects in one request: they go one by one");

@@ -21,7 +21,7 @@ mod thread;
 
 use thread::OwnThread;
 
-/// How long an abort waits for what a runtime that stands still never gives: the end of its upload's requests.
+/// How long an abort waits for the end of its upload's requests, which a blocked runtime never brings.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.

@@ -57,7 +57,7 @@ async fn lives_and_goes(scheme: &str) {
     assert_eq!(kind(store.head("k").await), ErrorKind::NotFound);
     tide.remove_bucket(&bucket).await.unwrap();
     assert_eq!(names(&tide, &root).await, ["other"]);
-    // What was learned of the bucket before it was removed does not count any more.
+    // The facts of the removed bucket are forgotten.
     assert_eq!(kind(store.head("k").await), ErrorKind::NoBucket);
     for wrong in ["A_b", "x"] {
         assert_eq!(

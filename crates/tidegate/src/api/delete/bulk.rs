@@ -97,12 +97,12 @@ fn locked(batch: &Mutex<BulkRemoval>) -> MutexGuard<'_, BulkRemoval> {
     batch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the answer does not say what became of the object, so that a request of its own has to tell.
+/// Whether the fault leaves open if the object was removed, so that the key needs a DELETE of its own.
 fn is_undecided(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Unsupported | FaultKind::Invalid | FaultKind::NotAStore)
 }
 
-/// Whether a server may answer so that does not know the request: it has no such address, or its door refuses it.
+/// Whether a server that does not know the request may answer like this: not found, or denied by a gateway in front of it.
 fn is_unknown_request(fault: &Fault) -> bool {
     fault.kind == FaultKind::NotFound || (fault.kind == FaultKind::Denied && !fault.answered)
 }

@@ -1,4 +1,4 @@
-//! What objects carry beside their bytes.
+//! Attributes, metadata and tags of objects.
 
 use std::collections::BTreeMap;
 

@@ -92,7 +92,7 @@ pub(super) async fn many_are_removed_in_one_request(store: &TestStore) {
     }
     let named = ["a", "a/b", "<&>\"'", "100%/%2F", "naïve/😀", "missing", "a"].map(|key| store.key(key));
     assert!(named.iter().all(|key| bulk.takes(key)));
-    // Such keys might come back from a document as others.
+    // An XML document might name another key instead of one of these.
     assert!(!bulk.takes(&store.key("tab\tend")) && !bulk.takes(" edge"));
     let outcomes = bulk.delete_many(&named, Attempt::FIRST).await.unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.is_ok()).collect::<Vec<_>>(), [true; 7]);

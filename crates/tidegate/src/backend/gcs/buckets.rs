@@ -75,7 +75,7 @@ impl GcsBuckets {
     }
 }
 
-/// Refuses what is not a bucket's name.
+/// Refuses a name that no bucket can have.
 fn check(shared: &GcsShared, bucket: &str) -> Result<(), Fault> {
     BucketUrl::new(&shared.endpoint, bucket, Addressing::Path).map(drop)
 }

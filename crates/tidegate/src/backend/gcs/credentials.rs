@@ -140,7 +140,7 @@ impl UrlSigner {
     }
 }
 
-/// What a signer answers; Google's servers may have to be asked.
+/// Waits for a signer, which may have to ask Google's servers.
 async fn in_time<T>(answer: impl Future<Output = google_cloud_auth::signer::Result<T>>) -> Result<T, Fault> {
     match tokio::time::timeout(FETCHING, answer).await {
         Ok(answer) => answer.map_err(refused_to_sign),

@@ -102,7 +102,7 @@ fn document(keys: &[String]) -> String {
     document
 }
 
-/// What the answer says about one key.
+/// The answer's entry for one key.
 #[derive(Clone, Debug)]
 enum KeyAnswer {
     None,

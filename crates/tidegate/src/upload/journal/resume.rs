@@ -95,7 +95,7 @@ impl ClaimedUpload {
     /// Resumes the upload. Where its producer had finished, publishes the object.
     ///
     /// # Errors
-    /// Those of [`LeftUpload::resume`](crate::recover::LeftUpload::resume).
+    /// Errors of [`LeftUpload::resume`](crate::recover::LeftUpload::resume).
     pub async fn resume(self) -> Result<Resumed> {
         let state = &self.recovered.state;
         if let Some(end) = state.end {
