@@ -71,7 +71,7 @@ impl Tool {
     fn tree_settings(self) -> Settings {
         Ok(match self {
             Self::Tidegate => {
-                "`tidegate cp -r DIR/ URL`, defaults (64 objects at once, 256 while they have no more than 16 MiB in all, \
+                "`tidegate cp -r DIR/ URL`, defaults (64 objects at once or a quarter more than requests, \
                  requests at once found out; CRC64NVME of every object; 256 MiB budget)"
             }
             Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
@@ -91,7 +91,7 @@ impl Tool {
     fn trees_settings(self) -> Settings {
         Ok(match self {
             Self::Tidegate => {
-                "`tidegate cp -r URL DIR/`, defaults (64 objects at once, 256 while they have no more than 16 MiB in all, \
+                "`tidegate cp -r URL DIR/`, defaults (64 objects at once or a quarter more than requests, \
                  requests at once found out; checksums compared, each file gets its name at its end, not synced; \
                  256 MiB budget)"
             }

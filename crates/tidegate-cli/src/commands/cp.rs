@@ -75,8 +75,8 @@ pub(crate) struct CpArgs {
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. cp -r copies 64 objects at once; a number above
-    /// 64 raises this too (to 1024 at most, and not with --journal).
+    /// Allow this many requests in flight: a number, or auto to adapt. cp -r has 64 objects in flight, or a quarter
+    /// more than requests (up to 1024, but 64 with --journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
@@ -196,8 +196,7 @@ impl CpArgs {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
             let report = CopyReport::new(show, stores, writing.is_journaled())?;
-            let concurrency = self.concurrency;
-            let job = CopyJob { stores, writing, report, concurrency, journals: &self.journal };
+            let job = CopyJob { stores, writing, report, journals: &self.journal };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {

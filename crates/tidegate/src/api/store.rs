@@ -236,6 +236,13 @@ impl Store {
         self.with(self.context.within(prefix))
     }
 
+    /// How many requests to this store's endpoint may be in flight now: the number of
+    /// [`Concurrency::Fixed`](crate::settings::Concurrency::Fixed), or what the limiter has found so far. A program
+    /// that moves many small objects keeps a quarter more of them in flight.
+    pub fn in_flight_limit(&self) -> usize {
+        self.context.in_flight_limit()
+    }
+
     /// Whether the store itself can copy objects from here to `to`: both have the same endpoint, which supports
     /// copies, and neither spreads its keys over prefixes (then only the layout knows the places). The copy uses the
     /// credentials of `to`.

@@ -203,6 +203,11 @@ impl Context {
         Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
     }
 
+    /// How many requests the limiter allows in flight to the endpoint now.
+    pub(crate) fn in_flight_limit(&self) -> usize {
+        self.endpoint.limiter.limit()
+    }
+
     /// The most requests that the limiter will ever allow in flight to the endpoint.
     pub(crate) fn most_requests(&self) -> usize {
         self.endpoint.limiter.most()

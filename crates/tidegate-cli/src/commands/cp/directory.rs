@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 use futures::stream::FuturesUnordered;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use tidegate::Store;
 use tidegate::backend::Entry;
 use tidegate::location::Location;
-use tidegate::settings::Concurrency;
 use tidegate::text::printable;
 
 use super::job::CopyJob;
@@ -23,14 +22,9 @@ use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::ObjectPlace;
 
-/// How many objects are in flight at once: `IN_FLIGHT` by default, or the number of `--concurrency` if that is
-/// larger, up to `MOST_IN_FLIGHT`. While all objects in flight together have at most `SMALL_BYTES`, it is at least
-/// `SMALL_IN_FLIGHT`. With a journal it is `IN_FLIGHT`, and the limit of open files can lower it. The limiter decides
-/// how many requests that makes.
+/// How many objects are in flight at least. A journal needs open files of its own, so with one there are no more.
 const IN_FLIGHT: usize = 64;
-const SMALL_IN_FLIGHT: usize = 256;
 const MOST_IN_FLIGHT: usize = 1024;
-const SMALL_BYTES: u64 = 16 << 20;
 
 /// The store and prefix that the objects are copied to.
 struct CopyTarget {
@@ -70,29 +64,24 @@ pub(super) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
     });
     let files = listing::ahead(files);
     let target = &target;
-    let copies = files.map(|file| {
-        let size = file.as_ref().map_or(0, |file| file.size);
-        let copy = async move {
-            match file {
-                Ok(file) => {
-                    job.report.expect(Some(file.size));
-                    let source = file.path.display().to_string();
-                    upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
-                }
-                // The walk ends with this error.
-                Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
-                Err(Missed::Failed(failure)) => CopyOutcome::Failed(failure),
-                Err(Missed::LeftOut(path, kind)) => {
-                    let path = path.display().to_string();
-                    job.report.say(&format!("left out: {} is {kind}", printable(&path)));
-                    CopyOutcome::LeftOut
-                }
+    let copies = files.map(|file| async move {
+        match file {
+            Ok(file) => {
+                job.report.expect(Some(file.size));
+                let source = file.path.display().to_string();
+                upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
             }
-        };
-        (size, copy)
+            // The walk ends with this error.
+            Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
+            Err(Missed::Failed(failure)) => CopyOutcome::Failed(failure),
+            Err(Missed::LeftOut(path, kind)) => {
+                let path = path.display().to_string();
+                job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                CopyOutcome::LeftOut
+            }
+        }
     });
-    let cause = CommonCause::of(job.stores.tide(), target.if_remote());
-    if all(job, &cause, copies).await? == 0 {
+    if all(job, &Vec::from_iter(target.if_remote()), copies).await? == 0 {
         job.report.say(&format!("nothing copied: there is no file below {source}"));
     }
     Ok(())
@@ -107,38 +96,30 @@ pub(super) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location
     let entries = from.list(prefix).inspect(move |_| {
         found.fetch_add(1, Relaxed);
     });
-    let copies = listing::ahead(entries).map(move |entry| {
-        let size = match &entry {
-            Ok(Entry::Object(object)) => object.known_size(),
-            _ => Some(0),
+    let copies = listing::ahead(entries).map(move |entry| async move {
+        let object = match entry {
+            Ok(Entry::Object(object)) => object,
+            Ok(_) => return CopyOutcome::LeftOut,
+            // The listing ends with this error.
+            Err(error) => return CopyOutcome::Stopped(error.into()),
         };
-        let copy = async move {
-            let object = match entry {
-                Ok(Entry::Object(object)) => object,
-                Ok(_) => return CopyOutcome::LeftOut,
-                // The listing ends with this error.
-                Err(error) => return CopyOutcome::Stopped(error.into()),
-            };
-            let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
-            let (from, to) =
-                (ObjectPlace { store: from.clone(), key: object.key.clone() }, target.place(key));
-            if let Some(why) = nameless(&to) {
-                let left_out = format!("{}: {why}", printable(&from.url()));
-                // Some tools leave an empty object in place of a directory: nothing is lost without it.
-                if size != Some(0) {
-                    return CopyOutcome::Failed(CommandFailure::Failed(left_out));
-                }
-                job.report.say(&format!("left out: {left_out}"));
-                return CopyOutcome::LeftOut;
+        let size = object.known_size();
+        let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
+        let (from, to) = (ObjectPlace { store: from.clone(), key: object.key.clone() }, target.place(key));
+        if let Some(why) = nameless(&to) {
+            let left_out = format!("{}: {why}", printable(&from.url()));
+            // Some tools leave an empty object in place of a directory: nothing is lost without it.
+            if size != Some(0) {
+                return CopyOutcome::Failed(CommandFailure::Failed(left_out));
             }
-            job.report.expect(size);
-            download::object(job, &from.url(), &from, size, &to).await.into()
-        };
-        // An object of unknown size counts as a large one. The cap keeps the sum of sizes from overflowing.
-        (size.unwrap_or(SMALL_BYTES).min(SMALL_BYTES), copy)
+            job.report.say(&format!("left out: {left_out}"));
+            return CopyOutcome::LeftOut;
+        }
+        job.report.expect(size);
+        download::object(job, &from.url(), &from, size, &to).await.into()
     });
-    let cause = CommonCause::of(job.stores.tide(), std::iter::once(from).chain(target.if_remote()));
-    if all(job, &cause, copies).await? > 0 {
+    let stores: Vec<_> = std::iter::once(from).chain(target.if_remote()).collect();
+    if all(job, &stores, copies).await? > 0 {
         return Ok(());
     }
     if !prefix.is_empty() {
@@ -180,38 +161,36 @@ impl From<Outcome<CompletedCopy>> for CopyOutcome {
     }
 }
 
-/// Runs all copies, each with its size, as many at once as allowed; returns how many there were. A copy that fails is
+/// Runs all copies between these stores, as many at once as allowed; returns how many there were. A copy that fails is
 /// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
 /// those in flight are waited for and counted, and the cause is the error.
-async fn all<F>(job: &CopyJob<'_>, cause: &CommonCause, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
+async fn all<F>(job: &CopyJob<'_>, stores: &[&Store], copies: impl Stream<Item = F>) -> Outcome<u64>
 where
     F: Future<Output = CopyOutcome>,
 {
+    let cause = &CommonCause::of(job.stores.tide(), stores.iter().copied());
     let mut copies = std::pin::pin!(copies.fuse());
-    let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
+    let mut on_their_way = FuturesUnordered::new();
     let mut begun = 0;
     let mut stopped: Option<CommandFailure> = None;
-    let (most, small) = at_once(job.concurrency, job.writing.is_journaled(), open_files());
+    let open_files = open_files();
     loop {
-        let most = if bytes <= SMALL_BYTES { small } else { most };
+        let requests = stores.iter().map(|store| store.in_flight_limit()).max().unwrap_or_default();
+        let most = at_once(requests, job.writing.is_journaled(), open_files);
         let ended = tokio::select! {
             biased;
-            Some((size, copy)) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {
-                bytes = bytes.saturating_add(size); // saturating, because a store may report any size
+            Some(copy) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {
                 begun += 1;
-                on_their_way.push(async move {
-                    let ended = match copy.await {
+                // Unlike an async block, `then` needs no room for the copy and the question at once.
+                on_their_way.push(copy.then(move |ended| async move {
+                    match ended {
                         CopyOutcome::Failed(failure) if cause.is_behind(&failure).await => CopyOutcome::Shared(failure),
                         ended => ended,
-                    };
-                    (size, ended)
-                });
+                    }
+                }));
                 continue;
             }
-            Some((size, ended)) = on_their_way.next() => {
-                bytes = bytes.saturating_sub(size);
-                ended
-            }
+            Some(ended) = on_their_way.next() => ended,
             else => break,
         };
         match ended {
@@ -232,20 +211,13 @@ where
     stopped.map_or(Ok(begun), Err)
 }
 
-/// How many objects are in flight at once, and how many if they are small.
-fn at_once(concurrency: Concurrency, is_journaled: bool, open_files: usize) -> (usize, usize) {
-    let (most, small) = match concurrency {
-        // A journal needs open files of its own.
-        _ if is_journaled => (IN_FLIGHT, IN_FLIGHT),
-        Concurrency::Fixed(requests) => {
-            let most = requests.clamp(IN_FLIGHT, MOST_IN_FLIGHT);
-            (most, most.max(SMALL_IN_FLIGHT))
-        }
-        _ => (IN_FLIGHT, SMALL_IN_FLIGHT),
-    };
+/// How many objects are in flight at once while the stores allow this many requests: a quarter more, so that an
+/// object that opens its file or publishes it leaves no request unused.
+fn at_once(requests: usize, is_journaled: bool, open_files: usize) -> usize {
+    let most = if is_journaled { IN_FLIGHT } else { MOST_IN_FLIGHT };
+    let objects = requests.saturating_add(requests / 4).clamp(IN_FLIGHT, most);
     // Each object needs a file and a connection.
-    let may = |count: usize| count.min(open_files / 3).max(1);
-    (may(most), may(small))
+    objects.min(open_files / 3).max(1)
 }
 
 /// Refuses a journal directory below the source: the journals would be journaled while they are written, and leaving
@@ -278,22 +250,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_on_their_way_follow_the_requests_within_bounds() {
-        use Concurrency::{Auto, Fixed};
+    fn objects_in_flight_follow_the_requests_within_bounds() {
         let many = 1 << 20;
-        for (concurrency, is_journaled, open_files, expected) in [
-            (Auto, false, many, (64, 256)),
-            (Fixed(1), false, many, (64, 256)),
-            (Fixed(128), false, many, (128, 256)),
-            (Fixed(512), false, many, (512, 512)),
-            (Fixed(1_000_000), false, many, (1024, 1024)),
-            (Fixed(512), true, many, (64, 64)),
-            (Auto, true, many, (64, 64)),
-            (Fixed(512), false, 300, (100, 100)),
-            (Auto, false, 2, (1, 1)),
+        for (requests, is_journaled, open_files, expected) in [
+            (0, false, many, 64),
+            (3, false, many, 64),
+            (64, false, many, 80),
+            (256, false, many, 320),
+            (usize::MAX, false, many, 1024),
+            (512, true, many, 64),
+            (512, false, 300, 100),
+            (16, false, 2, 1),
         ] {
-            let counts = at_once(concurrency, is_journaled, open_files);
-            assert_eq!(counts, expected, "{concurrency:?}, {is_journaled}, {open_files}");
+            let objects = at_once(requests, is_journaled, open_files);
+            assert_eq!(objects, expected, "{requests}, {is_journaled}, {open_files}");
         }
     }
 }

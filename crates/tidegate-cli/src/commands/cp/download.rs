@@ -89,7 +89,8 @@ pub(super) async fn object(
             Err(error) => return Err(error.into()),
         }
     }
-    through(job, source, from, to).await
+    // Boxed, so that downloads into files need no room for it.
+    Box::pin(through(job, source, from, to)).await
 }
 
 async fn through(

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use tidegate::download::DownloadBuilder;
-use tidegate::settings::Concurrency;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Strategy};
 
@@ -16,8 +15,6 @@ pub(super) struct CopyJob<'a> {
     pub(super) stores: &'a Stores,
     pub(super) writing: CopyWriteSettings,
     pub(super) report: CopyReport<'a>,
-    /// How many requests may be in flight at once.
-    pub(super) concurrency: Concurrency,
     /// The journal directories.
     pub(super) journals: &'a [PathBuf],
 }

@@ -76,7 +76,8 @@ pub(super) async fn file(
         let opened =
             opened.await.map_err(|ended| CommandFailure::Failed(ended.to_string()))?.map_err(unreadable)?;
         let mut input = opened.source().map_err(unreadable)?;
-        return stream(job, source, &mut input, Some(&opened), to).await;
+        // Boxed, so that files without a journal need no room for it.
+        return Box::pin(stream(job, source, &mut input, Some(&opened), to)).await;
     }
     let builder = job.writing.builder(to);
     let progress = builder.progress();

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 
 use super::fault::{blocking, fault, invalid};
-use super::target::{self, Target};
+use super::target::Target;
 use super::temp::{Publish, Trace};
 use super::waiting::{WaitedWork, Waiter};
 use super::write::write_all_at;
@@ -402,13 +402,7 @@ fn target_at(path: &Path) -> Result<(Target, bool), Fault> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
-    let target = Target::to_write(&root, name)?.relative(path.is_relative()).behind_links()?;
-    target.check_directories()?;
-    match std::fs::metadata(target.path()) {
-        Ok(metadata) => target::check_regular(&metadata).map(|()| (target, true)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((target, false)),
-        Err(error) => Err(fault(error, target.directory())),
-    }
+    Target::to_write(&root, name)?.relative(path.is_relative()).find()
 }
 
 /// The fault for an error at the file. A failing disk is not a store: it is not retried.

@@ -10,7 +10,7 @@ use super::replaced;
 pub(super) fn is_one(from: &Path, to: &Path) -> bool {
     // Writing to a link replaces the file that the link leads to.
     let behind = replaced::behind_links(to);
-    let to = behind.as_deref().unwrap_or(to);
+    let to = behind.as_ref().map_or(to, |(path, _)| path);
     if from == to {
         return true;
     }

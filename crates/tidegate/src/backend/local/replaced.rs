@@ -37,19 +37,20 @@ const RIGHTS: u32 = 0o777;
 /// The mode of an unfinished file, because the file that it replaces may be as private.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// The path of the file that a write to `path` replaces: the end of the symbolic links there, if there are any. The
-/// last one may lead to a file that does not exist yet.
+/// The path of the file that a write to `path` replaces, and that file's metadata if it exists: the end of the
+/// symbolic links there, if there are any. The last one may lead to a file that does not exist yet.
 ///
 /// The way there, including these links, is checked as by [`check_way`]: otherwise another user could choose the file
 /// that is replaced.
-pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Fault> {
+pub(super) fn behind_links(path: &Path) -> Result<(PathBuf, Option<Metadata>), Fault> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
         let directory = path.parent().unwrap_or(Path::new("/"));
         check_way(directory)?;
         match link_at(&path).map_err(|error| error.at(directory))? {
             At::Link(leads_to) => path = directory.join(leads_to),
-            At::Entry | At::Nothing => return Ok(path),
+            At::Entry(found) => return Ok((path, Some(found))),
+            At::Nothing => return Ok((path, None)),
         }
     }
     Err(circle())
@@ -62,6 +63,9 @@ pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Fault> {
 /// Returns the directory's path without links. Names that do not exist yet stay in it, to be made there.
 pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
     let mut rest = std::path::absolute(directory).map_err(|error| fault(error, directory))?;
+    if !rest.components().any(|component| component == Component::ParentDir) && has_no_links(&rest) {
+        return Ok(rest);
+    }
     let (mut way, mut links) = (PathBuf::from("/"), 0);
     loop {
         let mut components = rest.components();
@@ -71,7 +75,7 @@ pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
             Component::Normal(name) => {
                 let next = way.join(name);
                 match link_at(&next).map_err(|error| error.at(directory))? {
-                    At::Entry => way = next,
+                    At::Entry(_) => way = next,
                     At::Nothing => return Ok(next.join(behind)),
                     At::Link(_) if links == LINKS => return Err(circle()),
                     At::Link(leads_to) => {
@@ -89,11 +93,27 @@ pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
     }
 }
 
+/// Whether the directory exists and the way to it has no symbolic link. Linux tells with one system call; where the
+/// system cannot tell, the answer is no.
+fn has_no_links(directory: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat2(CWD, directory, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = directory;
+        false
+    }
+}
+
 /// The entry at a path.
 enum At {
     Nothing,
     /// Anything but a symbolic link.
-    Entry,
+    Entry(Metadata),
     /// A link that is followed, and its target.
     Link(PathBuf),
 }
@@ -117,7 +137,7 @@ impl Unfollowed {
 fn link_at(path: &Path) -> Result<At, Unfollowed> {
     let link = match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => found,
-        Ok(_) => return Ok(At::Entry),
+        Ok(found) => return Ok(At::Entry(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(At::Nothing),
         Err(error) => return Err(Unfollowed::System(error)),
     };
@@ -145,11 +165,11 @@ fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
 /// file. An existing file also passes on its access control list, its group if the caller may set it, and its owner
 /// if the caller is root. If the list or the group cannot be kept, nobody gains a right that they did not have.
 pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
+    let mut now = file.metadata()?;
     let rights = match fs::symlink_metadata(path) {
         // Something other than a file has appeared since the path was looked up: its rights are unknown.
         Ok(replaced) if !replaced.is_file() => PRIVATE,
         Ok(replaced) => {
-            let mut now = file.metadata()?;
             let is_root = rustix::process::geteuid().is_root();
             if is_root && (now.uid(), now.gid()) != (replaced.uid(), replaced.gid()) {
                 // A network file system or a container may refuse this: then the rules for other users apply.
@@ -171,7 +191,7 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => rights_of_new(path)?,
         Err(error) => return Err(error),
     };
-    if file.metadata()?.mode() & RIGHTS == rights {
+    if now.mode() & RIGHTS == rights {
         return Ok(()); // also where a file system has one mode for all files
     }
     file.set_permissions(Permissions::from_mode(rights))
@@ -275,9 +295,26 @@ mod tests {
         symlink("d/file", at("relative")).expect("a link");
         symlink(at("relative"), at("twice")).expect("a link");
         symlink("circle", at("circle")).expect("a link");
-        assert_eq!(behind_links(&at("missing")).expect("a path"), at("missing"));
-        assert_eq!(behind_links(&at("twice")).expect("a path"), at("d/file"));
+        assert_eq!(behind_links(&at("missing")).expect("a path").0, at("missing"));
+        assert_eq!(behind_links(&at("twice")).expect("a path").0, at("d/file"));
         assert_eq!(behind_links(&at("circle")).expect_err("a fault").kind, FaultKind::Invalid);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn one_system_call_tells_whether_a_way_has_links() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path().canonicalize().expect("a path");
+        let at = |name: &str| directory.join(name);
+        fs::create_dir_all(at("real/inner")).expect("directories");
+        symlink("real", at("link")).expect("a link");
+        fs::write(at("file"), "").expect("a file");
+        assert!(has_no_links(&at("real/inner")));
+        for path in ["link", "link/inner", "missing", "file"] {
+            assert!(!has_no_links(&at(path)), "{path}");
+        }
+        assert_eq!(check_way(&at("link/inner")).expect("a way"), at("real/inner"));
+        assert_eq!(check_way(&at("real/../real/inner")).expect("a way"), at("real/inner"));
     }
 
     #[test]
@@ -293,7 +330,7 @@ mod tests {
             std::os::unix::fs::lchown(&link, Some(link_owner), None).expect("an owner");
             std::os::unix::fs::chown(directory.path(), Some(directory_owner), None).expect("an owner");
             fs::set_permissions(directory.path(), Permissions::from_mode(mode)).expect("permissions");
-            behind_links(&link).map_err(|fault| fault.kind)
+            behind_links(&link).map(|(path, _)| path).map_err(|fault| fault.kind)
         };
         assert_eq!(own(4711, 0, 0o1777), Err(FaultKind::Denied));
         assert_eq!(own(4711, 4711, 0o1777).as_deref(), Ok(file.as_path()));
@@ -338,7 +375,7 @@ mod tests {
             assert!(fault.message.contains("sticky/out is a symbolic link of another user"), "{fault}");
         }
         for path in around {
-            assert_eq!(behind_links(&at(path)).expect(path), at(path));
+            assert_eq!(behind_links(&at(path)).expect(path).0, at(path));
         }
         own(0);
         for path in through {

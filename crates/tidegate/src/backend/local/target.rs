@@ -45,7 +45,19 @@ impl Target {
 
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].
     pub(super) fn behind_links(self) -> Result<Self, Fault> {
-        Ok(Self { path: replaced::behind_links(&self.path)?, ..self })
+        Ok(Self { path: replaced::behind_links(&self.path)?.0, ..self })
+    }
+
+    /// The same for a file that is to be made, and whether it exists already. Refuses anything but a regular file
+    /// there, and missing directories that must not be made, see [`Self::check_directories`].
+    pub(super) fn find(self) -> Result<(Self, bool), Fault> {
+        let (path, found) = replaced::behind_links(&self.path)?;
+        let target = Self { path, ..self };
+        match &found {
+            Some(found) => check_regular(found)?,
+            None => target.check_directories()?,
+        }
+        Ok((target, found.is_some()))
     }
 
     /// Refuses this key if another user could have chosen the way to its directory, see [`replaced::check_way`].

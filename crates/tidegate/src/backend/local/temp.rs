@@ -164,18 +164,10 @@ impl Temp {
         if create_only && target.path().is_symlink() {
             return Err(exists());
         }
-        let target = target.behind_links()?;
-        match fs::metadata(target.path()) {
-            Ok(metadata) => {
-                target::check_regular(&metadata)?;
-                if create_only {
-                    return Err(exists());
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fault(error, target.directory())),
+        let (target, is_there) = target.find()?;
+        if create_only && is_there {
+            return Err(exists());
         }
-        target.check_directories()?;
         let (file, path, id) = create_file(parents, &target).map_err(|error| {
             parents.remove_empty(target.directory());
             // EEXIST here means a file in the place of a directory: no other file has the name of a new token.
