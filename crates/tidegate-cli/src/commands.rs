@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod cat;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod journal;
@@ -12,3 +13,4 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stat;
 pub(crate) mod sweep;
+pub(crate) mod sync;

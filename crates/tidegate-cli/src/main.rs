@@ -6,6 +6,7 @@ mod allocator;
 mod bar;
 mod commands;
 mod common_cause;
+mod compare;
 mod dev;
 mod exit;
 mod interrupt;
@@ -13,12 +14,15 @@ mod listing;
 mod notices;
 mod options;
 mod output;
+mod removal;
 mod runtime;
 mod spread;
 mod standard;
 mod stores;
 mod text;
+mod transfer;
 mod values;
+mod walk;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -28,7 +32,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
+    cat, check, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::Outcome;
 
@@ -66,6 +70,8 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Cp(Box<cp::CpArgs>),
+    Sync(Box<sync::SyncArgs>),
+    Check(check::CheckArgs),
     Cat(cat::CatArgs),
     Ls(ls::LsArgs),
     Rm(rm::RmArgs),
@@ -87,6 +93,8 @@ impl Command {
     async fn run(self) -> Outcome {
         match self {
             Self::Cp(args) => args.run().await,
+            Self::Sync(args) => args.run().await,
+            Self::Check(args) => args.run().await,
             Self::Cat(args) => args.run().await,
             Self::Ls(args) => args.run().await,
             Self::Rm(args) => args.run().await,

@@ -3,34 +3,19 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use tidegate::Strategy;
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
-use tidegate::settings::{Concurrency, RetryPolicy};
-use tidegate::{Strategy, Tidegate};
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::options::{ConnectionOptions, Owners};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
+use crate::transfer::choices::{Carried, DurabilityChoice};
+use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::options::TransferOptions;
+use crate::transfer::report::{CopyDisplay, CopyReport};
+use crate::transfer::{directory, download, naming, upload, verify};
 use crate::{bar, standard, values};
-
-mod carried;
-mod choices;
-mod directory;
-mod download;
-mod job;
-pub(in crate::commands) mod journaled;
-mod naming;
-mod opened;
-mod report;
-mod stdin;
-mod upload;
-mod verify;
-mod walk;
-
-use choices::{Carried, DurabilityChoice, Hedge, ProgressChoice};
-use job::{CopyJob, CopyWriteSettings};
-use report::{CopyDisplay, CopyReport};
 
 /// Copy a file, standard input, an object, or everything below a directory or prefix.
 ///
@@ -70,29 +55,6 @@ pub(crate) struct CpArgs {
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
-    /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB; 8MiB with
-    /// --journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
-    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
-    part_size: Option<u64>,
-
-    /// Allow this many requests in flight: a number, or auto to adapt. cp -r has 64 objects in flight, or a quarter
-    /// more than requests (up to 1024, but 64 with --journal).
-    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
-    concurrency: Concurrency,
-
-    /// Send each request at most this many times, from 1. Failures that may pass are retried.
-    #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    attempts: u32,
-
-    /// Send a part again if it is far slower than its peers. At most one part in twenty is hedged, and none while the
-    /// store throttles.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    hedge: Hedge,
-
-    /// Hold at most this many bytes in buffers, for all transfers together.
-    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
-    memory: u64,
-
     /// Spill bytes that do not fit into memory to this directory, such as large parts of a stream. Repeat it for
     /// several directories. Nothing stays there after the copy.
     #[arg(long, value_name = "DIR")]
@@ -116,14 +78,6 @@ pub(crate) struct CpArgs {
     #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
     checksum: Algorithm,
 
-    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    progress: ProgressChoice,
-
-    /// Print one JSON object on standard output for each copied object, and nothing else.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     carried: Carried,
 
@@ -131,10 +85,7 @@ pub(crate) struct CpArgs {
     spread: PrefixedOption,
 
     #[command(flatten)]
-    owners: Owners,
-
-    #[command(flatten)]
-    connection: ConnectionOptions,
+    transfer: TransferOptions,
 }
 
 /// One end of a copy.
@@ -166,25 +117,14 @@ impl CpArgs {
         let target = CopyEnd::parse(&self.target)?;
         self.check(&source, &target)?;
         let attributes = self.carried.clone().attributes()?;
-        let settings = self.connection.settings_with(self.checksum);
-        let mut retry = self.connection.retry();
-        retry.attempts = self.attempts;
-        let mut engine = self
-            .owners
-            .trusted(Tidegate::builder())
-            .memory(self.memory)
-            .retry(retry)
+        let engine = self
+            .transfer
+            .engine(self.checksum)
             .spool(self.spool.clone())
             .journal(self.journal.clone())
-            .durability(self.durability.setting())
-            .concurrency(self.concurrency)
-            .hedge(self.hedge == Hedge::On)
-            .s3(settings)
-            .gcs(self.connection.gcs_settings());
-        if let Some(bytes) = self.part_size {
-            engine = engine.part_size(bytes);
-        }
-        let show = self.show(&target);
+            .durability(self.durability.setting());
+        let to_terminal = matches!(target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
+        let show = self.transfer.display(to_terminal);
         let writing = CopyWriteSettings::new(
             self.strategy(),
             self.create_only,
@@ -255,7 +195,7 @@ impl CpArgs {
             (_, CopyEnd::Standard) if self.recursive => {
                 usage("-: standard output takes one object: leave out -r".to_owned())
             }
-            (_, CopyEnd::Standard) if self.json => {
+            (_, CopyEnd::Standard) if self.transfer.is_json() => {
                 usage("-: standard output can't take the object and --json both".to_owned())
             }
             (CopyEnd::Place(place), _) if !self.recursive && naming::is_container(place) => {
@@ -270,18 +210,6 @@ impl CpArgs {
         match self.strategy {
             Strategy::Auto if !self.journal.is_empty() => Strategy::Journal,
             asked => asked,
-        }
-    }
-
-    fn show(&self, target: &CopyEnd) -> CopyDisplay {
-        let to_terminal = matches!(target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
-        match self.progress {
-            _ if self.json => CopyDisplay::Json,
-            ProgressChoice::Never => CopyDisplay::Nothing,
-            // An object and a bar on the same terminal would mix.
-            ProgressChoice::Auto if to_terminal => CopyDisplay::Nothing,
-            ProgressChoice::Auto if bar::is_terminal(std::io::stderr()) => CopyDisplay::Bar,
-            ProgressChoice::Auto => CopyDisplay::Line,
         }
     }
 }

@@ -14,10 +14,10 @@ use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
 use tidegate::{Store, Tidegate};
 
-use crate::commands::cp::journaled::{self, FoundUpload};
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
+use crate::transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
 
 mod abort;

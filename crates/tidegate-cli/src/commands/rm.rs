@@ -1,22 +1,17 @@
 //! `tidegate rm`: removes objects.
 
-use std::future::ready;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
 use tidegate::backend::Entry;
 use tidegate::location::Location;
-use tidegate::store::Deletion;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 
-use crate::common_cause::CommonCause;
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::ConnectionOptions;
+use crate::removal::{self, Removal, say};
 use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
 use crate::{listing, output, text};
@@ -168,12 +163,6 @@ impl Tally {
     }
 }
 
-fn say(failure: &CommandFailure) {
-    if let Some(sentence) = failure.sentence() {
-        output::say(&format!("error: {sentence}"));
-    }
-}
-
 async fn would_remove(url: &str) -> Outcome {
     let mut out = output::text()?;
     writeln!(out, "{url}")?;
@@ -290,8 +279,6 @@ async fn remove_below(
     location: &Location,
     tally: &mut Tally,
 ) -> Outcome {
-    let cause = CommonCause::of(stores.tide(), (!is_local(location)).then_some(store));
-    let is_stopped = Arc::new(AtomicBool::new(false));
     let listed = listing::ahead(store.list(prefix)).filter_map(|entry| async {
         match entry {
             // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and sockets.
@@ -300,49 +287,10 @@ async fn remove_below(
             Err(error) => Some(Err(error)),
         }
     });
-    let stops = is_stopped.clone();
-    let mut removals = store.delete_stream(listed.take_while(move |_| ready(!stops.load(Relaxed)))).fuse();
-    let mut failures = FuturesUnordered::new();
-    // Why no more removals are started.
-    let mut stopped: Option<CommandFailure> = None;
-    loop {
-        let (failure, is_common) = tokio::select! {
-            biased;
-            Some((failure, is_common)) = failures.next() => (failure, is_common),
-            Some(Deletion { key, result, .. }) = removals.next() => {
-                match (key, result) {
-                    (_, Ok(())) => tally.removed += 1,
-                    (Some(_), Err(error)) => {
-                        let cause = &cause;
-                        failures.push(async move {
-                            let failure = CommandFailure::from(error);
-                            let is_common = cause.is_behind(&failure).await;
-                            (failure, is_common)
-                        });
-                    }
-                    // After an error, a directory's listing continues; a store's listing has ended.
-                    (None, Err(error)) if is_local(location) && error.kind() != ErrorKind::NoBucket => {
-                        tally.failed += 1;
-                        say(&error.into());
-                    }
-                    (None, Err(error)) => {
-                        cause.no_more();
-                        is_stopped.store(true, Relaxed);
-                        stopped = Some(error.into());
-                    }
-                }
-                continue;
-            }
-            else => break,
-        };
-        tally.failed += 1;
-        if is_common {
-            is_stopped.store(true, Relaxed);
-            stopped.get_or_insert(failure);
-        } else {
-            say(&failure);
-        }
-    }
+    let Removal { removed, failed, stopped } =
+        removal::remove(stores.tide(), store, is_local(location), listed).await;
+    tally.removed += removed;
+    tally.failed += failed;
     match stopped {
         None if tally.removed + tally.failed == 0 => refuse_nothing(location, prefix),
         None => Ok(()),

@@ -170,7 +170,7 @@ impl Local {
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            let how = Publish { create_only, sync: true };
+            let how = Publish { create_only, sync: true, modified: None };
             temp::publish(&parents, &file, &path, &target, how, &waiting)
         });
         let published = published.await;

@@ -82,6 +82,7 @@ pub struct DownloadBuilder {
     key: String,
     path: PathBuf,
     how: Publish,
+    keep_modified: bool,
     size_hint: Option<u64>,
     progress: Progress,
     warn: Warn,
@@ -111,8 +112,17 @@ impl IntoFuture for DownloadBuilder {
 impl DownloadBuilder {
     pub(crate) fn new(context: Context, key: String, path: PathBuf) -> Self {
         let progress = context.engine().progress.part();
-        let how = Publish { create_only: false, sync: false };
-        Self { context, key, path, how, size_hint: None, progress, warn: Warn::default() }
+        let how = Publish { create_only: false, sync: false, modified: None };
+        Self {
+            context,
+            key,
+            path,
+            how,
+            keep_modified: false,
+            size_hint: None,
+            progress,
+            warn: Warn::default(),
+        }
     }
 
     /// Fails where there is a file already, and leaves that file as it is.
@@ -125,6 +135,13 @@ impl DownloadBuilder {
     /// this the system syncs later, and after a loss of power the file may be there without all of its bytes.
     pub fn sync(mut self, sync: bool) -> Self {
         self.how.sync = sync;
+        self
+    }
+
+    /// Gives the file the time at which the store last changed the object, instead of the time of the download. Where
+    /// the store reports none, the file has the time of the download.
+    pub fn keep_modified(mut self, keep: bool) -> Self {
+        self.keep_modified = keep;
         self
     }
 
@@ -195,7 +212,8 @@ impl DownloadBuilder {
         self.arrive(&arriving, stream).await?;
         let (object, checksum) = (arriving.object(), arriving.checksum(algorithm));
         source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
-        arrival.publish(object.size, self.how).await.map_err(at_file)?;
+        let how = Publish { modified: object.modified.filter(|_| self.keep_modified), ..self.how };
+        arrival.publish(object.size, how).await.map_err(at_file)?;
         leaving.is_done = true;
         Ok(self.context.relative(object.clone()))
     }
@@ -234,7 +252,8 @@ impl DownloadBuilder {
         let waiter = Waiter::default();
         let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
         let batch = self.context.engine().batches.here();
-        let small = Small { source, destination, how, algorithm, began, batch, waiting };
+        let keep_modified = self.keep_modified;
+        let small = Small { source, destination, how, keep_modified, algorithm, began, batch, waiting };
         let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
         if ended.is_ok() {
             waiter.done();

@@ -9,10 +9,10 @@ use tidegate::text::printable;
 use tidegate::{ErrorKind, Tidegate};
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
-use crate::commands::cp::journaled::{self, FoundUpload};
 use crate::exit::Outcome;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
+use crate::transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
 
 /// Abort uploads in a journal directory and delete their journals.

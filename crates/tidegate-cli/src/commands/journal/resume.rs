@@ -9,10 +9,10 @@ use tidegate::recover::{LeftUpload, Resumed};
 use tidegate::text::printable;
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
-use crate::commands::cp::journaled::FoundUpload;
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
+use crate::transfer::journaled::FoundUpload;
 use crate::{output, text};
 
 /// Publish the uploads in a journal directory whose sources were read to the end.

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -35,6 +36,8 @@ pub(crate) struct Publish {
     pub(crate) create_only: bool,
     /// Sync the bytes to disk before the rename, and the directory after it.
     pub(crate) sync: bool,
+    /// The time of the last change that the file is given; `None` for the time of the last write.
+    pub(crate) modified: Option<SystemTime>,
 }
 
 /// Whether a name is that of an unfinished file of ours.
@@ -197,7 +200,7 @@ impl Temp {
     /// Publishes the file under its name, see [`publish`].
     pub(super) fn publish(mut self, create_only: bool, waiting: &WaitedWork) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
-        let how = Publish { create_only, sync: true };
+        let how = Publish { create_only, sync: true, modified: None };
         let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
         self.kept = true;
         Ok(object)
@@ -246,11 +249,14 @@ pub(super) fn publish(
     file: &File,
     temp: &Path,
     target: &Target,
-    Publish { create_only, sync }: Publish,
+    Publish { create_only, sync, modified }: Publish,
     waiting: &WaitedWork,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
     replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;
+    if let Some(modified) = modified {
+        file.set_modified(modified).map_err(|error| fault(error, directory))?;
+    }
     if sync {
         file.sync_all().map_err(|error| fault(error, directory))?;
     }

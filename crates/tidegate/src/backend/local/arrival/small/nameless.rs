@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::slice::from_ref;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
@@ -18,11 +19,19 @@ use crate::types::object::Object;
 
 /// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
 /// exist yet, or if another file came first.
-pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &WaitedWork) -> Result<Option<Object>, Fault> {
+pub(super) fn make(
+    target: &Target,
+    bytes: &Bytes,
+    modified: Option<SystemTime>,
+    waiting: &WaitedWork,
+) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
+    if let Some(modified) = modified {
+        file.set_modified(modified).map_err(failed)?;
+    }
     // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
     if waiting.meanwhile(|| give_name(&file, target))?.is_err() {
@@ -61,7 +70,7 @@ mod tests {
 
     fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
         let (target, _) = target_at(path)?;
-        Ok(make(&target, &Bytes::from_static(text.as_bytes()), waiting)?.is_some())
+        Ok(make(&target, &Bytes::from_static(text.as_bytes()), None, waiting)?.is_some())
     }
 
     #[test]

@@ -14,13 +14,13 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::output::{self, ByteOutput};
 use crate::stores::ObjectPlace;
 
-pub(super) async fn to_standard_output(job: &CopyJob<'_>, source: &Location, from: &ObjectPlace) -> Outcome {
+pub(crate) async fn to_standard_output(job: &CopyJob<'_>, source: &Location, from: &ObjectPlace) -> Outcome {
     let done = write(job, source, from, "-".to_owned(), ByteOutput::stdout()?).await?;
     job.report.done(done).await
 }
 
 /// Copies to an existing named pipe or device, which is written to and not replaced.
-pub(super) async fn to_device(
+pub(crate) async fn to_device(
     job: &CopyJob<'_>,
     source: &Location,
     from: &ObjectPlace,
@@ -56,7 +56,7 @@ async fn write(
 
 /// Copies an object to a file or another store; a store copies within itself if it can. If the transfer fails,
 /// nothing is published. The caller has already announced the object to the report; `size` is its size, if known.
-pub(super) async fn object(
+pub(crate) async fn object(
     job: &CopyJob<'_>,
     source: &str,
     from: &ObjectPlace,

@@ -9,7 +9,7 @@ use crate::exit::{CommandFailure, Outcome};
 
 /// An open file, with its size and modification time when it was opened.
 #[derive(Debug)]
-pub(super) struct OpenedFile {
+pub(crate) struct OpenedFile {
     path: PathBuf,
     file: File,
     size: u64,
@@ -18,19 +18,19 @@ pub(super) struct OpenedFile {
 
 impl OpenedFile {
     /// Opens the file. Blocks while the disk responds.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let found = file.metadata()?;
         Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
     }
 
     /// A handle to read the file. Call it once: clones share one position in the file.
-    pub(super) fn source(&self) -> io::Result<tokio::fs::File> {
+    pub(crate) fn source(&self) -> io::Result<tokio::fs::File> {
         Ok(tokio::fs::File::from_std(self.file.try_clone()?))
     }
 
     /// Fails if the file was written to while its bytes were `read`.
-    pub(super) fn check_unchanged(&self, read: u64) -> Outcome {
+    pub(crate) fn check_unchanged(&self, read: u64) -> Outcome {
         let now = self.file.metadata()?;
         let is_same = match self.size {
             // The system generates some files as they are read (/proc); it reports their size as 0.

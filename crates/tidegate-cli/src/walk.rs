@@ -1,25 +1,24 @@
-//! Lists the files below a directory that is copied.
+//! Lists the files below a local directory.
 
 use std::path::{Path, PathBuf};
 
 use futures::{Stream, StreamExt};
-use tidegate::Store;
 use tidegate::backend::{Entry, OtherKind};
+use tidegate::{Object, Store};
 
 use crate::exit::CommandFailure;
 use crate::listing;
 
-/// A file, with its key below the directory.
+/// A file, and its description as an object whose key is its path below the directory.
 #[derive(Debug)]
-pub(super) struct FoundFile {
-    pub(super) path: PathBuf,
-    pub(super) key: String,
-    pub(super) size: u64,
+pub(crate) struct FoundFile {
+    pub(crate) path: PathBuf,
+    pub(crate) object: Object,
 }
 
-/// An entry that is not copied.
+/// An entry that is no object.
 #[derive(Debug)]
-pub(super) enum Missed {
+pub(crate) enum Missed {
     /// The entry could not be read, or has no key.
     Failed(CommandFailure),
     /// A device, a named pipe, a socket, or a link to a directory, which is never entered.
@@ -28,7 +27,7 @@ pub(super) enum Missed {
 
 /// The files below `root`, which is the root of `store`, except those below `except`. A link to a file counts as that
 /// file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
-pub(super) fn files(
+pub(crate) fn files(
     store: &Store,
     root: PathBuf,
     except: Option<PathBuf>,
@@ -72,7 +71,7 @@ fn look_at(
         return Some(Err(Missed::Failed(failure)));
     }
     Some(match entry {
-        Entry::Object(object) => Ok(FoundFile { path, key: object.key, size: object.size }),
+        Entry::Object(object) => Ok(FoundFile { path, object }),
         Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
             Err(Missed::Failed(CommandFailure::Failed(format!("{}: this is {kind}", path.display()))))
         }
@@ -124,7 +123,7 @@ mod tests {
         let mut files = Box::pin(files(&store, root.to_owned(), except, journals));
         while let Some(file) = files.next().await {
             match file {
-                Ok(found) => keys.push(found.key),
+                Ok(found) => keys.push(found.object.key),
                 Err(file) => missed.push(file),
             }
         }

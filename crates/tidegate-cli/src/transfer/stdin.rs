@@ -17,7 +17,7 @@ use crate::standard;
 
 /// How to wait for bytes when the pipe is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StdinWait {
+pub(crate) enum StdinWait {
     /// Block the thread for [`GATHER`] and then [`MOMENT`], before other tasks continue.
     Here,
     /// Block the thread for `MOMENT` only.
@@ -28,7 +28,7 @@ pub(super) enum StdinWait {
 
 /// Standard input as a source of bytes. Its errors name stdin.
 #[derive(Debug)]
-pub(super) enum Stdin {
+pub(crate) enum Stdin {
     /// A pipe: read straight into the buffer that is sent.
     Pipe(pipe::Receiver, StdinWait),
     /// Anything else, read in a thread. (Not `tokio::io::Stdin`, which reports an `EBADF` error as the end of the
@@ -42,7 +42,7 @@ impl Stdin {
 
     /// # Errors
     /// If standard input is closed.
-    pub(super) fn open(wait: StdinWait) -> Outcome<Self> {
+    pub(crate) fn open(wait: StdinWait) -> Outcome<Self> {
         let input = standard::input()?;
         Ok(match Self::pipe() {
             // Gathering needs a pipe that can hold what arrives meanwhile.

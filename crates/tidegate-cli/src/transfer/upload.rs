@@ -22,7 +22,7 @@ use crate::standard;
 use crate::stores::ObjectPlace;
 
 /// Uploads standard input to `target`.
-pub(super) async fn standard_input(job: &CopyJob<'_>, target: &Location) -> Outcome {
+pub(crate) async fn standard_input(job: &CopyJob<'_>, target: &Location) -> Outcome {
     // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
     let wait = if job.writing.is_journaled() { StdinWait::Elsewhere } else { StdinWait::Here };
     let mut input = Stdin::open(wait)?;
@@ -33,7 +33,7 @@ pub(super) async fn standard_input(job: &CopyJob<'_>, target: &Location) -> Outc
 }
 
 /// Uploads the local path `source`: a file, or a pipe or device that gives a stream of bytes.
-pub(super) async fn path(job: &CopyJob<'_>, source: &Location, to: &ObjectPlace) -> Outcome {
+pub(crate) async fn path(job: &CopyJob<'_>, source: &Location, to: &ObjectPlace) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     standard::refuse_closed_input(path)?;
     let unreadable = |error| CommandFailure::of_file(path, &error);
@@ -61,7 +61,7 @@ fn gives_a_stream(kind: FileType) -> bool {
 }
 
 /// Uploads a file, streamed from disk.
-pub(super) async fn file(
+pub(crate) async fn file(
     job: &CopyJob<'_>,
     path: &Path,
     source: String,

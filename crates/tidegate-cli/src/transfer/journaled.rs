@@ -23,7 +23,7 @@ use crate::text;
 const CHUNK: usize = 256 << 10;
 
 /// The state of an upload that was found in a journal.
-pub(in crate::commands) enum FoundUpload {
+pub(crate) enum FoundUpload {
     /// This process has claimed it.
     Ours(Box<ClaimedUpload>),
     /// It has ended.
@@ -34,7 +34,7 @@ pub(in crate::commands) enum FoundUpload {
 
 /// Resumes an interrupted copy to the same place, or begins a new one. Returns the object instead of a writer if the
 /// earlier copy had read all of its source, so that only publishing was left.
-pub(super) async fn begin<'a>(
+pub(crate) async fn begin<'a>(
     job: &'a CopyJob<'_>,
     builder: WriterBuilder,
     input: &mut (impl AsyncRead + Unpin),
@@ -79,12 +79,12 @@ pub(super) async fn begin<'a>(
 }
 
 /// Claims an upload that was found, so that no other process adds to it.
-pub(in crate::commands) async fn claim(left: &LeftUpload, store: &Store) -> Outcome<FoundUpload> {
+pub(crate) async fn claim(left: &LeftUpload, store: &Store) -> Outcome<FoundUpload> {
     found(left.claim_on(store).await).await
 }
 
 /// The state of an upload after a claim.
-pub(in crate::commands) async fn found(claimed: tidegate::Result<ClaimedUpload>) -> Outcome<FoundUpload> {
+pub(crate) async fn found(claimed: tidegate::Result<ClaimedUpload>) -> Outcome<FoundUpload> {
     let claimed = match claimed {
         Ok(claimed) => claimed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FoundUpload::Ended),
@@ -100,7 +100,7 @@ pub(in crate::commands) async fn found(claimed: tidegate::Result<ClaimedUpload>)
 }
 
 /// Whether a claim failed because another process has the journal.
-pub(in crate::commands) fn is_in_use(error: &tidegate::Error) -> bool {
+pub(crate) fn is_in_use(error: &tidegate::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
     matches!(source, Some(JournalError::InUse { .. }))
 }
@@ -120,7 +120,7 @@ fn check_size(left: &LeftUpload, claimed: &ClaimedUpload, expected: u64, to: &Ob
 }
 
 /// Reads as many bytes from the source as the journal has, and fails if they differ.
-pub(in crate::commands) async fn compare(
+pub(crate) async fn compare(
     left: &LeftUpload,
     claimed: &ClaimedUpload,
     input: &mut (impl AsyncRead + Unpin),

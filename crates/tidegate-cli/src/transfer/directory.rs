@@ -13,7 +13,6 @@ use tidegate::text::printable;
 
 use super::job::CopyJob;
 use super::report::CompletedCopy;
-use super::walk::{self, Missed};
 use super::{download, naming, upload};
 use crate::common_cause::CommonCause;
 use crate::dev;
@@ -21,6 +20,7 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::ObjectPlace;
+use crate::walk::{self, Missed};
 
 /// How many objects are in flight at least. A journal needs open files of its own, so with one there are no more.
 const IN_FLIGHT: usize = 64;
@@ -51,7 +51,7 @@ impl CopyTarget {
 }
 
 /// Uploads the files below a local directory.
-pub(super) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
+pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     refuse_itself(path, target)?;
     let target = CopyTarget::new(job, source, target).await?;
@@ -67,9 +67,9 @@ pub(super) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
     let copies = files.map(|file| async move {
         match file {
             Ok(file) => {
-                job.report.expect(Some(file.size));
+                job.report.expect(Some(file.object.size));
                 let source = file.path.display().to_string();
-                upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
+                upload::file(job, &file.path, source, &target.place(&file.object.key)).await.into()
             }
             // The walk ends with this error.
             Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
@@ -88,7 +88,7 @@ pub(super) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
 }
 
 /// Copies the objects below a prefix of a store.
-pub(super) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
+pub(crate) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
     let (from, prefix) = job.stores.tree(source).await?;
     let target = CopyTarget::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
@@ -141,7 +141,7 @@ fn nameless(to: &ObjectPlace) -> Option<&'static str> {
 }
 
 /// How the copy of one object ended.
-enum CopyOutcome {
+pub(crate) enum CopyOutcome {
     Copied(CompletedCopy),
     /// There was nothing to copy, or the target has no name for it.
     LeftOut,
@@ -164,7 +164,11 @@ impl From<Outcome<CompletedCopy>> for CopyOutcome {
 /// Runs all copies between these stores, as many at once as allowed; returns how many there were. A copy that fails is
 /// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
 /// those in flight are waited for and counted, and the cause is the error.
-async fn all<F>(job: &CopyJob<'_>, stores: &[&Store], copies: impl Stream<Item = F>) -> Outcome<u64>
+pub(crate) async fn all<F>(
+    job: &CopyJob<'_>,
+    stores: &[&Store],
+    copies: impl Stream<Item = F>,
+) -> Outcome<u64>
 where
     F: Future<Output = CopyOutcome>,
 {
@@ -222,7 +226,7 @@ fn at_once(requests: usize, is_journaled: bool, open_files: usize) -> usize {
 
 /// Refuses a journal directory below the source: the journals would be journaled while they are written, and leaving
 /// them out would make the copy incomplete. The walk refuses journals behind links.
-pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
+pub(crate) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
     let Ok(source) = source.canonicalize() else { return Ok(()) };
     let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));
     let Some(journal) = journals.iter().find(|journal| is_below(journal)) else { return Ok(()) };

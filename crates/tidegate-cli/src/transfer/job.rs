@@ -11,58 +11,67 @@ use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
 
 /// The shared settings and state of one `cp`.
-pub(super) struct CopyJob<'a> {
-    pub(super) stores: &'a Stores,
-    pub(super) writing: CopyWriteSettings,
-    pub(super) report: CopyReport<'a>,
+pub(crate) struct CopyJob<'a> {
+    pub(crate) stores: &'a Stores,
+    pub(crate) writing: CopyWriteSettings,
+    pub(crate) report: CopyReport<'a>,
     /// The journal directories.
-    pub(super) journals: &'a [PathBuf],
+    pub(crate) journals: &'a [PathBuf],
 }
 
 /// How objects are written.
-pub(super) struct CopyWriteSettings {
+pub(crate) struct CopyWriteSettings {
     strategy: Strategy,
     create_only: bool,
     /// Whether downloaded files are forced to disk.
     sync: bool,
+    /// Whether downloaded files have the times of their objects.
+    keep_modified: bool,
     /// The size that the one source must have.
-    pub(super) expect_size: Option<u64>,
+    pub(crate) expect_size: Option<u64>,
     attributes: Attributes,
     /// The attributes that targets could not hold.
-    pub(super) left_out: LeftOut,
+    pub(crate) left_out: LeftOut,
 }
 
 impl CopyWriteSettings {
-    pub(super) fn new(
+    pub(crate) fn new(
         strategy: Strategy,
         create_only: bool,
         sync: bool,
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        Self { strategy, create_only, sync, expect_size, attributes, left_out: LeftOut::default() }
+        let left_out = LeftOut::default();
+        Self { strategy, create_only, sync, keep_modified: false, expect_size, attributes, left_out }
     }
 
-    pub(super) fn is_journaled(&self) -> bool {
+    /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
+    pub(crate) fn of_sync(attributes: Attributes, fsync: bool) -> Self {
+        Self { keep_modified: true, ..Self::new(Strategy::Auto, false, fsync, None, attributes) }
+    }
+
+    pub(crate) fn is_journaled(&self) -> bool {
         self.strategy == Strategy::Journal
     }
 
     /// A writer for `place` with the user's settings.
-    pub(super) fn builder(&self, place: &ObjectPlace) -> WriterBuilder {
+    pub(crate) fn builder(&self, place: &ObjectPlace) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);
         let builder = builder.attributes(self.attributes.clone());
         if self.create_only { builder.create_only() } else { builder }
     }
 
     /// A download of `place` to a file, with the user's settings.
-    pub(super) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
-        let builder = place.store.download(&place.key, path).sync(self.sync);
+    pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
+        let builder =
+            place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         if self.create_only { builder.create_only() } else { builder }
     }
 
     /// A writer for a copy to `to` of an object with the attributes `theirs`: attributes that the user did not set
     /// are taken over.
-    pub(super) fn builder_like(&self, to: &ObjectPlace, theirs: Attributes) -> WriterBuilder {
+    pub(crate) fn builder_like(&self, to: &ObjectPlace, theirs: Attributes) -> WriterBuilder {
         let mut attributes = self.attributes.clone();
         attributes.content_type = attributes.content_type.or(theirs.content_type);
         attributes.cache_control = attributes.cache_control.or(theirs.cache_control);
@@ -82,7 +91,7 @@ impl CopyWriteSettings {
 
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
-    pub(super) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
+    pub(crate) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
         if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
             return None;
         }
@@ -91,7 +100,7 @@ impl CopyWriteSettings {
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.
-    pub(super) fn of_file(&self, parts: u64) -> Strategy {
+    pub(crate) fn of_file(&self, parts: u64) -> Strategy {
         match self.strategy {
             Strategy::Auto if parts == 0 => Strategy::Put,
             Strategy::Auto => Strategy::Parallel,

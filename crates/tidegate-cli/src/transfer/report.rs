@@ -18,7 +18,7 @@ use crate::{output, text};
 
 /// What to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CopyDisplay {
+pub(crate) enum CopyDisplay {
     /// A bar during the copy, and a line at the end.
     Bar,
     /// A line at the end.
@@ -30,7 +30,7 @@ pub(super) enum CopyDisplay {
 
 /// A completed transfer; the names are those of `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct CompletedCopy {
+pub(crate) struct CompletedCopy {
     source: String,
     target: String,
     bytes: u64,
@@ -47,7 +47,7 @@ pub(super) struct CompletedCopy {
 }
 
 /// The report of one `cp`.
-pub(super) struct CopyReport<'a> {
+pub(crate) struct CopyReport<'a> {
     show: CopyDisplay,
     began: Instant,
     stores: &'a Stores,
@@ -89,15 +89,15 @@ struct Totals {
 }
 
 /// The result of a `cp` that copied everything.
-pub(super) struct Closed {
+pub(crate) struct Closed {
     /// The object, or the place that all objects lie below; `None` if there was nothing to copy.
-    pub(super) target: Option<String>,
+    pub(crate) target: Option<String>,
     /// How many objects were read back.
-    pub(super) verified: u64,
+    pub(crate) verified: u64,
 }
 
 /// A transfer in progress, until it is dropped.
-pub(super) struct CopyInProgress<'a> {
+pub(crate) struct CopyInProgress<'a> {
     report: &'a CopyReport<'a>,
     id: u64,
     began: Instant,
@@ -112,7 +112,7 @@ impl<'a> CopyReport<'a> {
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    pub(super) fn new(show: CopyDisplay, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
+    pub(crate) fn new(show: CopyDisplay, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),
@@ -149,25 +149,25 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Declares that everything below `source` is copied: the line at the end covers the whole tree.
-    pub(super) fn tree(&self, source: String, target: String) {
+    pub(crate) fn tree(&self, source: String, target: String) {
         let mut totals = self.totals();
         totals.label = Some((source, target));
         totals.is_tree = true;
     }
 
     /// Adds to the bytes to transfer; `None` if the number is unknown.
-    pub(super) fn expect(&self, bytes: Option<u64>) {
+    pub(crate) fn expect(&self, bytes: Option<u64>) {
         let mut totals = self.totals();
         totals.expected = totals.expected.zip(bytes).map(|(before, more)| before.saturating_add(more));
     }
 
     /// Whether the total is shown.
-    pub(super) fn wants_total(&self) -> bool {
+    pub(crate) fn wants_total(&self) -> bool {
         self.bar.is_some()
     }
 
     /// Begins an upload of `name`. The bar shows `progress`; the requests of `counted` are counted.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         &'a self,
         name: &str,
         progress: &Progress,
@@ -178,17 +178,17 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Begins a read of `name`, which leaves nothing unfinished.
-    pub(super) fn read(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
+    pub(crate) fn read(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
 
     /// Begins a download of `name` into a file.
-    pub(super) fn download(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
+    pub(crate) fn download(&'a self, name: &str, progress: &Progress) -> CopyInProgress<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
 
     /// Counts the objects of a tree as they are found, before they are copied.
-    pub(super) fn found(&self) -> Arc<AtomicU64> {
+    pub(crate) fn found(&self) -> Arc<AtomicU64> {
         self.found.clone()
     }
 
@@ -208,7 +208,7 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Records a completed transfer.
-    pub(super) async fn done(&self, done: CompletedCopy) -> Outcome {
+    pub(crate) async fn done(&self, done: CompletedCopy) -> Outcome {
         if let Some(json) = &mut *self.json.lock().await {
             json.json(&done)?;
             json.flow().await?;
@@ -229,7 +229,7 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Records a failed transfer among many, and prints why.
-    pub(super) fn failed(&self, failure: &CommandFailure) {
+    pub(crate) fn failed(&self, failure: &CommandFailure) {
         let mut totals = self.totals();
         totals.failed += 1;
         totals.told += 1;
@@ -240,12 +240,12 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Counts the transfer whose failure ends the whole command. Its error is printed at the end.
-    pub(super) fn failed_first(&self) {
+    pub(crate) fn failed_first(&self) {
         self.totals().failed += 1;
     }
 
     /// Counts a transfer that was in flight then and failed for the same cause. A few are printed, all are counted.
-    pub(super) fn failed_too(&self, failure: &CommandFailure) {
+    pub(crate) fn failed_too(&self, failure: &CommandFailure) {
         let mut totals = self.totals();
         totals.failed += 1;
         totals.alike += 1;
@@ -257,12 +257,12 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Prints a line on standard error, above the bar.
-    pub(super) fn say(&self, line: &str) {
+    pub(crate) fn say(&self, line: &str) {
         output::say(line);
     }
 
     /// Draws the bar until the future is dropped.
-    pub(super) async fn watch(&self) -> Infallible {
+    pub(crate) async fn watch(&self) -> Infallible {
         let Some(bar) = &self.bar else { return std::future::pending().await };
         let mut beat = tokio::time::interval(Self::BEAT);
         loop {
@@ -292,7 +292,7 @@ impl<'a> CopyReport<'a> {
     }
 
     /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
-    pub(super) async fn close(self, copied: Outcome) -> Outcome<Closed> {
+    pub(crate) async fn close(self, copied: Outcome) -> Outcome<Closed> {
         let Self { show, began, bar, json, state, .. } = self;
         drop(bar);
         let totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -361,7 +361,7 @@ impl Totals {
 
 impl CopyInProgress<'_> {
     /// The record of the completed transfer. `object` is the target store's description, or else the source store's.
-    pub(super) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> CompletedCopy {
+    pub(crate) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> CompletedCopy {
         let sum = |figure: fn(&Snapshot) -> u64| {
             self.counted.iter().map(|progress| figure(&progress.snapshot())).sum()
         };
@@ -389,22 +389,22 @@ impl Drop for CopyInProgress<'_> {
 }
 
 impl CompletedCopy {
-    pub(super) fn by(mut self, strategy: Strategy) -> Self {
+    pub(crate) fn by(mut self, strategy: Strategy) -> Self {
         self.strategy = Some(strategy.name());
         self
     }
 
     /// Marks a copy that the store made itself.
-    pub(super) fn by_store(mut self) -> Self {
+    pub(crate) fn by_store(mut self) -> Self {
         self.strategy = Some("copy");
         self
     }
 
-    pub(super) fn parts(&self) -> u64 {
+    pub(crate) fn parts(&self) -> u64 {
         self.parts
     }
 
-    pub(super) fn verified(&mut self) {
+    pub(crate) fn verified(&mut self) {
         self.verified = Some(true);
     }
 }

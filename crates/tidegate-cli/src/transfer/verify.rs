@@ -15,7 +15,7 @@ use crate::{dev, output, text};
 
 /// Reads `object` back if it was written to `dev://`. It must have the size and the checksum that the store reported
 /// to the writer.
-pub(super) async fn if_dev(
+pub(crate) async fn if_dev(
     job: &CopyJob<'_>,
     place: &ObjectPlace,
     object: &Object,
@@ -47,7 +47,7 @@ pub(super) async fn if_dev(
 }
 
 /// Prints where `target` is and how to read it.
-pub(super) async fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
+pub(crate) async fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
     let Ok(Location::Dev { bucket, key }) = target.parse() else { return Ok(()) };
     // The program's name as the user typed it, so that the printed command works when it is pasted.
     let program = std::env::args().next().unwrap_or_else(|| "tidegate".to_owned());

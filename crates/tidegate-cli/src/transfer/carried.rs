@@ -11,10 +11,10 @@ use crate::text;
 
 /// The attributes that copies left out: for each name, the number of objects.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut(Mutex<BTreeMap<&'static str, u64>>);
+pub(crate) struct LeftOut(Mutex<BTreeMap<&'static str, u64>>);
 
 impl LeftOut {
-    pub(super) fn add(&self, names: impl IntoIterator<Item = &'static str>) {
+    pub(crate) fn add(&self, names: impl IntoIterator<Item = &'static str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
             *counts.entry(name).or_default() += 1;
@@ -22,7 +22,7 @@ impl LeftOut {
     }
 
     /// The warning line; `None` if every attribute was carried over.
-    pub(super) fn line(&self) -> Option<String> {
+    pub(crate) fn line(&self) -> Option<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = counts.iter().map(|(name, count)| format!("{name} ({})", text::count(*count, "object")));
         let named: Vec<_> = named.collect();
@@ -38,7 +38,7 @@ fn scheme(place: &ObjectPlace) -> String {
 }
 
 /// The attributes that a copy of `object` to another store carries, and the names of those that it leaves out.
-pub(super) fn to_store(
+pub(crate) fn to_store(
     from: &ObjectPlace,
     to: &ObjectPlace,
     object: &Object,
@@ -70,7 +70,7 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
 
 /// The names of the object's attributes that a file on disk cannot hold. The content type, the storage class and the
 /// encryption are never named: nearly every object has a type, and the other two are about how its store keeps it.
-pub(super) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
+pub(crate) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
     let Attributes {
         cache_control,
         content_encoding,

@@ -13,7 +13,7 @@ use crate::values;
 /// The attributes of uploaded objects.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "What the object carries")]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     /// Set the MIME type. Default: guessed from the name.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Carried {
 
 impl Carried {
     /// The attributes for an object. Refuses a name that was given twice.
-    pub(super) fn attributes(self) -> Outcome<Attributes> {
+    pub(crate) fn attributes(self) -> Outcome<Attributes> {
         let mut attributes = Attributes::default();
         attributes.content_type = self.content_type;
         attributes.cache_control = self.cache_control;
@@ -69,7 +69,7 @@ fn once(
 
 /// When a journal is forced to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum DurabilityChoice {
+pub(crate) enum DurabilityChoice {
     /// At every write.
     Write,
     /// In groups of 8MiB or one second.
@@ -83,7 +83,7 @@ impl DurabilityChoice {
     const GROUP: journal::Durability =
         journal::Durability::Group { bytes: 8 << 20, delay: std::time::Duration::from_secs(1) };
 
-    pub(super) fn setting(self) -> journal::Durability {
+    pub(crate) fn setting(self) -> journal::Durability {
         match self {
             Self::Write => journal::Durability::Write,
             Self::Group => Self::GROUP,
@@ -94,7 +94,7 @@ impl DurabilityChoice {
 
 /// Whether slow parts are hedged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Hedge {
+pub(crate) enum Hedge {
     /// Hedge parts that are far slower than their peers.
     #[default]
     On,
@@ -104,7 +104,7 @@ pub(super) enum Hedge {
 
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ProgressChoice {
+pub(crate) enum ProgressChoice {
     /// A bar on a terminal, otherwise a line at the end.
     #[default]
     Auto,

@@ -9,7 +9,7 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::stores::not_utf8;
 
 /// Whether `location` is a container of objects: a bucket, a prefix, a directory.
-pub(super) fn is_container(location: &Location) -> bool {
+pub(crate) fn is_container(location: &Location) -> bool {
     match location {
         Location::Local { path } => location.ends_with_slash() || path.is_dir(),
         _ => location.in_store().is_some_and(|(_, _, key)| key.is_empty() || key.ends_with('/')),
@@ -17,7 +17,7 @@ pub(super) fn is_container(location: &Location) -> bool {
 }
 
 /// The target of one object. In a container, the copy keeps the source's name.
-pub(super) fn of_one(source: &Location, target: &Location) -> Outcome<Location> {
+pub(crate) fn of_one(source: &Location, target: &Location) -> Outcome<Location> {
     if !is_container(target) {
         return Ok(target.clone());
     }
@@ -27,7 +27,7 @@ pub(super) fn of_one(source: &Location, target: &Location) -> Outcome<Location> 
 
 /// The target of everything below `source`. In a container, the copy keeps the source's name, unless the source is
 /// written with a slash at its end.
-pub(super) fn of_tree(source: &Location, target: &Location) -> Outcome<Location> {
+pub(crate) fn of_tree(source: &Location, target: &Location) -> Outcome<Location> {
     if source.ends_with_slash() || !is_container(target) {
         return Ok(target.clone());
     }

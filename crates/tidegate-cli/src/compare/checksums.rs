@@ -1,0 +1,169 @@
+//! Compares two objects by their checksums: those that stores keep, and those of local files, computed for it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use futures::future;
+use md5::{Digest, Md5};
+use tidegate::Object;
+use tidegate::checksum::{Algorithm, Hasher};
+
+use super::{Difference, Tree, TreeObject, Verdict, described};
+use crate::exit::{CommandFailure, Outcome};
+
+/// The size of one read of a file.
+const PIECE: usize = 256 << 10;
+
+/// A kind of checksum that two objects can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Crc64Nvme,
+    Crc32c,
+    /// The ETag of an object that was stored in one request is its MD5, unless it is encrypted with a key of its own.
+    Md5,
+}
+
+impl Kind {
+    /// The kinds, the best first.
+    const ALL: [Self; 3] = [Self::Crc64Nvme, Self::Crc32c, Self::Md5];
+
+    /// The object's checksum of this kind as text, if the description has it.
+    fn of(self, object: &Object) -> Option<String> {
+        match self {
+            Self::Crc64Nvme => object.crc64nvme.clone(),
+            Self::Crc32c => object.crc32c.clone(),
+            Self::Md5 => md5_of(object.etag.as_deref()?),
+        }
+    }
+}
+
+/// The MD5 in an ETag: 32 hexadecimal digits.
+fn md5_of(etag: &str) -> Option<String> {
+    let text = etag.trim_matches('"');
+    let is_md5 = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_md5.then(|| text.to_ascii_lowercase())
+}
+
+/// Compares two objects of one size by the best checksum that both have.
+pub(super) async fn compare(
+    (source, ours): (&Tree, &TreeObject),
+    (target, theirs): (&Tree, &TreeObject),
+) -> Outcome<Verdict> {
+    let (ours_known, theirs_known) = future::join(known(source, ours), known(target, theirs)).await;
+    let (ours_known, theirs_known) = (ours_known?, theirs_known?);
+    if ours_known.size() != theirs_known.size() {
+        return Ok(Verdict::Different(Difference::Size));
+    }
+    let shared = Kind::ALL.into_iter().find(|kind| ours_known.has(*kind) && theirs_known.has(*kind));
+    let Some(kind) = shared else { return Ok(Verdict::Different(Difference::Unproven)) };
+    let (ours, theirs) = future::join(ours_known.checksum(kind), theirs_known.checksum(kind)).await;
+    Ok(match ours? == theirs? {
+        true => Verdict::Same,
+        // An ETag that looks like an MD5 may be something else, so it proves only that two objects are the same.
+        false if kind == Kind::Md5 => Verdict::Different(Difference::Unproven),
+        false => Verdict::Different(Difference::Checksum),
+    })
+}
+
+/// What is known of an object's content.
+enum Known {
+    /// A file, which can be read for any checksum.
+    File { path: PathBuf, size: Option<u64> },
+    /// An object of a store, as described by it.
+    Described(Box<Object>),
+}
+
+async fn known(tree: &Tree, object: &TreeObject) -> Outcome<Known> {
+    if let Some(path) = tree.path(&object.key) {
+        return Ok(Known::File { path, size: object.object.known_size() });
+    }
+    let listed = &object.object;
+    let has_checksum = listed.crc64nvme.is_some() || listed.crc32c.is_some();
+    if has_checksum && listed.known_size().is_some() {
+        return Ok(Known::Described(listed.clone().into()));
+    }
+    Ok(Known::Described(described(tree, object).await?.into()))
+}
+
+impl Known {
+    fn size(&self) -> Option<u64> {
+        match self {
+            Self::File { size, .. } => *size,
+            Self::Described(object) => object.known_size(),
+        }
+    }
+
+    fn has(&self, kind: Kind) -> bool {
+        match self {
+            Self::File { .. } => true,
+            Self::Described(object) => kind.of(object).is_some(),
+        }
+    }
+
+    async fn checksum(self, kind: Kind) -> Outcome<Option<String>> {
+        let path = match self {
+            Self::Described(object) => return Ok(kind.of(&object)),
+            Self::File { path, .. } => path,
+        };
+        let read = tokio::task::spawn_blocking(move || {
+            of_file(&path, kind).map_err(|error| CommandFailure::of_file(&path, &error))
+        });
+        Ok(Some(read.await.map_err(|ended| CommandFailure::Failed(ended.to_string()))??))
+    }
+}
+
+/// Reads a file for its checksum.
+fn of_file(path: &Path, kind: Kind) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; PIECE];
+    let mut each = |take: &mut dyn FnMut(&[u8])| -> std::io::Result<()> {
+        loop {
+            match file.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(read) => take(&piece[..read]),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    let mut crc = |algorithm| {
+        let mut hasher = Hasher::new(algorithm);
+        each(&mut |bytes| hasher.update(bytes))?;
+        Ok(hasher.finish().base64())
+    };
+    match kind {
+        Kind::Crc64Nvme => crc(Algorithm::Crc64Nvme),
+        Kind::Crc32c => crc(Algorithm::Crc32c),
+        Kind::Md5 => {
+            let mut hasher = Md5::new();
+            each(&mut |bytes| hasher.update(bytes))?;
+            Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_checksums_that_stores_report() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("digits");
+        std::fs::write(&path, "123456789").unwrap();
+        // The check values of the CRC catalogue (crc-64-nvme, crc-32-iscsi), and of RFC 1321's MD5.
+        assert_eq!(of_file(&path, Kind::Crc64Nvme).unwrap(), "rosUhgp5mIg=");
+        assert_eq!(of_file(&path, Kind::Crc32c).unwrap(), "4waSgw==");
+        assert_eq!(of_file(&path, Kind::Md5).unwrap(), "25f9e794323b453885f5181f1b624d0b");
+    }
+
+    #[test]
+    fn only_an_etag_of_one_request_is_an_md5() {
+        let md5 = "25f9e794323b453885f5181f1b624d0b";
+        assert_eq!(md5_of(&format!("\"{}\"", md5.to_uppercase())).as_deref(), Some(md5));
+        for other in [&format!("\"{md5}-2\""), "\"\"", "W/\"1\"", &format!("\"{}g\"", &md5[1..])] {
+            assert_eq!(md5_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Transfers of objects, as `cp`, `sync` and `journal resume` make them.
+
+mod carried;
+pub(crate) mod choices;
+pub(crate) mod directory;
+pub(crate) mod download;
+pub(crate) mod job;
+pub(crate) mod journaled;
+pub(crate) mod naming;
+mod opened;
+pub(crate) mod options;
+pub(crate) mod report;
+mod stdin;
+pub(crate) mod upload;
+pub(crate) mod verify;

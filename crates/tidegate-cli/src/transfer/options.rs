@@ -1,0 +1,87 @@
+//! The options of every command that transfers objects.
+
+use tidegate::checksum::Algorithm;
+use tidegate::settings::{Concurrency, RetryPolicy};
+use tidegate::{Tidegate, TidegateBuilder};
+
+use super::choices::{Hedge, ProgressChoice};
+use super::report::CopyDisplay;
+use crate::options::{ConnectionOptions, Owners};
+use crate::{bar, values};
+
+/// How objects are transferred, and what is shown of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TransferOptions {
+    /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB; 8MiB with
+    /// --journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
+    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
+    part_size: Option<u64>,
+
+    /// Allow this many requests in flight: a number, or auto to adapt. cp -r has 64 objects in flight, or a quarter
+    /// more than requests (up to 1024, but 64 with --journal).
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    concurrency: Concurrency,
+
+    /// Send each request at most this many times, from 1. Failures that may pass are retried.
+    #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: u32,
+
+    /// Send a part again if it is far slower than its peers. At most one part in twenty is hedged, and none while the
+    /// store throttles.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    hedge: Hedge,
+
+    /// Hold at most this many bytes in buffers, for all transfers together.
+    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
+    memory: u64,
+
+    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    progress: ProgressChoice,
+
+    /// Print one JSON object on standard output for each copied object, and nothing else.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    owners: Owners,
+
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+impl TransferOptions {
+    /// An engine with these settings, which computes and sends this checksum.
+    pub(crate) fn engine(&self, checksum: Algorithm) -> TidegateBuilder {
+        let mut retry = self.connection.retry();
+        retry.attempts = self.attempts;
+        let engine = self
+            .owners
+            .trusted(Tidegate::builder())
+            .memory(self.memory)
+            .retry(retry)
+            .concurrency(self.concurrency)
+            .hedge(self.hedge == Hedge::On)
+            .s3(self.connection.settings_with(checksum))
+            .gcs(self.connection.gcs_settings());
+        match self.part_size {
+            Some(bytes) => engine.part_size(bytes),
+            None => engine,
+        }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.
+    pub(crate) fn display(&self, to_terminal: bool) -> CopyDisplay {
+        match self.progress {
+            _ if self.json => CopyDisplay::Json,
+            ProgressChoice::Never => CopyDisplay::Nothing,
+            ProgressChoice::Auto if to_terminal => CopyDisplay::Nothing,
+            ProgressChoice::Auto if bar::is_terminal(std::io::stderr()) => CopyDisplay::Bar,
+            ProgressChoice::Auto => CopyDisplay::Line,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+"""`sync` and `check`: what is new or changed is copied, what the source lacks is removed only when everything else went
+well, and an unchanged tree costs its listings."""
+
+import datetime
+import json
+import os
+import random
+
+import pytest
+
+from test_gcs import Google
+
+QUIET = ("--progress", "never")
+LOCKED = {"error": {"status": 403, "code": "AccessDenied"}}
+BROKEN = {"error": {"status": 500, "code": "InternalError"}}
+OLD, NEW = 1_000_000_000, 4_000_000_000  # 2001 and 2096
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """`tree({path: bytes})` makes a directory of old files."""
+
+    def make(files, name="tree", time=OLD):
+        root = tmp_path / name
+        root.mkdir(exist_ok=True)
+        for path, content in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+            os.utime(root / path, (time, time))
+        return root
+
+    return make
+
+
+def below(root):
+    """The files below a directory, with their bytes."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def stored(bucket, prefix=""):
+    return {key.removeprefix(prefix): bucket.get(key) for key in bucket.keys(prefix)}
+
+
+FILES = {"a-b": b"1", "a/b": b"22", "a/c/d": b"333", "é": b"4", "z": b""}
+
+
+def test_a_tree_goes_up_and_comes_down(tidegate, on, tree, tmp_path):
+    root = tree(FILES)
+    run = tidegate("sync", root, on.url("t"), env=on.env)
+    assert run.exit == 0 and "5 objects" in run.err and "0 objects unchanged" in run.err, run
+    assert stored(on, "t/") == FILES
+    run = tidegate("sync", on.url("t/"), tmp_path / "down", env=on.env)
+    assert run.exit == 0 and below(tmp_path / "down") == FILES, run
+    for way in [(root, on.url("t")), (on.url("t"), tmp_path / "down"), (root, tmp_path / "down")]:
+        run = tidegate("sync", "--delete", *way, env=on.env)
+        assert run.exit == 0 and run.err == "5 objects unchanged, 0 removed\n", run
+        run = tidegate("check", *way, env=on.env)
+        assert (run.exit, run.out) == (0, b"") and "no difference" in run.err, run
+    run = tidegate("sync", on.url("t"), on.url("u"), env=on.env)
+    assert run.exit == 0 and stored(on, "u/") == FILES, run
+
+
+def test_an_unchanged_tree_costs_its_listings(tidegate, embedded_bucket, counts, tree, tmp_path):
+    on, root = embedded_bucket, tree(FILES)
+    for way in [(root, on.url("t")), (on.url("t"), tmp_path / "down")]:
+        assert tidegate("sync", *way, env=on.env).exit == 0
+        before = counts()
+        assert tidegate("sync", "--delete", *way, env=on.env).exit == 0
+        after = counts()
+        assert {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)} == {
+            "ListObjectsV2": 1
+        }
+
+
+def test_downloaded_files_are_as_old_as_their_objects(tidegate, on, make_file, tmp_path):
+    large, _ = make_file(3 << 20)
+    on.put("t/large", large.read_bytes())
+    on.put("t/small", b"x")
+    assert tidegate("sync", on.url("t"), tmp_path / "down", env=on.env).exit == 0
+    listed = tidegate("ls", "-r", "--json", on.url("t/"), env=on.env)
+    for line in listed.text.splitlines():
+        entry = json.loads(line)
+        seconds = int((tmp_path / "down" / entry["url"].rsplit("/")[-1]).stat().st_mtime)
+        assert entry["modified"].startswith(utc(seconds)), (entry, seconds)
+
+
+def utc(seconds):
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@pytest.mark.parametrize(
+    ("options", "copied"),
+    [([], {"larger", "newer"}), (["--size-only"], {"larger"}), (["--checksum"], {"larger", "changed"})],
+)
+def test_what_counts_as_changed(tidegate, on, tree, options, copied):
+    root = tree({"same": b"1", "larger": b"1", "newer": b"1", "changed": b"1"})
+    assert tidegate("sync", root, on.url("t"), *QUIET, env=on.env).exit == 0
+    tree({"newer": b"1"}, time=NEW)
+    tree({"larger": b"22", "changed": b"2"}, time=OLD)
+    dry = tidegate("sync", "--dry-run", "--json", *options, root, on.url("t"), env=on.env)
+    planned = [json.loads(line) for line in dry.text.splitlines()]
+    assert {line["target"].removeprefix(on.url("t/")) for line in planned} == copied, dry
+    assert {line["action"] for line in planned} == {"copy"}
+    check = tidegate("check", *options, root, on.url("t"), env=on.env)
+    assert check.exit == 1 and {line.split()[1] for line in check.text.splitlines()} == copied, check
+    run = tidegate("sync", *options, "--json", root, on.url("t"), env=on.env)
+    assert {json.loads(line)["target"].removeprefix(on.url("t/")) for line in run.text.splitlines()} == copied, run
+    assert on.get("t/larger") == b"22" and on.get("t/changed") == (b"2" if "changed" in copied else b"1")
+
+
+@pytest.mark.parametrize("over", ["http", "grpc"])
+def test_google_lists_the_checksums(tidegate, embedded, embedded_bucket, counts, tree, over):
+    google = Google(embedded, embedded_bucket, over)
+    root = tree(FILES)
+    args = ["--gcs-transport", over] if over == "grpc" else []
+    assert tidegate("sync", *args, root, google.at("t"), env=google.env).exit == 0
+    assert stored(embedded_bucket, "t/") == FILES
+    before = counts()
+    run = tidegate("sync", *args, "--checksum", root, google.at("t"), env=google.env)
+    assert run.exit == 0 and run.err == "5 objects unchanged\n", run
+    asked = {name for name, number in counts().items() if number != before.get(name, 0)}
+    assert len(asked) == 1 and "list" in asked.pop().lower()
+
+
+def test_what_the_source_lacks_is_removed_at_the_end(tidegate, on, tree, tmp_path):
+    root = tree({"a": b"1", "b/c": b"2"})
+    for key in ("t/a", "t/old", "t/b/old", "t-other", "u"):
+        on.put(key, b"x")
+    assert tidegate("sync", root, on.url("t"), env=on.env).exit == 0
+    assert len(on.keys()) == 6, "nothing is removed unless asked for"
+    dry = tidegate("sync", "--delete", "--dry-run", root, on.url("t"), env=on.env)
+    assert dry.exit == 0 and dry.text.splitlines() == [f"remove {on.url(f't/{key}')}" for key in ("b/old", "old")], dry
+    few = tidegate("sync", "--delete", "--max-delete", "1", root, on.url("t"), env=on.env)
+    assert few.exit == 1 and "2 objects would be removed, and --max-delete is 1" in few.err, few
+    assert len(on.keys()) == 6
+    run = tidegate("sync", "--delete", "--max-delete", "2", root, on.url("t"), env=on.env)
+    assert run.exit == 0 and "2 removed" in run.err, run
+    assert on.keys() == ["t-other", "t/a", "t/b/c", "u"]
+    down = tree({"a": b"1", "old/er": b"x"}, name="down")
+    run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
+    assert run.exit == 0 and set(below(down)) == {"a", "b/c"}, run
+
+
+def test_an_empty_source_removes_nothing_unless_that_is_meant(tidegate, on, tree):
+    root = tree({})
+    on.put("t/a", b"x")
+    run = tidegate("sync", "--delete", root, on.url("t"), env=on.env)
+    assert run.exit == 1 and "add --delete-all" in run.err and on.keys() == ["t/a"], run
+    run = tidegate("sync", "--delete", on.url("typo"), on.url("t"), env=on.env)
+    assert run.exit == 3 and on.keys() == ["t/a"], run
+    run = tidegate("sync", "--delete", "--delete-all", root, on.url("t"), env=on.env)
+    assert run.exit == 0 and on.keys() == [], run
+
+
+@pytest.mark.parametrize(
+    ("operation", "action"),
+    [("PutObject", LOCKED), ("ListObjectsV2", BROKEN), ("ListObjectsV2", {"reset_response": {"after_bytes": 0}})],
+    ids=str,
+)
+def test_nothing_is_removed_after_a_failure(tidegate, embedded_bucket, knobs, tree, operation, action):
+    on, root = embedded_bucket, tree({"a": b"1", "b": b"2"})
+    on.put("t/old", b"x")
+    knobs(faults=[{"operation": operation, "action": action}])
+    run = tidegate("sync", "--delete", root, on.url("t"), "--attempts", "1", env=on.env)
+    assert run.exit != 0, run
+    knobs(faults=[])
+    assert "t/old" in on.keys()
+
+
+def test_a_source_that_is_listed_in_part_removes_nothing(tidegate, embedded, embedded_bucket, knobs, tree):
+    """The second page of the source fails: the keys that it would have named are not gone."""
+    on, down = embedded_bucket, tree({"t2999": b"kept"}, name="down")
+    embedded.control("POST", "objects", {"bucket": on.name, "keys": [f"s/t{number:04}" for number in range(1100)]})
+    knobs(faults=[{"operation": "ListObjectsV2", "skip": 1, "action": BROKEN}])
+    run = tidegate("sync", "--delete", on.url("s"), down, "--attempts", "1", env=on.env)
+    assert run.exit == 1 and (down / "t2999").read_bytes() == b"kept", run
+
+
+def test_a_name_that_is_no_key_removes_nothing(tidegate, on, tree):
+    root = tree({"a": b"1"})
+    (root / os.fsdecode(b"m\xff")).write_bytes(b"x")
+    on.put("t/old", b"x")
+    run = tidegate("sync", "--delete", root, on.url("t"), env=on.env)
+    assert run.exit == 1 and "nothing removed" in run.err and on.keys() == ["t/a", "t/old"], run
+
+
+def test_folder_objects_are_left_alone(tidegate, on, tree, tmp_path):
+    for key in ("t/", "t/folder/", "t/a"):
+        on.put(key, b"")
+    down = tmp_path / "down"
+    for _ in range(2):
+        run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
+        assert run.exit == 0 and below(down) == {"a": b""}, run
+    run = tidegate("sync", "--delete", down, on.url("t"), env=on.env)
+    assert run.exit == 0 and on.keys() == ["t/", "t/a", "t/folder/"], run
+
+
+def test_what_makes_no_sense_is_refused(tidegate, on, tree):
+    root = tree({"a": b"1", "in/b": b"1"})
+    on.put("t/x", b"x")
+    for source, target, code, said in [
+        (root, root / "in", 2, "overlap"),
+        (root / "in", root, 2, "overlap"),
+        (on.url("t"), on.url("t/u"), 2, "overlap"),
+        (on.url(""), on.url("t"), 2, "overlap"),
+        (root / "a", on.url("t"), 2, "tidegate cp"),
+        (root, root / "a", 2, "no directory"),
+        ("-", on.url("t"), 2, "no tree"),
+        (root / "missing", on.url("t"), 3, "missing"),
+        (on.url("t"), "s3://no-such-bucket-here/", 3, "no-such-bucket-here"),
+    ]:
+        run = tidegate("sync", "--delete", source, target, env=on.env)
+        assert run.exit == code and said in run.err, run
+    for option in (["--max-delete", "1"], ["--delete-all"], ["--size-only", "--checksum"]):
+        assert tidegate("sync", *option, root, on.url("t"), env=on.env).exit == 2
+    assert on.keys() == ["t/x"] and below(root) == {"a": b"1", "in/b": b"1"}
+
+
+def test_the_embedded_servers_own_files_stay(tidegate, tree, tmp_path):
+    """`dev://` keeps its objects below the working directory."""
+    root = tree({"a": b"1"})
+    run = tidegate("sync", root, "dev://demo/t", cwd=tmp_path)
+    assert run.exit == 0, run
+    (tmp_path / "old").write_bytes(b"x")
+    run = tidegate("sync", "--delete", "--dry-run", "dev://demo/t", ".", cwd=tmp_path)
+    assert run.exit == 0 and ".tidegate-dev" not in run.text and "old" in run.text, run
+
+
+def changed(tree, draw):
+    """The tree after some random changes."""
+    tree = dict(tree)
+    for _ in range(draw.randrange(6)):
+        key = "/".join(
+            draw.choice(["a", "a-b", "b", "c.d", "é"]) + draw.choice("xyz") for _ in range(draw.randint(1, 3))
+        )
+        # A file can't be where another has its directory.
+        clash = any(other.startswith(f"{key}/") or key.startswith(f"{other}/") for other in tree if other != key)
+        if key in tree and draw.random() < 0.4:
+            del tree[key]
+        elif not clash:
+            tree[key] = draw.randbytes(draw.choice([0, 1, 3, 3, 3, 70_000]))
+    return tree
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("store", ["s3", "gs", "disk"])
+def test_random_changes_arrive_whatever_fails(tidegate, embedded, embedded_bucket, knobs, tmp_path, store, seed):
+    """`sync --checksum --delete` up and down after random changes, with faults and cut connections in between: in the end
+    names and bytes are the same, and no object was ever removed that the source had."""
+    draw = random.Random(seed)
+    on, google = embedded_bucket, Google(embedded, embedded_bucket, "http")
+    url, env = {
+        "s3": (on.url("t"), on.env),
+        "gs": (google.at("t"), google.env),
+        "disk": (tmp_path / "store", {}),
+    }[store]
+
+    def held():
+        return below(url) if store == "disk" else stored(on, "t/")
+
+    up, down = tmp_path / "up", tmp_path / "down"
+    up.mkdir()
+    files = {}
+    for _ in range(5):
+        before, files = files, changed(files, draw)
+        for path in set(before) - set(files):
+            (up / path).unlink()
+        for folder in sorted((path for path in up.rglob("*") if path.is_dir()), reverse=True):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+        for path, content in files.items():
+            (up / path).parent.mkdir(parents=True, exist_ok=True)
+            (up / path).write_bytes(content)
+            os.utime(up / path, (OLD, OLD))
+        options = ["--checksum", "--delete", "--delete-all", "--attempts", "1", *QUIET]
+        action = draw.choice([BROKEN, LOCKED, {"reset_response": {"after_bytes": 0}}])
+        names = ["PutObject", "GetObject", "HeadObject", "ListObjectsV2"]
+        names += [f"storage.objects.{name}" for name in ("insert", "get", "download", "list")]
+        knobs(faults=[{"operation": name, "probability": 0.3, "action": action} for name in names])
+        kept = set(before) & set(files)
+        for way in [(up, url), (url, down)]:
+            tidegate("sync", *options, *way, env=env)
+        knobs(faults=[])
+        assert kept <= set(held()), "an object was removed that the source has"
+        for way in [(up, url), (url, down)]:
+            run = tidegate("sync", *options, *way, env=env)
+            assert run.exit == 0 or not files, run
+        assert held() == files and below(down) == files
