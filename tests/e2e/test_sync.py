@@ -152,19 +152,19 @@ def test_an_empty_source_removes_nothing_unless_that_is_meant(tidegate, on, tree
     assert run.exit == 0 and on.keys() == [], run
 
 
-@pytest.mark.parametrize(
-    ("operation", "action"),
-    [("PutObject", LOCKED), ("ListObjectsV2", BROKEN), ("ListObjectsV2", {"reset_response": {"after_bytes": 0}})],
-    ids=str,
-)
+@pytest.mark.parametrize("action", [LOCKED, BROKEN], ids=str)
+@pytest.mark.parametrize("operation", ["PutObject", "GetObject"])
 def test_nothing_is_removed_after_a_failure(tidegate, embedded_bucket, knobs, tree, operation, action):
-    on, root = embedded_bucket, tree({"a": b"1", "b": b"2"})
-    on.put("t/old", b"x")
-    knobs(faults=[{"operation": operation, "action": action}])
-    run = tidegate("sync", "--delete", root, on.url("t"), "--attempts", "1", env=on.env)
-    assert run.exit != 0, run
+    on = embedded_bucket
+    root = tree({"a": b"1", "b": b"2"} if operation == "PutObject" else {"old": b"x"})
+    for key in ("old",) if operation == "PutObject" else ("a", "b"):
+        on.put(f"t/{key}", b"x")
+    way = (root, on.url("t")) if operation == "PutObject" else (on.url("t"), root)
+    knobs(faults=[{"operation": operation, "key_prefix": "t/b", "action": action}])
+    run = tidegate("sync", "--delete", *way, "--attempts", "1", env=on.env)
     knobs(faults=[])
-    assert "t/old" in on.keys()
+    assert run.exit == 1 and "nothing removed" in run.err, run
+    assert {"a", "old"} <= set(stored(on, "t/") if operation == "PutObject" else below(root))
 
 
 def test_a_source_that_is_listed_in_part_removes_nothing(tidegate, embedded, embedded_bucket, knobs, tree):
@@ -184,6 +184,43 @@ def test_a_name_that_is_no_key_removes_nothing(tidegate, on, tree):
     assert run.exit == 1 and "nothing removed" in run.err and on.keys() == ["t/a", "t/old"], run
 
 
+def test_a_bad_name_does_not_stop_the_others(tidegate, on, tree):
+    root = tree({f"f{number:03}": b"x" for number in range(200)})
+    (root / os.fsdecode(b"a\xff")).write_bytes(b"x")
+    run = tidegate("sync", root, on.url("t"), env=on.env)
+    assert run.exit == 1 and len(on.keys()) == 200, run
+
+
+def test_what_the_source_left_out_is_not_missing(tidegate, on, tree, tmp_path):
+    """A link to a directory is not entered, and what the target has below its name stays."""
+    root, elsewhere = tree({"a": b"1"}), tree({"x": b"1"}, name="elsewhere")
+    (root / "albums").symlink_to(elsewhere)
+    os.mkfifo(root / "pipe")
+    for key in ("t/albums/x", "t/albums-old", "t/pipe"):
+        on.put(key, b"x")
+    for options in (["--dry-run"], []):
+        run = tidegate("sync", "--delete", *options, root, on.url("t"), env=on.env)
+        assert run.exit == 0 and run.err.count("left out") == 2, run
+    assert on.keys() == ["t/a", "t/albums/x", "t/pipe"], run
+
+
+def test_a_link_in_the_target_that_leads_nowhere_is_passed_over(tidegate, on, tree):
+    on.put("t/a", b"1")
+    down = tree({"old": b"x"}, name="down")
+    (down / "broken").symlink_to("nowhere")
+    for _ in range(2):
+        run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
+        assert run.exit == 0 and below(down) == {"a": b"1"} and (down / "broken").is_symlink(), run
+
+
+def test_a_thousand_removals_are_few_requests(tidegate, embedded, embedded_bucket, counts, tree):
+    on, root = embedded_bucket, tree({"a": b"1"})
+    embedded.control("POST", "objects", {"bucket": on.name, "keys": [f"t/o{number:04}" for number in range(1500)]})
+    run = tidegate("sync", "--delete", root, on.url("t"), env=on.env)
+    assert run.exit == 0 and on.keys() == ["t/a"], run
+    assert counts()["DeleteObjects"] + counts().get("DeleteObject", 0) <= 4
+
+
 def test_folder_objects_are_left_alone(tidegate, on, tree, tmp_path):
     for key in ("t/", "t/folder/", "t/a"):
         on.put(key, b"")
@@ -197,10 +234,13 @@ def test_folder_objects_are_left_alone(tidegate, on, tree, tmp_path):
 
 def test_what_makes_no_sense_is_refused(tidegate, on, tree):
     root = tree({"a": b"1", "in/b": b"1"})
+    (root.parent / "link").symlink_to(root)
     on.put("t/x", b"x")
     for source, target, code, said in [
         (root, root / "in", 2, "overlap"),
         (root / "in", root, 2, "overlap"),
+        (root, root / "new/er", 2, "overlap"),
+        (root, root / "../link/new", 2, "overlap"),
         (on.url("t"), on.url("t/u"), 2, "overlap"),
         (on.url(""), on.url("t"), 2, "overlap"),
         (root / "a", on.url("t"), 2, "tidegate cp"),

@@ -1,7 +1,8 @@
 //! Compares two trees, as `sync` and `check` do: both are listed in parallel, and their objects paired by key, page by
 //! page.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
@@ -10,6 +11,7 @@ use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
+use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::{ObjectPlace, Stores};
@@ -24,11 +26,13 @@ use merge::merge;
 
 /// How many objects are compared at once, where a listing does not tell.
 const AT_ONCE: usize = 64;
+/// How many files are read at once for their checksums.
+const READERS: usize = 4;
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct CompareOptions {
-    /// Compare sizes only. Without this, an object also differs if the source is newer than the target.
+    /// Compare sizes only, not times.
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
@@ -43,7 +47,9 @@ pub(crate) struct CompareOptions {
 pub(crate) struct Trees {
     pub(crate) source: Tree,
     pub(crate) target: Tree,
-    pub(crate) options: CompareOptions,
+    options: CompareOptions,
+    /// Permits to read files for their checksums: each reader holds a thread and a buffer.
+    readers: Semaphore,
 }
 
 /// What would make the target like the source, for one key.
@@ -55,6 +61,8 @@ pub(crate) enum Change {
     Replace(TreeObject, Difference),
     /// The target has the object, and the source does not.
     Remove(TreeObject),
+    /// The source has something that is no object; the message says what.
+    LeftOut(String),
 }
 
 impl Trees {
@@ -77,11 +85,8 @@ impl Trees {
         {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
-        let trees = Self {
-            source: Tree::open(stores, source).await?,
-            target: Tree::open(stores, target).await?,
-            options,
-        };
+        let (from, to) = (Tree::open(stores, source).await?, Tree::open(stores, target).await?);
+        let trees = Self { source: from, target: to, options, readers: Semaphore::new(READERS) };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
@@ -94,12 +99,27 @@ impl Trees {
         merge(self.source.list(as_files), self.target.list_target(as_files))
     }
 
+    /// Compares two objects of one key as far as the listings describe them.
+    pub(crate) fn compare(&self, source: &Object, target: &Object) -> Verdict {
+        self.options.compare(source, target, self.source.is_local())
+    }
+
     /// Compares the trees without changing anything, in key order. An error does not end the comparison if it is of
     /// one object or of one directory.
     pub(crate) fn changes(&self) -> impl Stream<Item = Outcome<Change>> + '_ {
-        let changes = self.steps().map(move |step| async move {
+        let mut left_out = LeftOutNames::default();
+        let steps = self.steps().filter_map(move |step| {
+            let is_kept = match &step {
+                Step::SourceMissed(Missed::LeftOut(path, _)) => left_out.add(&self.source, path),
+                Step::TargetOnly(object) => !left_out.has(&object.key),
+                Step::TargetMissed(missed) => !missed.is_harmless(),
+                _ => true,
+            };
+            future::ready(is_kept.then_some(step))
+        });
+        let changes = steps.map(move |step| async move {
             Ok(match step {
-                Step::Both { source, target } => match self.options.compare(&source.object, &target) {
+                Step::Both { source, target } => match self.compare(&source.object, &target) {
                     Verdict::Same => Change::None,
                     Verdict::Different(how) => Change::Replace(source, how),
                     Verdict::Unknown => match self.ask(&source, &target).await? {
@@ -109,12 +129,10 @@ impl Trees {
                 },
                 Step::SourceOnly(object) => Change::Add(object),
                 Step::TargetOnly(object) => Change::Remove(object),
-                Step::SourceMissed(Missed::Failed(failure)) | Step::TargetMissed(Missed::Failed(failure)) => {
-                    return Err(failure);
-                }
-                Step::SourceMissed(Missed::LeftOut(..)) | Step::TargetMissed(Missed::LeftOut(..)) => {
-                    Change::None
-                }
+                Step::SourceMissed(missed) | Step::TargetMissed(missed) => match missed {
+                    Missed::Failed(failure) => return Err(failure),
+                    Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
+                },
                 Step::Disorder { key } => return Err(disorder(&key)),
             })
         });
@@ -126,11 +144,11 @@ impl Trees {
     pub(crate) async fn ask(&self, source: &TreeObject, target: &Object) -> Outcome<Option<Difference>> {
         let theirs = TreeObject { key: source.key.clone(), object: target.clone() };
         let verdict = if self.options.checksum {
-            checksums::compare((&self.source, source), (&self.target, &theirs)).await?
+            checksums::compare(&self.readers, (&self.source, source), (&self.target, &theirs)).await?
         } else {
             let described = future::join(described(&self.source, source), described(&self.target, &theirs));
             let (ours, theirs) = described.await;
-            self.options.compare(&ours?, &theirs?)
+            self.compare(&ours?, &theirs?)
         };
         Ok(match verdict {
             Verdict::Same => None,
@@ -202,11 +220,8 @@ impl Tree {
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.directory, &other.directory) {
             (Some(ours), Some(theirs)) => {
-                let resolved = |path: &PathBuf| path.canonicalize().or_else(|_| std::path::absolute(path));
-                match (resolved(ours), resolved(theirs)) {
-                    (Ok(ours), Ok(theirs)) => ours.starts_with(&theirs) || theirs.starts_with(&ours),
-                    _ => ours == theirs,
-                }
+                let (ours, theirs) = (resolved(ours), resolved(theirs));
+                ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
                 let (ours, theirs) = (self.url(), other.url());
@@ -263,6 +278,36 @@ impl Tree {
     }
 }
 
+/// The path without links and `..`, of which the end may not exist yet.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match existing {
+        Some((ancestor, canonical)) => canonical.join(path.strip_prefix(ancestor).unwrap_or(Path::new(""))),
+        None => path,
+    }
+}
+
+/// Names in the source that are no objects, such as links to directories. What the target has at or below such a name is
+/// not known to be missing from the source.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOutNames(HashSet<String>);
+
+impl LeftOutNames {
+    /// Adds a path of the tree. True, for the caller's convenience in a filter.
+    pub(crate) fn add(&mut self, tree: &Tree, path: &Path) -> bool {
+        let key = tree.directory.as_ref().and_then(|directory| path.strip_prefix(directory).ok());
+        self.0.extend(key.and_then(Path::to_str).map(str::to_owned));
+        true
+    }
+
+    /// Whether a key is one of these names, or lies below one.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
+        !self.0.is_empty() && ends.into_iter().any(|end| self.0.contains(&key[..end]))
+    }
+}
+
 fn is_no_bucket(entry: &Result<TreeObject, Missed>) -> bool {
     matches!(entry, Err(Missed::Failed(CommandFailure::Store(error))) if error.kind() == ErrorKind::NoBucket)
 }
@@ -308,14 +353,18 @@ impl Difference {
 }
 
 impl CompareOptions {
-    /// Compares two objects as far as the listings describe them.
-    pub(crate) fn compare(self, source: &Object, target: &Object) -> Verdict {
+    /// The time of a file has fractions of a second, and most stores list whole seconds. So a file that is changed in the
+    /// second of its upload counts as newer; two objects of stores are compared by whole seconds.
+    fn compare(self, source: &Object, target: &Object, source_is_local: bool) -> Verdict {
         match source.known_size().zip(target.known_size()) {
             None => Verdict::Unknown,
             Some((ours, theirs)) if ours != theirs => Verdict::Different(Difference::Size),
             _ if self.size_only => Verdict::Same,
             _ if self.checksum => Verdict::Unknown,
             _ => match source.modified.zip(target.modified) {
+                Some((source, target)) if source_is_local && source > target => {
+                    Verdict::Different(Difference::Newer)
+                }
                 Some((source, target)) if seconds(source) > seconds(target) => {
                     Verdict::Different(Difference::Newer)
                 }
@@ -355,7 +404,7 @@ mod tests {
 
     #[test]
     fn sizes_then_times_decide() {
-        let by = |options: CompareOptions, source, target| options.compare(&source, &target);
+        let by = |options: CompareOptions, source, target| options.compare(&source, &target, false);
         let default = CompareOptions::default();
         let size_only = CompareOptions { size_only: true, ..default };
         let checksum = CompareOptions { checksum: true, ..default };
@@ -363,7 +412,8 @@ mod tests {
         let (later, unknown) = (object(Some(3), Some(119)), object(None, Some(100)));
         assert_eq!(by(default, old.clone(), new.clone()), Verdict::Same);
         assert_eq!(by(default, new.clone(), old.clone()), Verdict::Different(Difference::Newer));
-        assert_eq!(by(default, later, new.clone()), Verdict::Same, "fractions of a second don't count");
+        assert_eq!(by(default, later.clone(), new.clone()), Verdict::Same, "fractions don't count in stores");
+        assert_eq!(default.compare(&later, &new, true), Verdict::Different(Difference::Newer));
         assert_eq!(by(size_only, new.clone(), old.clone()), Verdict::Same);
         assert_eq!(by(checksum, new.clone(), old.clone()), Verdict::Unknown);
         assert_eq!(by(default, unknown, old.clone()), Verdict::Unknown);
@@ -372,6 +422,27 @@ mod tests {
             assert_eq!(by(options, larger.clone(), new.clone()), Verdict::Different(Difference::Size));
         }
         assert_eq!(by(default, timeless, new), Verdict::Different(Difference::Unproven));
+    }
+
+    #[test]
+    fn names_that_were_left_out_cover_what_lies_below() {
+        let names = LeftOutNames(HashSet::from(["a/link".to_owned(), "é".to_owned()]));
+        for key in ["a/link", "a/link/x", "a/link/x/y", "é/x"] {
+            assert!(names.has(key), "{key}");
+        }
+        for key in ["a", "a/link-x", "a/linked/x", "b/a/link"] {
+            assert!(!names.has(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_resolved_before_it_exists() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        assert_eq!(resolved(&root.join("link/z/copy")), root.join("real/z/copy"));
+        assert_eq!(resolved(&root.join("real/../link/z")), root.join("real/z"));
     }
 
     #[test]

@@ -25,6 +25,14 @@ pub(crate) enum Missed {
     LeftOut(PathBuf, OtherKind),
 }
 
+impl Missed {
+    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that is
+    /// no file.
+    pub(crate) fn is_harmless(&self) -> bool {
+        !matches!(self, Self::Failed(CommandFailure::Store(_)))
+    }
+}
+
 /// The files below `root`, which is the root of `store`, except those below `except`. A link to a file counts as that
 /// file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
 pub(crate) fn files(

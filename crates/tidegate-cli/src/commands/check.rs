@@ -18,7 +18,8 @@ use crate::{output, text};
 /// Compare everything below SRC with everything below DST, and copy nothing.
 ///
 /// Prints a line for each difference: `missing` in DST, `extra` in DST, or what differs: size, newer (the source is),
-/// checksum, or unproven (there is nothing to compare). Exits with 0 if there is none, and with 1 otherwise.
+/// checksum, or unproven (there is nothing to compare). Exits with 0 if there is none, with 1 if
+/// there is one, and with another code if the trees could not be compared.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
@@ -74,6 +75,10 @@ impl CheckArgs {
                 }
             };
             let (key, difference) = match &change {
+                Change::LeftOut(what) => {
+                    output::say(&format!("left out: {what}"));
+                    continue;
+                }
                 Change::None => (None, ""),
                 Change::Add(object) => (Some(&object.key), "missing"),
                 Change::Replace(object, how) => (Some(&object.key), how.name()),

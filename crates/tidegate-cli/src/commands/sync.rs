@@ -1,19 +1,23 @@
 //! `tidegate sync`: makes one tree like another.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use futures::{Stream, StreamExt, future, stream};
 use serde::Serialize;
-use tidegate::Object;
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 use tidegate::text::printable;
+use tidegate::{Object, Store};
 
-use crate::compare::{Change, CompareOptions, Step, Tree, TreeObject, Trees, Verdict, disorder};
+use crate::compare::{
+    Change, CompareOptions, LeftOutNames, Step, Tree, TreeObject, Trees, Verdict, disorder,
+};
 use crate::exit::{CommandFailure, Outcome};
 use crate::removal::{self, Removal};
 use crate::spread::PrefixedOption;
@@ -27,10 +31,14 @@ use crate::transfer::{download, upload};
 use crate::walk::Missed;
 use crate::{output, text};
 
+/// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
+const BATCH: usize = 1000;
+
 /// Copy what is new or has changed below SRC to DST: up, down, or between stores.
 ///
 /// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer, in whole seconds.
-/// Downloaded files get the times of their objects, so an unchanged tree takes no requests beyond the listings. Both
+/// Downloaded files get the times of their objects, so an unchanged tree takes no requests beyond the listings. Where the
+/// clocks of this machine and the store differ, use --checksum. Both
 /// names stand for what lies below them: `tidegate sync photos s3://bucket/photos`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SyncArgs {
@@ -91,7 +99,7 @@ impl SyncArgs {
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
             let job = CopyJob { stores, writing, report, journals: &[] };
-            let sync = Sync::new(&job, &trees)?;
+            let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
                 tokio::select! {
@@ -102,19 +110,17 @@ impl SyncArgs {
             if let Some(line) = job.writing.left_out.line() {
                 job.report.say(&line);
             }
-            let Sync { objects, unchanged, source_missed, extra, .. } = sync;
-            let is_whole = !source_missed.into_inner();
-            let (objects, unchanged) = (objects.into_inner(), unchanged.into_inner());
-            let extra = extra.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Sync { found, .. } = sync;
+            let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
-            if self.delete && extra.count > 0 && (closed.is_err() || !is_whole) {
+            if closed.is_err() && extra.as_ref().is_some_and(|extra| extra.count > 0) {
                 output::say("nothing removed, because not everything could be listed and copied");
             }
             closed?;
             self.refuse_nothing(&source, objects)?;
-            let removed = match self.delete {
-                true => self.remove(stores, &trees, extra, objects).await?,
-                false => 0,
+            let removed = match extra {
+                Some(extra) => self.remove(stores, &trees, extra, objects).await?,
+                None => 0,
             };
             if matches!(show, CopyDisplay::Bar | CopyDisplay::Line) {
                 let unchanged = text::count(unchanged, "object");
@@ -136,7 +142,7 @@ impl SyncArgs {
         Ok(())
     }
 
-    /// How many objects may be removed, of `extra`; `objects` is how many the source has.
+    /// Refuses to remove `extra` objects if that is more than allowed, or if the source, which has `objects`, is empty.
     fn may_remove(&self, trees: &Trees, extra: u64, objects: u64) -> Outcome {
         let refused = |why: String| Err(CommandFailure::Failed(format!("nothing removed: {why}")));
         let count = text::count(extra, "object");
@@ -154,16 +160,34 @@ impl SyncArgs {
     }
 
     /// Removes what only the target has; returns how many objects that were.
-    async fn remove(&self, stores: &Stores, trees: &Trees, extra: ExtraKeys, objects: u64) -> Outcome<u64> {
+    async fn remove(
+        &self,
+        stores: &Stores,
+        trees: &Trees,
+        extra: ExtraObjects,
+        objects: u64,
+    ) -> Outcome<u64> {
         self.may_remove(trees, extra.count, objects)?;
         if extra.count == 0 {
             return Ok(0);
         }
         let all = text::count(extra.count, "object");
-        let (keys, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let target = &trees.target;
+        let changed = Arc::new(AtomicU64::new(0));
+        let recheck = Arc::new(Recheck::of(trees, changed.clone()));
+        // In batches, because keys that are ready together are removed by one request.
+        let keys = extra.chunks(BATCH).then(move |batch| {
+            let recheck = recheck.clone();
+            async move { stream::iter(recheck.still_extra(batch).await) }
+        });
+        let keys = keys.flatten().map(Ok);
         let removal = removal::remove(stores.tide(), &target.store, target.is_local(), keys).await;
         let Removal { removed, failed, stopped } = removal;
+        if changed.load(Relaxed) > 0 {
+            let kept = text::count(changed.load(Relaxed), "object");
+            output::say(&format!("{kept} not removed: changed since the listing"));
+        }
         let stopped = stopped.or_else(|| unread.get().map(lost_keys));
         match stopped {
             Some(failure) if removed == 0 => Err(failure),
@@ -183,6 +207,10 @@ impl SyncArgs {
         let (mut objects, mut extra, mut failed) = (0_u64, 0_u64, None);
         while let Some(change) = changes.next().await {
             let planned = match change {
+                Ok(Change::LeftOut(what)) => {
+                    output::say(&format!("left out: {what}"));
+                    None
+                }
                 Ok(change) => {
                     objects += u64::from(!matches!(change, Change::Remove(_)));
                     extra += u64::from(matches!(change, Change::Remove(_)));
@@ -221,7 +249,7 @@ impl SyncArgs {
             Change::Remove(TreeObject { key, .. }) if self.delete => {
                 Some(PlannedChange::Remove { target: url(&trees.target, &key) })
             }
-            Change::Remove(_) | Change::None => None,
+            Change::Remove(_) | Change::None | Change::LeftOut(_) => None,
         }
     }
 }
@@ -246,12 +274,17 @@ pub(super) fn tree(text: &OsString) -> Outcome<Location> {
 struct Sync<'a> {
     job: &'a CopyJob<'a>,
     trees: &'a Trees,
+    found: RefCell<SyncFindings>,
+}
+
+#[derive(Default)]
+struct SyncFindings {
     /// Objects of the source.
-    objects: AtomicU64,
-    unchanged: AtomicU64,
-    /// Whether something in the source could not be listed, so that its objects may be missing.
-    source_missed: AtomicBool,
-    extra: Mutex<ExtraKeys>,
+    objects: u64,
+    unchanged: u64,
+    left_out: LeftOutNames,
+    /// What only the target has, if it is to be removed.
+    extra: Option<ExtraObjects>,
 }
 
 /// What is to be done for a key.
@@ -262,15 +295,9 @@ enum Work {
 }
 
 impl<'a> Sync<'a> {
-    fn new(job: &'a CopyJob<'a>, trees: &'a Trees) -> Outcome<Self> {
-        Ok(Self {
-            job,
-            trees,
-            objects: AtomicU64::new(0),
-            unchanged: AtomicU64::new(0),
-            source_missed: AtomicBool::new(false),
-            extra: Mutex::new(ExtraKeys::new().map_err(|error| lost_keys(&error))?),
-        })
+    fn new(job: &'a CopyJob<'a>, trees: &'a Trees, delete: bool) -> Self {
+        let extra = delete.then(ExtraObjects::default);
+        Self { job, trees, found: RefCell::new(SyncFindings { extra, ..SyncFindings::default() }) }
     }
 
     async fn copy_all(&self) -> Outcome {
@@ -287,38 +314,41 @@ impl<'a> Sync<'a> {
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
     fn plan(&self, step: Step) -> Option<Work> {
-        if matches!(step, Step::Both { .. } | Step::SourceOnly(_)) {
-            self.objects.fetch_add(1, Relaxed);
-        }
+        let found = &mut *self.found.borrow_mut();
+        found.objects += u64::from(matches!(step, Step::Both { .. } | Step::SourceOnly(_)));
         match step {
-            Step::Both { source, target } => match self.trees.options.compare(&source.object, &target) {
+            Step::Both { source, target } => match self.trees.compare(&source.object, &target) {
                 Verdict::Same => {
-                    self.unchanged.fetch_add(1, Relaxed);
+                    found.unchanged += 1;
                     None
                 }
                 Verdict::Different(_) => Some(Work::Copy(source)),
                 Verdict::Unknown => Some(Work::Ask { source, target: target.into() }),
             },
             Step::SourceOnly(source) => Some(Work::Copy(source)),
-            Step::TargetOnly(TreeObject { object, .. }) => {
-                let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
-                let unkept = extra.push(&object.key).err()?;
+            Step::TargetOnly(object) => {
+                let extra = found.extra.as_mut().filter(|_| !found.left_out.has(&object.key))?;
+                let unkept = extra.push(&object).err()?;
                 Some(Work::Report(CopyOutcome::Stopped(lost_keys(&unkept))))
             }
             Step::SourceMissed(missed) => {
-                self.source_missed.fetch_or(matches!(missed, Missed::Failed(_)), Relaxed);
-                Some(Work::Report(self.missed(missed)))
+                if let Missed::LeftOut(path, _) = &missed {
+                    found.left_out.add(&self.trees.source, path);
+                }
+                Some(Work::Report(self.missed(missed, &self.trees.source)))
             }
-            Step::TargetMissed(Missed::LeftOut(..)) => None,
-            Step::TargetMissed(missed) => Some(Work::Report(self.missed(missed))),
+            Step::TargetMissed(missed) if missed.is_harmless() => None,
+            Step::TargetMissed(missed) => Some(Work::Report(self.missed(missed, &self.trees.target))),
             Step::Disorder { key } => Some(Work::Report(CopyOutcome::Stopped(disorder(&key)))),
         }
     }
 
-    fn missed(&self, missed: Missed) -> CopyOutcome {
+    fn missed(&self, missed: Missed, tree: &Tree) -> CopyOutcome {
         match missed {
-            // The listing of a store ends with its error.
-            Missed::Failed(failure @ CommandFailure::Store(_)) => CopyOutcome::Stopped(failure),
+            // The listing of a store ends with its error; the walk of a directory continues.
+            Missed::Failed(failure @ CommandFailure::Store(_)) if !tree.is_local() => {
+                CopyOutcome::Stopped(failure)
+            }
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
                 let path = path.display().to_string();
@@ -334,7 +364,7 @@ impl<'a> Sync<'a> {
             Work::Ask { source, target } => match Box::pin(self.trees.ask(&source, &target)).await {
                 Ok(Some(_)) => self.copy(source).await.into(),
                 Ok(None) => {
-                    self.unchanged.fetch_add(1, Relaxed);
+                    self.found.borrow_mut().unchanged += 1;
                     CopyOutcome::LeftOut
                 }
                 Err(failure) => CopyOutcome::Failed(failure),
@@ -355,50 +385,116 @@ impl<'a> Sync<'a> {
     }
 }
 
-/// The keys to remove at the end, in a file without a name: a million of them would take much memory.
-struct ExtraKeys {
-    file: BufWriter<File>,
+/// What only the target has, in a file without a name: a million keys would take much memory. There is no file before the
+/// first one.
+#[derive(Default)]
+struct ExtraObjects {
+    file: Option<BufWriter<File>>,
     count: u64,
 }
 
-impl ExtraKeys {
-    fn new() -> io::Result<Self> {
-        Ok(Self { file: BufWriter::new(tempfile::tempfile()?), count: 0 })
-    }
+/// An object that only the target has.
+#[derive(Debug, PartialEq, Eq)]
+struct ExtraObject {
+    /// The key below the root of the tree.
+    key: String,
+    /// The ETag in the listing; empty if there was none.
+    etag: String,
+}
 
-    /// Adds a key: its length in four bytes, and its bytes.
-    fn push(&mut self, key: &str) -> io::Result<()> {
-        let length = u32::try_from(key.len()).map_err(io::Error::other)?;
-        self.file.write_all(&length.to_le_bytes())?;
-        self.file.write_all(key.as_bytes())?;
+impl ExtraObjects {
+    /// Adds an object: key and ETag, each with its length in four bytes before it.
+    fn push(&mut self, object: &TreeObject) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(BufWriter::new(tempfile::tempfile()?)),
+        };
+        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default()] {
+            let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+            file.write_all(&length.to_le_bytes())?;
+            file.write_all(text.as_bytes())?;
+        }
         self.count += 1;
         Ok(())
     }
 
-    /// The keys in the order in which they were added. They end early with an error, which is in the second value then.
+    /// The objects in the order in which they were added. They end early with an error, which is then in the second
+    /// value.
     fn read(
         self,
-    ) -> io::Result<(impl Stream<Item = tidegate::Result<String>> + Send + 'static, Arc<OnceLock<io::Error>>)>
-    {
-        let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.rewind()?;
-        let (mut file, mut left) = (BufReader::new(file), self.count);
-        let unread = Arc::new(OnceLock::new());
+    ) -> io::Result<(impl Stream<Item = ExtraObject> + Send + 'static, Arc<OnceLock<io::Error>>)> {
+        let file = match self.file {
+            Some(file) => {
+                let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+                file.rewind()?;
+                Some(BufReader::new(file))
+            }
+            None => None,
+        };
+        let (mut file, mut left, unread) = (file, self.count, Arc::new(OnceLock::new()));
         let error = unread.clone();
-        let keys = std::iter::from_fn(move || {
+        let objects = std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
-            read_key(&mut file).map_err(|unread| error.get_or_init(|| unread).kind()).ok()
+            let file = file.as_mut()?;
+            let read = read_text(file).and_then(|key| Ok(ExtraObject { key, etag: read_text(file)? }));
+            read.map_err(|unread| error.get_or_init(|| unread).kind()).ok()
         });
-        Ok((stream::iter(keys.fuse().map(Ok)), unread))
+        Ok((stream::iter(objects.fuse()), unread))
     }
 }
 
-fn read_key(file: &mut impl Read) -> io::Result<String> {
+fn read_text(file: &mut impl Read) -> io::Result<String> {
     let mut length = [0; 4];
     file.read_exact(&mut length)?;
-    let mut key = vec![0; u32::from_le_bytes(length) as usize];
-    file.read_exact(&mut key)?;
-    String::from_utf8(key).map_err(io::Error::other)
+    let mut text = vec![0; u32::from_le_bytes(length) as usize];
+    file.read_exact(&mut text)?;
+    String::from_utf8(text).map_err(io::Error::other)
+}
+
+/// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked at: a
+/// store would take a request for each object.
+struct Recheck {
+    source: Option<PathBuf>,
+    /// The target's store, if it is a directory. A file that was written meanwhile is another file, also one of another
+    /// name where the file system does not tell the two names apart.
+    target: Option<Store>,
+    prefix: String,
+    changed: Arc<AtomicU64>,
+}
+
+impl Recheck {
+    fn of(trees: &Trees, changed: Arc<AtomicU64>) -> Self {
+        let target = trees.target.is_local().then(|| trees.target.store.clone());
+        Self { source: trees.source.path(""), target, prefix: trees.target.place("").key, changed }
+    }
+
+    /// The keys, in the target's store, of the objects that still only the target has.
+    async fn still_extra(&self, batch: Vec<ExtraObject>) -> Vec<String> {
+        let all = batch.len();
+        let batch = match self.source.clone() {
+            Some(source) => {
+                let is_missing =
+                    move |extra: &ExtraObject| source.join(&extra.key).symlink_metadata().is_err();
+                let missing = move || batch.into_iter().filter(is_missing).collect();
+                tokio::task::spawn_blocking(missing).await.unwrap_or_default()
+            }
+            None => batch,
+        };
+        let mut keys = Vec::with_capacity(batch.len());
+        for extra in batch {
+            let key = format!("{}{}", self.prefix, extra.key);
+            let is_same = match &self.target {
+                // A file that cannot be described is not removed; one that is gone need not be.
+                Some(store) => {
+                    store.head(&key).await.is_ok_and(|now| now.etag.as_deref() == Some(&*extra.etag))
+                }
+                None => true,
+            };
+            keys.extend(is_same.then_some(key));
+        }
+        self.changed.fetch_add((all - keys.len()) as u64, Relaxed);
+        keys
+    }
 }
 
 fn lost_keys(error: &io::Error) -> CommandFailure {
@@ -409,14 +505,24 @@ fn lost_keys(error: &io::Error) -> CommandFailure {
 mod tests {
     use super::*;
 
+    fn object(number: usize) -> TreeObject {
+        let mut object = Object::default();
+        object.etag = number.is_multiple_of(2).then(|| format!("\"{number}\""));
+        TreeObject { key: format!("é/{number}\n"), object }
+    }
+
     #[tokio::test]
-    async fn keys_to_remove_are_kept_in_order() {
-        let mut kept = ExtraKeys::new().unwrap();
-        let keys: Vec<String> = (0..2000).map(|number| format!("é/{number}\n")).collect();
-        keys.iter().for_each(|key| kept.push(key).unwrap());
+    async fn objects_to_remove_are_kept_in_order() {
+        let mut kept = ExtraObjects::default();
+        (0..2000).for_each(|number| kept.push(&object(number)).unwrap());
+        assert_eq!(kept.count, 2000);
         let (read, unread) = kept.read().unwrap();
-        let read: Vec<_> = read.map(Result::unwrap).collect().await;
-        assert_eq!(read, keys);
-        assert!(unread.get().is_none());
+        let read: Vec<_> = read.collect().await;
+        let expected: Vec<_> = (0..2000)
+            .map(object)
+            .map(|object| ExtraObject { key: object.key, etag: object.object.etag.unwrap_or_default() })
+            .collect();
+        assert!(read == expected && unread.get().is_none());
+        assert_eq!(ExtraObjects::default().read().unwrap().0.collect::<Vec<_>>().await, []);
     }
 }

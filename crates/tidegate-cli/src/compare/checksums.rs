@@ -8,6 +8,7 @@ use futures::future;
 use md5::{Digest, Md5};
 use tidegate::Object;
 use tidegate::checksum::{Algorithm, Hasher};
+use tokio::sync::Semaphore;
 
 use super::{Difference, Tree, TreeObject, Verdict, described};
 use crate::exit::{CommandFailure, Outcome};
@@ -47,6 +48,7 @@ fn md5_of(etag: &str) -> Option<String> {
 
 /// Compares two objects of one size by the best checksum that both have.
 pub(super) async fn compare(
+    readers: &Semaphore,
     (source, ours): (&Tree, &TreeObject),
     (target, theirs): (&Tree, &TreeObject),
 ) -> Outcome<Verdict> {
@@ -57,7 +59,8 @@ pub(super) async fn compare(
     }
     let shared = Kind::ALL.into_iter().find(|kind| ours_known.has(*kind) && theirs_known.has(*kind));
     let Some(kind) = shared else { return Ok(Verdict::Different(Difference::Unproven)) };
-    let (ours, theirs) = future::join(ours_known.checksum(kind), theirs_known.checksum(kind)).await;
+    let (ours, theirs) =
+        future::join(ours_known.checksum(kind, readers), theirs_known.checksum(kind, readers)).await;
     Ok(match ours? == theirs? {
         true => Verdict::Same,
         // An ETag that looks like an MD5 may be something else, so it proves only that two objects are the same.
@@ -101,11 +104,12 @@ impl Known {
         }
     }
 
-    async fn checksum(self, kind: Kind) -> Outcome<Option<String>> {
+    async fn checksum(self, kind: Kind, readers: &Semaphore) -> Outcome<Option<String>> {
         let path = match self {
             Self::Described(object) => return Ok(kind.of(&object)),
             Self::File { path, .. } => path,
         };
+        let _permit = readers.acquire().await;
         let read = tokio::task::spawn_blocking(move || {
             of_file(&path, kind).map_err(|error| CommandFailure::of_file(&path, &error))
         });

@@ -15,6 +15,7 @@ use super::job::CopyJob;
 use super::report::CompletedCopy;
 use super::{download, naming, upload};
 use crate::common_cause::CommonCause;
+use crate::compare::resolved;
 use crate::dev;
 use crate::exit::{CommandFailure, Outcome};
 use crate::listing;
@@ -22,7 +23,7 @@ use crate::runtime::open_files;
 use crate::stores::ObjectPlace;
 use crate::walk::{self, Missed};
 
-/// How many objects are in flight at least. A journal needs open files of its own, so with one there are no more.
+/// How many objects are in flight at least; with a journal also at most, because each journal needs open files.
 const IN_FLIGHT: usize = 64;
 const MOST_IN_FLIGHT: usize = 1024;
 
@@ -179,7 +180,7 @@ where
     let mut stopped: Option<CommandFailure> = None;
     let open_files = open_files();
     loop {
-        let requests = stores.iter().map(|store| store.in_flight_limit()).max().unwrap_or_default();
+        let requests = stores.iter().map(|store| store.in_flight_limit()).sum();
         let most = at_once(requests, job.writing.is_journaled(), open_files);
         let ended = tokio::select! {
             biased;
@@ -215,7 +216,7 @@ where
     stopped.map_or(Ok(begun), Err)
 }
 
-/// How many objects are in flight at once while the stores allow this many requests: a quarter more, so that an
+/// How many objects are in flight at once while the stores together allow this many requests: a quarter more, so that an
 /// object that opens its file or publishes it leaves no request unused.
 fn at_once(requests: usize, is_journaled: bool, open_files: usize) -> usize {
     let most = if is_journaled { IN_FLIGHT } else { MOST_IN_FLIGHT };
@@ -240,9 +241,7 @@ pub(crate) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
 fn refuse_itself(source: &Path, target: &Location) -> Outcome {
     let Location::Local { path } = target else { return Ok(()) };
     let Ok(source) = source.canonicalize() else { return Ok(()) };
-    let target = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    let existing = target.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
-    if existing.is_some_and(|existing| existing.starts_with(&source)) {
+    if resolved(path).starts_with(&source) {
         let (path, source) = (path.display(), source.display());
         return Err(CommandFailure::Usage(format!("{path}: this is in {source}, which is to be copied")));
     }

@@ -13,12 +13,12 @@ use crate::{bar, values};
 #[derive(Debug, clap::Args)]
 pub(crate) struct TransferOptions {
     /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB; 8MiB with
-    /// --journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
+    /// a journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. cp -r has 64 objects in flight, or a quarter
-    /// more than requests (up to 1024, but 64 with --journal).
+    /// Allow this many requests in flight: a number, or auto to adapt. Of a tree, 64 objects are in flight, or a
+    /// quarter more than requests (up to 1024, but 64 with a journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
@@ -39,7 +39,7 @@ pub(crate) struct TransferOptions {
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     progress: ProgressChoice,
 
-    /// Print one JSON object on standard output for each copied object, and nothing else.
+    /// Print one JSON object on standard output for each copied object, and no other text there.
     #[arg(long)]
     json: bool,
 

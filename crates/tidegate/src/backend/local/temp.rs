@@ -255,7 +255,7 @@ pub(super) fn publish(
     let directory = target.directory();
     replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;
     if let Some(modified) = modified {
-        file.set_modified(modified).map_err(|error| fault(error, directory))?;
+        set_modified(file, modified, target);
     }
     if sync {
         file.sync_all().map_err(|error| fault(error, directory))?;
@@ -276,6 +276,13 @@ pub(super) fn publish(
     let published = synced.and_then(|()| file.metadata());
     let metadata = published.map_err(|error| unsynced(directory, error))?;
     Ok(target::describe(target.key(), &metadata))
+}
+
+/// Sets the time of the last change. A file system that has no such times does not fail the download: the file is whole.
+pub(super) fn set_modified(file: &File, modified: SystemTime, target: &Target) {
+    if let Err(error) = file.set_modified(modified) {
+        tracing::warn!(file = %target.path().display(), %error, "the file's time could not be set");
+    }
 }
 
 /// The object has its name, but may lose it in a power loss. A retry would find this object in its place.

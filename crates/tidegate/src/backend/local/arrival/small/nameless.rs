@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::backend::Fault;
 use crate::backend::local::arrival::{PARENTS, at_file};
 use crate::backend::local::target::{self, Target};
+use crate::backend::local::temp;
 use crate::backend::local::waiting::WaitedWork;
 use crate::backend::local::write::write_all_at;
 use crate::types::object::Object;
@@ -30,7 +31,7 @@ pub(super) fn make(
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
     if let Some(modified) = modified {
-        file.set_modified(modified).map_err(failed)?;
+        temp::set_modified(&file, modified, target);
     }
     // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
