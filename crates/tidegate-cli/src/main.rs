@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
+    cat, completions, cp, journal, lifecycle, ls, mb, prefix, rb, rm, serve, sessions, stat, sweep,
 };
 use crate::exit::Outcome;
 
@@ -70,6 +70,8 @@ enum Command {
     Ls(ls::LsArgs),
     Rm(rm::RmArgs),
     Stat(stat::StatArgs),
+    Mb(mb::MbArgs),
+    Rb(rb::RbArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -91,6 +93,8 @@ impl Command {
             Self::Ls(args) => args.run().await,
             Self::Rm(args) => args.run().await,
             Self::Stat(args) => args.run().await,
+            Self::Mb(args) => args.run().await,
+            Self::Rb(args) => args.run().await,
             Self::Sessions(command) => command.run().await,
             Self::Sweep(args) => args.run().await,
             Self::Journal(command) => command.run().await,

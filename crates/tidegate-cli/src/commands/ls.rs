@@ -1,11 +1,11 @@
-//! `tidegate ls`: lists the objects below a prefix.
+//! `tidegate ls`: lists buckets, or the objects below a prefix.
 
 use std::io::Write;
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use tidegate::backend::Entry;
-use tidegate::location::Location;
+use tidegate::location::{Location, LocationError};
 use tidegate::{Error, Object};
 
 use crate::exit::{CommandFailure, Outcome};
@@ -14,11 +14,11 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// List the objects and prefixes whose names begin with a URL.
+/// List the objects and prefixes whose names begin with a URL, or the buckets of an account.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory.
-    #[arg(value_name = "URL")]
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory. s3://, gs:// or dev:// alone lists the buckets there.
+    #[arg(default_value = "s3://", value_name = "URL")]
     prefix: String,
 
     /// List everything below, not only the next level.
@@ -44,6 +44,10 @@ pub(crate) struct LsArgs {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum ListingLine<'a> {
+    Bucket {
+        url: String,
+        created: Option<String>,
+    },
     Prefix {
         url: String,
     },
@@ -62,8 +66,47 @@ enum ListingLine<'a> {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> Outcome {
-        let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| self.list(stores, &location).await).await
+        let listed = ListTarget::parse(&self.prefix)?;
+        Stores::with_defaults(&self.connection, async |stores| match &listed {
+            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme).await,
+            ListTarget::Objects(location) => self.list(stores, location).await,
+        })
+        .await
+    }
+
+    async fn list_buckets(&self, stores: &Stores, scheme: &str) -> Outcome {
+        if self.recursive {
+            let message = format!(
+                "{scheme}://: all objects of one bucket are listed: name it, as in {scheme}://BUCKET"
+            );
+            return Err(CommandFailure::Usage(message));
+        }
+        self.spread.open(stores, &[]).await?;
+        let mut buckets = stores.buckets(scheme).await?;
+        let mut out = output::text()?;
+        let mut failed = None;
+        loop {
+            match buckets.try_next().await {
+                Ok(Some(bucket)) => {
+                    let url = format!("{scheme}://{}", bucket.name);
+                    let created = bucket.created.map(text::time);
+                    if self.json {
+                        out.json(&ListingLine::Bucket { url, created })?;
+                    } else {
+                        writeln!(out, "{:20}  {}", created.unwrap_or_default(), bucket.name)?;
+                    }
+                    out.flow().await?;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // Buckets that were listed before an error are printed all the same.
+        out.finish().await?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn list(&self, stores: &Stores, location: &Location) -> Outcome {
@@ -145,6 +188,25 @@ impl LsArgs {
     }
 }
 
+/// What is listed.
+#[derive(Debug, PartialEq, Eq)]
+enum ListTarget {
+    /// The buckets of a scheme.
+    Buckets(&'static str),
+    /// What begins with a URL, or is in a directory.
+    Objects(Location),
+}
+
+impl ListTarget {
+    /// Parses a URL, or a scheme alone (`s3://`).
+    fn parse(text: &str) -> Result<Self, LocationError> {
+        match text.parse() {
+            Err(LocationError::NoBucket { scheme, .. }) if text.ends_with("://") => Ok(Self::Buckets(scheme)),
+            parsed => parsed.map(Self::Objects),
+        }
+    }
+}
+
 fn say(error: Error) {
     output::say(&format!("error: {error}"));
 }
@@ -163,4 +225,21 @@ fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_alone_means_its_buckets() {
+        for (text, scheme) in [("s3://", "s3"), ("gs://", "gs"), ("gcs://", "gs"), ("DEV://", "dev")] {
+            assert_eq!(ListTarget::parse(text), Ok(ListTarget::Buckets(scheme)), "{text}");
+        }
+        assert!(matches!(ListTarget::parse("s3://bucket"), Ok(ListTarget::Objects(_))));
+        assert!(matches!(ListTarget::parse("out/"), Ok(ListTarget::Objects(_))));
+        for wrong in ["s3:///", "s3:///key", "s3:", "ftp://", ""] {
+            assert!(ListTarget::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }
