@@ -8,6 +8,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod ls;
 pub(crate) mod mb;
 pub(crate) mod prefix;
+pub(crate) mod presign;
 pub(crate) mod rb;
 pub(crate) mod rm;
 pub(crate) mod serve;

@@ -188,6 +188,11 @@ impl Dev {
         Ok(Self { client, server: Mutex::new(server) })
     }
 
+    /// Whether another process, a `tidegate serve`, has started the server.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// Stops the server, if this process started it.
     pub(crate) async fn stop(&self) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();

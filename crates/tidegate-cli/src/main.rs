@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, completions, cp, journal, lifecycle, ls, mb, prefix, rb, rm, serve, sessions, stat, sweep,
+    cat, completions, cp, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions, stat, sweep,
 };
 use crate::exit::Outcome;
 
@@ -70,6 +70,7 @@ enum Command {
     Ls(ls::LsArgs),
     Rm(rm::RmArgs),
     Stat(stat::StatArgs),
+    Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
     #[command(subcommand)]
@@ -93,6 +94,7 @@ impl Command {
             Self::Ls(args) => args.run().await,
             Self::Rm(args) => args.run().await,
             Self::Stat(args) => args.run().await,
+            Self::Presign(args) => args.run().await,
             Self::Mb(args) => args.run().await,
             Self::Rb(args) => args.run().await,
             Self::Sessions(command) => command.run().await,

@@ -13,7 +13,7 @@ use tidegate::location::local_root;
 use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 
-use crate::dev::DevScheme;
+use crate::dev::{Dev, DevScheme};
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
 use crate::options::ConnectionOptions;
@@ -288,6 +288,11 @@ impl Stores {
     /// Starts the embedded server if `scheme` is its scheme, unless it was started before.
     async fn start_dev(&self, scheme: &str) -> Outcome {
         if scheme == "dev" { self.dev.start().await } else { Ok(()) }
+    }
+
+    /// Whether the embedded server was started, by another process, so that it may outlive this command.
+    pub(crate) fn dev_outlives_us(&self) -> bool {
+        self.dev.started().is_some_and(Dev::is_of_another_process)
     }
 
     fn directory(&self, path: &Path) -> Store {

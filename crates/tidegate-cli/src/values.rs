@@ -113,6 +113,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write a time such as 20ms or 1s".to_owned())
 }
 
+/// How long something is valid: `90s`, `1h`, `7d`, or a number of seconds, as `aws s3 presign --expires-in` takes.
+pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text).map_err(|_| "write a time such as 15min, 1h, 7d or 3600".to_owned())
+}
+
 /// An age: `1d`, `12h`, `90min`, `0s`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write an age such as 1d, 12h or 90min".to_owned())
@@ -157,6 +165,16 @@ mod tests {
         assert_eq!(age("0s"), Ok(Duration::ZERO));
         for text in ["", "1", "-1d", "soon", "1 fortnight"] {
             assert!(age(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lifetimes_may_be_plain_seconds() {
+        assert_eq!(lifetime("3600"), Ok(Duration::from_secs(3600)));
+        assert_eq!(lifetime("1h 30min"), Ok(Duration::from_secs(5400)));
+        assert_eq!(lifetime("1.5h"), Ok(Duration::from_secs(5400)));
+        for text in ["", "-1", "soon", "99999999999999999999"] {
+            assert!(lifetime(text).is_err(), "{text}");
         }
     }
 
