@@ -3,6 +3,7 @@
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod cp;
+pub(crate) mod du;
 pub(crate) mod journal;
 pub(crate) mod lifecycle;
 pub(crate) mod ls;

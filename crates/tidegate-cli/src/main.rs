@@ -28,7 +28,8 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, completions, cp, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions, stat, sweep,
+    cat, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions, stat,
+    sweep,
 };
 use crate::exit::Outcome;
 
@@ -68,6 +69,7 @@ enum Command {
     Cp(Box<cp::CpArgs>),
     Cat(cat::CatArgs),
     Ls(ls::LsArgs),
+    Du(du::DuArgs),
     Rm(rm::RmArgs),
     Stat(stat::StatArgs),
     Presign(presign::PresignArgs),
@@ -92,6 +94,7 @@ impl Command {
             Self::Cp(args) => args.run().await,
             Self::Cat(args) => args.run().await,
             Self::Ls(args) => args.run().await,
+            Self::Du(args) => args.run().await,
             Self::Rm(args) => args.run().await,
             Self::Stat(args) => args.run().await,
             Self::Presign(args) => args.run().await,
