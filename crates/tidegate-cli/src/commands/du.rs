@@ -15,11 +15,15 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::text;
 
-/// Count the objects and bytes below each URL, with a total if there are several: `tidegate du -H s3://BUCKET/logs/`.
+/// Count the objects and bytes below each URL, with a total if there are several
 ///
-/// Every object below is listed: one request for 1,000 objects. Old versions and unfinished uploads, for which a store
-/// also charges, are not counted; `tidegate sessions ls` shows the uploads.
+///     tidegate du -H s3://BUCKET/logs/ s3://BUCKET/tables/
+///
+/// Every object below is listed, by one request for each 1,000. Old versions and unfinished
+/// uploads, for which a store also charges, are not counted; `tidegate sessions ls` shows
+/// the uploads.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DuArgs {
     /// Buckets, prefixes (s3://BUCKET/PREFIX), objects or directories.
     #[arg(required = true, value_name = "URL")]

@@ -7,11 +7,15 @@ use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
-/// Create a bucket (make bucket): `tidegate mb s3://BUCKET`.
+/// Create a bucket (make bucket)
 ///
-/// A bucket of S3 is created in the region of --region or AWS_REGION. A bucket of Google belongs to the project that
-/// GOOGLE_CLOUD_PROJECT or the credentials' file names. It is an error if there is a bucket of this name.
+///     tidegate mb s3://BUCKET --region eu-central-1
+///
+/// A bucket of S3 is created in the region of --region or AWS_REGION. A bucket of Google
+/// belongs to the project that GOOGLE_CLOUD_PROJECT or the credentials' file names. If there
+/// is a bucket of this name, that is an error, except in us-east-1 for a bucket of your own.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct MbArgs {
     /// Bucket to create: s3://BUCKET, gs://BUCKET or dev://BUCKET.
     #[arg(value_name = "URL")]

@@ -11,14 +11,14 @@ use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text, values};
 
-/// Print a URL by which anyone can read an object, without an account, until it expires.
+/// Print a URL by which anyone can read an object, without an account, until it expires
 ///
 ///     curl "$(tidegate presign s3://BUCKET/KEY --expires 1d)"
 ///     curl -T FILE "$(tidegate presign s3://BUCKET/KEY --put)"
 ///
-/// Treat the URL as a password. Nothing is sent to the store, so the object need not exist. A URL that was signed with
-/// temporary credentials ends with them. Google's buckets need a service account, which signs by its key or through
-/// IAM.
+/// Treat the URL as a password. Nothing is sent to the store, so the object need not exist.
+/// A URL that was signed with temporary credentials ends with them. Google's buckets need a
+/// service account, which signs by its key or through IAM.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PresignArgs {

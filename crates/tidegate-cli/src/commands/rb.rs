@@ -8,10 +8,14 @@ use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
-/// Remove an empty bucket: `tidegate rb s3://BUCKET`.
+/// Remove an empty bucket
 ///
-/// A bucket that has objects is left as it is: remove them first, with `tidegate rm -r s3://BUCKET`.
+///     tidegate rb s3://BUCKET
+///
+/// A bucket that has objects is left as it is: remove them first, with
+/// `tidegate rm -r s3://BUCKET`.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct RbArgs {
     /// Bucket to remove: s3://BUCKET, gs://BUCKET or dev://BUCKET.
     #[arg(value_name = "URL")]
