@@ -96,6 +96,26 @@ def test_a_wrong_command_line_exits_2(tidegate, words):
     assert run.err.strip(), run
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("get", "s3://bucket/k", "file"), "there is no command `get`: use `tidegate cp s3://BUCKET/KEY FILE`"),
+        (("s3", "ls", "s3://bucket/"), "there is no command `s3`: leave it out, as in `tidegate ls s3://BUCKET/`"),
+        (("-v", "mkbucket", "bucket"), "there is no command `mkbucket`: use `tidegate mb s3://BUCKET`"),
+        (("delete", "http://user:secret@host/k"), "there is no command `delete`: use `tidegate rm s3://BUCKET/KEY`"),
+    ],
+)
+def test_a_command_of_another_tool_is_answered_with_ours(tidegate, words, answer):
+    run = tidegate(*words)
+    assert (run.exit, run.out, run.err) == (2, b"", f"error: {answer}\n"), run
+
+
+@pytest.mark.parametrize(("word", "meant"), [("lss", "ls"), ("sweeep", "sweep"), ("presing", "presign")])
+def test_a_typo_is_answered_with_the_nearest_command(tidegate, word, meant):
+    run = tidegate(word)
+    assert run.exit == 2 and f"'{meant}'" in run.err, run
+
+
 def test_the_dev_store_needs_no_setup(tidegate, make_file, tmp_path):
     path, _ = make_file(20 * MIB + 3)
     run = tidegate("cp", path, "dev://demo/first", cwd=tmp_path)
