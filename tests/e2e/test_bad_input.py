@@ -19,6 +19,26 @@ def test_an_unknown_scheme(tidegate, make_file):
     one_sentence(run, "ftp", exit=2)
 
 
+def test_a_size_says_what_is_wrong_with_it(tidegate):
+    for option, text, wrong in [
+        ("--part-size", "16XB", "no unit `XB`: write a size such as 16MiB, 64MB, 1.5G"),
+        ("--memory", "1.5", "`1.5` needs a unit"),
+        ("--min-rate", "fast", "write a rate such as 50MB/s"),
+    ]:
+        run = tidegate("cp", "-", "s3://bucket/key", option, text)
+        assert run.exit == 2 and f"'{text}' for '{option}" in run.err and wrong in run.err, run
+
+
+def test_sizes_and_rates_as_people_type_them(tidegate, bucket, make_file):
+    path, digest = make_file(12_000_000)
+    sizes = ("--part-size", "6MB", "--memory", "0.125G", "--min-rate", "1.5KB/s", "--expect-size", "12MB")
+    run = tidegate("cp", path, bucket.url("k"), *sizes, *QUIET, env=bucket.env)
+    assert run.exit == 0, run
+    assert bucket.sha256("k") == digest
+    # Two parts: S3 writes their number into the tag of the object.
+    assert bucket.head("k")["ETag"].strip('"').endswith("-2"), run
+
+
 @pytest.mark.parametrize("size", [10, PART + 1])
 def test_a_bucket_that_does_not_exist(tidegate, any_bucket, make_file, size):
     path, _ = make_file(size)

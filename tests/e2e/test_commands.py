@@ -1,6 +1,8 @@
 """The small commands: `ls`, `rm`, `stat`, `completions`, `serve`, and the store that needs no set-up, `dev://`."""
 
+import re
 import signal
+from datetime import UTC
 
 import pytest
 
@@ -16,8 +18,32 @@ def test_ls_lists_what_is_under_a_prefix(tidegate, any_bucket):
     assert run.exit == 0, run
     lines = run.text.splitlines()
     assert len(lines) == 2, run
-    assert "a.txt" in lines[0] and "b.txt" in lines[1], run
-    assert "c.txt" not in run.text, run
+    for line, name in zip(lines, ("a.txt", "b.txt"), strict=True):
+        assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d          5 {name}", line), run
+    modified = any_bucket.head("logs/a.txt")["LastModified"].astimezone(UTC)
+    assert lines[0].startswith(modified.strftime("%Y-%m-%d %H:%M:%S")), "in UTC"
+    above = tidegate("ls", any_bucket.url(), env=any_bucket.env)
+    assert above.text == f"{'PRE':>30} logs/\n{'PRE':>30} other/\n", above
+
+
+def test_ls_r_shows_whole_keys(tidegate, any_bucket):
+    for key in ("t/a", "t/b/c", "t2"):
+        any_bucket.put(key, b"1")
+    run = tidegate("ls", "-r", any_bucket.url("t/"), env=any_bucket.env)
+    assert [line.split()[2:] for line in run.text.splitlines()] == [["1", "t/a"], ["1", "t/b/c"]], run
+
+
+def test_ls_shows_sizes_for_people_and_for_programs(tidegate, any_bucket):
+    any_bucket.put("t/a", b"x" * 1536)
+    for option in ("-H", "--human"):
+        run = tidegate("ls", option, any_bucket.url("t/"), env=any_bucket.env)
+        assert run.exit == 0 and run.text.endswith("    1.5 KiB a\n"), run
+    [shown] = tidegate("ls", "--json", any_bucket.url("t/"), env=any_bucket.env).json
+    assert shown["size"] == 1536 and shown["modified"].endswith("Z"), shown
+    etag = any_bucket.head("t/a")["ETag"].strip('"')
+    assert shown["etag"] == etag, shown
+    [described] = tidegate("stat", "--json", any_bucket.url("t/a"), env=any_bucket.env).json
+    assert described["etag"] == etag, described
 
 
 def test_ls_turns_pages(tidegate, any_bucket, put_many):
@@ -68,6 +94,26 @@ def test_a_wrong_command_line_exits_2(tidegate, words):
     run = tidegate(*words)
     assert run.exit == 2, run
     assert run.err.strip(), run
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("get", "s3://bucket/k", "file"), "there is no command `get`: use `tidegate cp s3://BUCKET/KEY FILE`"),
+        (("s3", "ls", "s3://bucket/"), "there is no command `s3`: leave it out, as in `tidegate ls s3://BUCKET/`"),
+        (("-v", "mkbucket", "bucket"), "there is no command `mkbucket`: use `tidegate mb s3://BUCKET`"),
+        (("delete", "http://user:secret@host/k"), "there is no command `delete`: use `tidegate rm s3://BUCKET/KEY`"),
+    ],
+)
+def test_a_command_of_another_tool_is_answered_with_ours(tidegate, words, answer):
+    run = tidegate(*words)
+    assert (run.exit, run.out, run.err) == (2, b"", f"error: {answer}\n"), run
+
+
+@pytest.mark.parametrize(("word", "meant"), [("lss", "ls"), ("sweeep", "sweep"), ("presing", "presign")])
+def test_a_typo_is_answered_with_the_nearest_command(tidegate, word, meant):
+    run = tidegate(word)
+    assert run.exit == 2 and f"'{meant}'" in run.err, run
 
 
 def test_the_dev_store_needs_no_setup(tidegate, make_file, tmp_path):

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
-use tidegate::backend::{Backend, Fault, FaultKind, KnownFacts, Scheme};
+use tidegate::backend::{Backend, Buckets, Fault, FaultKind, KnownFacts, Scheme};
 use tidegate::text::printable;
 use tidegate::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
 use tidegate_dev::{Server, ServerError, Storage};
@@ -188,6 +188,11 @@ impl Dev {
         Ok(Self { client, server: Mutex::new(server) })
     }
 
+    /// Whether another process, a `tidegate serve`, has started the server.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// Stops the server, if this process started it.
     pub(crate) async fn stop(&self) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -211,6 +216,11 @@ impl DevScheme {
     pub(crate) fn started(&self) -> Option<&Dev> {
         self.0.get()
     }
+
+    fn client(&self) -> Result<&S3Client, Fault> {
+        let not_started = || Fault::new(FaultKind::Unsupported, "the embedded server is not started");
+        Ok(&self.started().ok_or_else(not_started)?.client)
+    }
 }
 
 impl Scheme for DevScheme {
@@ -219,11 +229,11 @@ impl Scheme for DevScheme {
         bucket: &'a str,
         _facts: &'a KnownFacts,
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
-        Box::pin(async move {
-            let not_started = || Fault::new(FaultKind::Unsupported, "the embedded server is not started");
-            let bucket = self.started().ok_or_else(not_started)?.client.bucket(bucket)?;
-            Ok(Arc::new(bucket) as Arc<dyn Backend>)
-        })
+        Box::pin(async move { Ok(Arc::new(self.client()?.bucket(bucket)?) as Arc<dyn Backend>) })
+    }
+
+    fn buckets<'a>(&'a self, _facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+        Box::pin(async move { Ok(Arc::new(self.client()?.buckets()) as Arc<dyn Buckets>) })
     }
 }
 

@@ -13,6 +13,7 @@ mod interrupt;
 mod listing;
 mod notices;
 mod options;
+mod other_tools;
 mod output;
 mod removal;
 mod runtime;
@@ -28,11 +29,13 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep, sync,
+    cat, check, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions,
+    stat, sweep, sync,
 };
 use crate::exit::Outcome;
 
@@ -74,8 +77,12 @@ enum Command {
     Check(check::CheckArgs),
     Cat(cat::CatArgs),
     Ls(ls::LsArgs),
+    Du(du::DuArgs),
     Rm(rm::RmArgs),
     Stat(stat::StatArgs),
+    Presign(presign::PresignArgs),
+    Mb(mb::MbArgs),
+    Rb(rb::RbArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -97,8 +104,12 @@ impl Command {
             Self::Check(args) => args.run().await,
             Self::Cat(args) => args.run().await,
             Self::Ls(args) => args.run().await,
+            Self::Du(args) => args.run().await,
             Self::Rm(args) => args.run().await,
             Self::Stat(args) => args.run().await,
+            Self::Presign(args) => args.run().await,
+            Self::Mb(args) => args.run().await,
+            Self::Rb(args) => args.run().await,
             Self::Sessions(command) => command.run().await,
             Self::Sweep(args) => args.run().await,
             Self::Journal(command) => command.run().await,
@@ -131,14 +142,34 @@ fn show(help: &clap::Error) -> Outcome {
 
 /// Prints why the arguments are wrong, and exits.
 fn refuse(error: &clap::Error) -> ! {
-    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    match refusal(&error.to_string(), arguments) {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    if let Some(line) = foreign_command(error, &arguments) {
+        output::say(&line);
+        output::flush();
+        std::process::exit(error.exit_code())
+    }
+    match refusal(&error.to_string(), arguments.into_iter()) {
         // clap prints its own message, with its colors.
         None => error.exit(),
         Some(lines) => lines.iter().for_each(|line| output::say(line)),
     }
     output::flush();
     std::process::exit(error.exit_code())
+}
+
+/// The line to print if the command is one of another tool. `None` leaves it to clap, which suggests names that are
+/// nearly the same.
+fn foreign_command(error: &clap::Error, arguments: &[String]) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    // Options before the command take no values. Any other word before `name` is a command with commands of its own,
+    // such as `journal`.
+    let command = arguments.iter().find(|argument| !argument.starts_with('-'))?;
+    let instead = other_tools::instead_of(name).filter(|_| command == name)?;
+    Some(format!("error: there is no command `{name}`: {instead}"))
 }
 
 /// The lines to print in place of clap's message, which quotes arguments as they are. `None` if the message can be
@@ -177,6 +208,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_of_another_tool_is_answered_with_ours() {
+        let answer = |words: &[&str]| {
+            let wrong = CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            foreign_command(&wrong, &words)
+        };
+        let get = "error: there is no command `get`: use `tidegate cp s3://BUCKET/KEY FILE`";
+        assert_eq!(answer(&["get", "s3://bkt/k"]).as_deref(), Some(get));
+        assert_eq!(answer(&["-v", "get", "s3://bkt/k", "--force"]).as_deref(), Some(get));
+        for left_to_clap in
+            [&["lss"][..], &["frobnicate"], &["journal", "list"], &["help", "get"], &["ls", "a", "b"]]
+        {
+            assert_eq!(answer(left_to_clap), None, "{left_to_clap:?}");
+        }
     }
 
     #[test]

@@ -36,9 +36,10 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
 
-    /// Treat a response as stalled if its body brings fewer bytes per second than this, measured over a minute. A
-    /// stalled response is resumed after the last byte received. 0 turns this off. Default: 1KiB.
-    #[arg(long, value_parser = values::size, value_name = "BYTES")]
+    /// Treat a response as stalled if its body brings fewer bytes per second than this, such as 50KB/s,
+    /// measured over a minute. A stalled response is resumed after the last byte received. 0 turns this off. Default:
+    /// 1KiB.
+    #[arg(long, value_parser = values::rate, value_name = "RATE")]
     min_rate: Option<u64>,
 
     /// Put the bucket's name into the host or the path of request addresses.

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::stream::BoxStream;
 use tidegate::backend::local::Local;
-use tidegate::backend::{Backend, WriteOptions};
+use tidegate::backend::{Backend, BucketEntry, WriteOptions};
 use tidegate::location::Location;
 use tidegate::location::local_root;
 use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 
-use crate::dev::DevScheme;
+use crate::dev::{Dev, DevScheme};
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
 use crate::options::ConnectionOptions;
@@ -259,10 +260,39 @@ impl Stores {
             let place = Box::pin(self.object(location)).await?;
             return Ok((place.store, place.key));
         };
-        if matches!(location, Location::Dev { .. }) {
-            self.dev.start().await?;
-        }
+        self.start_dev(scheme).await?;
         Ok((self.tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
+    }
+
+    /// Lists the buckets of a scheme: `s3`, `gs` or `dev`.
+    pub(crate) async fn buckets(
+        &self,
+        scheme: &str,
+    ) -> Outcome<BoxStream<'static, tidegate::Result<BucketEntry>>> {
+        self.start_dev(scheme).await?;
+        Ok(self.tide.buckets(scheme))
+    }
+
+    /// Creates the bucket that `location` names.
+    pub(crate) async fn create_bucket(&self, location: &Location) -> Outcome {
+        self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
+        Ok(self.tide.create_bucket(location.to_string()).await?)
+    }
+
+    /// Removes the empty bucket that `location` names.
+    pub(crate) async fn remove_bucket(&self, location: &Location) -> Outcome {
+        self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
+        Ok(self.tide.remove_bucket(location.to_string()).await?)
+    }
+
+    /// Starts the embedded server if `scheme` is its scheme, unless it was started before.
+    async fn start_dev(&self, scheme: &str) -> Outcome {
+        if scheme == "dev" { self.dev.start().await } else { Ok(()) }
+    }
+
+    /// Whether the embedded server was started, by another process, so that it may outlive this command.
+    pub(crate) fn dev_outlives_us(&self) -> bool {
+        self.dev.started().is_some_and(Dev::is_of_another_process)
     }
 
     fn directory(&self, path: &Path) -> Store {

@@ -44,6 +44,18 @@ fn plural(number: u64, what: &str) -> String {
 /// A time in UTC, to the second, in RFC 3339 format. RFC 3339 has no years outside 0 to 9999; those are written with
 /// a sign, as in ISO 8601, because files and stores may report any time.
 pub(crate) fn time(time: SystemTime) -> String {
+    let (date, clock) = date_and_clock(time);
+    format!("{date}T{clock}Z")
+}
+
+/// A time in UTC, to the second, as `aws s3 ls` writes it: `2026-11-27 10:15:00`.
+pub(crate) fn time_of_listing(time: SystemTime) -> String {
+    let (date, clock) = date_and_clock(time);
+    format!("{date} {clock}")
+}
+
+/// The date and the time of day in UTC: `2026-11-27`, `10:15:00`.
+fn date_and_clock(time: SystemTime) -> (String, String) {
     let seconds = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i128::from(since.as_secs()),
         Err(before) => {
@@ -55,7 +67,7 @@ pub(crate) fn time(time: SystemTime) -> String {
     let (year, month, day) = date(days);
     let year = if (0..=9999).contains(&year) { format!("{year:04}") } else { format!("{year:+05}") };
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    (format!("{year}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:{second:02}"))
 }
 
 /// Year, month and day of a day number, counted from 1970-01-01, in the Gregorian calendar.
@@ -69,6 +81,11 @@ fn date(days: i128) -> (i128, i128, i128) {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (era * 400 + year + i128::from(month <= 2), month, day)
+}
+
+/// An entity tag without its quotes, as tools print it. A weak tag (`W/"…"`) stays as it is.
+pub(crate) fn unquoted_etag(etag: &str) -> &str {
+    etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"')).unwrap_or(etag)
 }
 
 /// An age in its largest unit: `17 s`, `3 min`, `5 h`, `12 d`.
@@ -139,6 +156,7 @@ mod tests {
             (after(i64::MAX as u64), "+292277026596-12-04T15:30:07Z"),
         ] {
             assert_eq!(time(at), text);
+            assert_eq!(time_of_listing(at), text.replace('T', " ").replace('Z', ""));
         }
         let earliest = before(i64::MAX as u64) - Duration::from_secs(1);
         assert_eq!(time(earliest), "-292277022657-01-27T08:29:52Z");
@@ -146,6 +164,15 @@ mod tests {
         for day in (0..2_932_896).step_by(97) {
             let at = after(day * 86_400 + day % 86_400);
             assert_eq!(time(at), humantime::format_rfc3339_seconds(at).to_string());
+        }
+    }
+
+    #[test]
+    fn tags_lose_their_quotes() {
+        for (etag, shown) in
+            [("\"9b2c-2\"", "9b2c-2"), ("9b2c", "9b2c"), ("W/\"9b\"", "W/\"9b\""), ("\"", "\"")]
+        {
+            assert_eq!(unquoted_etag(etag), shown);
         }
     }
 

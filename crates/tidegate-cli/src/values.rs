@@ -6,31 +6,70 @@ use std::time::Duration;
 use tidegate::object::Encryption;
 use tidegate::settings::Concurrency;
 
-/// A size in bytes: `16MiB`, `16M`, `64KiB`, `1GiB`, or a plain number. Units are powers of 1024.
+/// A size in bytes: `16MiB`, `64K`, `1.5g`, `64MB`, or a plain number. As for s5cmd and rclone, `K`, `M`, `G` and `T` are
+/// powers of 1024, like `KiB` and so on; `KB` and so on are powers of 1000.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
+    bytes(text.trim(), "write a size such as 16MiB, 64MB, 1.5G or 1048576")
+}
+
+/// A rate in bytes per second: a size, also with `/s`: `50MB/s`, `1KiB`.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    bytes(size.trim_end(), "write a rate such as 50MB/s, 1.5MiB/s or 1024")
+}
+
+/// A rate of at least one byte per second.
+pub(crate) fn rate_above_zero(text: &str) -> Result<u64, String> {
+    above_zero(rate(text)?)
+}
+
+/// A number of bytes. Fractions of a byte are left out. Every error ends with `example`.
+fn bytes(text: &str, example: &str) -> Result<u64, String> {
+    // With more digits than this, the fraction may not fit into the calculation.
+    const MOST_DECIMALS: usize = 12;
+    let wrong = |what: &str| format!("{what}: {example}");
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
-    let shift = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        _ => return Err("write a size such as 16MiB, 64KiB, 1GiB or 1048576".to_owned()),
+    if number.is_empty() {
+        return Err(wrong("it does not begin with a number"));
+    }
+    let unit = unit.trim_start();
+    let unit_bytes: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => return Err(wrong(&format!("there is no unit `{unit}`"))),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "write a size such as 16MiB, 64KiB, 1GiB or 1048576, in whole numbers".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "that is more than a machine can count".to_owned())
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = !whole.is_empty() && !fraction.is_empty() && !fraction.contains('.');
+    if !is_number || fraction.len() > MOST_DECIMALS {
+        return Err(wrong(&format!("`{number}` is no number")));
+    }
+    if number.contains('.') && unit_bytes == 1 {
+        return Err(wrong(&format!("`{number}` needs a unit, because there are no fractions of a byte")));
+    }
+    let too_large = || wrong("that is more than a machine can count");
+    // `u128` holds the products: a unit has at most 40 bits, the others at most 64.
+    let unit_bytes = u128::from(unit_bytes);
+    let digits = |digits: &str| digits.parse::<u64>().map(u128::from).map_err(|_| too_large());
+    let of_fraction = digits(fraction)? * unit_bytes / 10_u128.pow(fraction.len() as u32);
+    u64::try_from(digits(whole)? * unit_bytes + of_fraction).map_err(|_| too_large())
+}
+
+fn above_zero(bytes: u64) -> Result<u64, String> {
+    if bytes == 0 { Err("it must be more than 0".to_owned()) } else { Ok(bytes) }
 }
 
 /// A size of at least one byte.
 pub(crate) fn size_above_zero(text: &str) -> Result<u64, String> {
-    match size(text)? {
-        0 => Err("it must be more than 0".to_owned()),
-        bytes => Ok(bytes),
-    }
+    above_zero(size(text)?)
 }
 
 /// A memory budget, of at least 1 MiB: enough for the engine's own buffers.
@@ -113,6 +152,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write a time such as 20ms or 1s".to_owned())
 }
 
+/// How long something is valid: `90s`, `1h`, `7d`, or a number of seconds, as `aws s3 presign --expires-in` takes.
+pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    humantime::parse_duration(text).map_err(|_| "write a time such as 15min, 1h, 7d or 3600".to_owned())
+}
+
 /// An age: `1d`, `12h`, `90min`, `0s`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write an age such as 1d, 12h or 90min".to_owned())
@@ -144,9 +191,50 @@ mod tests {
             ("1048576", 1 << 20),
             ("12B", 12),
             ("0", 0),
+            ("64MB", 64_000_000),
+            ("64mb", 64_000_000),
+            ("1 kB", 1000),
+            ("2GB", 2_000_000_000),
+            ("1TB", 1_000_000_000_000),
+            ("1.5g", 3 << 29),
+            ("1.5MiB", 3 << 19),
+            ("0.25KB", 250),
+            ("1.1G", 1_181_116_006),
+            ("00.50k", 512),
+            ("18446744073709551615", u64::MAX),
         ];
         for (text, bytes) in written {
             assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_may_be_per_second() {
+        for (text, bytes) in
+            [("50MB/s", 50_000_000), ("1.5 MiB/s", 3 << 19), ("1KiB", 1024), ("40M/s", 40 << 20), ("0", 0)]
+        {
+            assert_eq!(rate(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "/s", "50MB/m", "50MB/s/s", "fast"] {
+            let error = rate(text).unwrap_err();
+            assert!(error.ends_with("write a rate such as 50MB/s, 1.5MiB/s or 1024"), "{text}: {error}");
+        }
+        assert!(rate_above_zero("0/s").is_err());
+        assert_eq!(rate_above_zero("1/s"), Ok(1));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_size_is_named() {
+        for (text, what) in [
+            ("16XB", "there is no unit `XB`"),
+            ("50MB/s", "there is no unit `MB/s`"),
+            ("lots", "it does not begin with a number"),
+            ("1.2.3M", "`1.2.3` is no number"),
+            ("1.5", "`1.5` needs a unit, because there are no fractions of a byte"),
+            ("99999999TiB", "that is more than a machine can count"),
+        ] {
+            let example = "write a size such as 16MiB, 64MB, 1.5G or 1048576";
+            assert_eq!(size(text), Err(format!("{what}: {example}")));
         }
     }
 
@@ -161,8 +249,33 @@ mod tests {
     }
 
     #[test]
+    fn lifetimes_may_be_plain_seconds() {
+        assert_eq!(lifetime("3600"), Ok(Duration::from_secs(3600)));
+        assert_eq!(lifetime("1h 30min"), Ok(Duration::from_secs(5400)));
+        assert_eq!(lifetime("1.5h"), Ok(Duration::from_secs(5400)));
+        for text in ["", "-1", "soon", "99999999999999999999"] {
+            assert!(lifetime(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "lots", "-1", "1.5MiB", "MiB", "16MB", "1 2", "99999999TiB", "0x10", "+5"] {
+        for text in [
+            "",
+            "-1",
+            "MiB",
+            ".",
+            ".5M",
+            "5.M",
+            "1.5B",
+            "1,5M",
+            "1 2",
+            "0x10",
+            "+5",
+            "16Mbit",
+            "18446744073709551616",
+            "0.1234567890123G",
+        ] {
             assert!(size(text).is_err(), "{text}");
         }
         assert!(size_above_zero("0").is_err());

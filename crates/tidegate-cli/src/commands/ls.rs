@@ -1,12 +1,12 @@
-//! `tidegate ls`: lists the objects below a prefix.
+//! `tidegate ls`: lists buckets, or the objects below a prefix.
 
 use std::io::Write;
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
+use tidegate::Error;
 use tidegate::backend::Entry;
-use tidegate::location::Location;
-use tidegate::{Error, Object};
+use tidegate::location::{Location, LocationError};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::ConnectionOptions;
@@ -14,20 +14,32 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// List the objects and prefixes whose names begin with a URL.
+/// List the objects and prefixes whose names begin with a URL, or the buckets of an account
+///
+///     tidegate ls s3://BUCKET/logs/
+///     tidegate ls -r s3://BUCKET/logs/2026-    everything whose key begins so
+///     tidegate ls gs://                        the buckets of a project
+///
+/// Lines have date and time (UTC), size in bytes, and name, in the columns of `aws s3 ls`:
+///
+///     2026-11-27 10:15:00      12345 name
+///                                PRE prefix/
+///
+/// A name begins after the last slash of the URL; with -r it is the whole key.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory.
-    #[arg(value_name = "URL")]
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory. s3://, gs:// or dev:// alone lists the buckets there.
+    #[arg(default_value = "s3://", value_name = "URL")]
     prefix: String,
 
     /// List everything below, not only the next level.
     #[arg(short, long)]
     recursive: bool,
 
-    /// Show exact sizes in bytes.
-    #[arg(long)]
-    bytes: bool,
+    /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
+    #[arg(short = 'H', long)]
+    human: bool,
 
     /// Print one JSON object per line.
     #[arg(long)]
@@ -44,6 +56,10 @@ pub(crate) struct LsArgs {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum ListingLine<'a> {
+    Bucket {
+        url: String,
+        created: Option<String>,
+    },
     Prefix {
         url: String,
     },
@@ -62,8 +78,47 @@ enum ListingLine<'a> {
 
 impl LsArgs {
     pub(crate) async fn run(self) -> Outcome {
-        let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| self.list(stores, &location).await).await
+        let listed = ListTarget::parse(&self.prefix)?;
+        Stores::with_defaults(&self.connection, async |stores| match &listed {
+            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme).await,
+            ListTarget::Objects(location) => self.list(stores, location).await,
+        })
+        .await
+    }
+
+    async fn list_buckets(&self, stores: &Stores, scheme: &str) -> Outcome {
+        if self.recursive {
+            let message = format!(
+                "{scheme}://: all objects of one bucket are listed: name it, as in {scheme}://BUCKET"
+            );
+            return Err(CommandFailure::Usage(message));
+        }
+        self.spread.open(stores, &[]).await?;
+        let mut buckets = stores.buckets(scheme).await?;
+        let mut out = output::text()?;
+        let mut failed = None;
+        loop {
+            match buckets.try_next().await {
+                Ok(Some(bucket)) => {
+                    let url = format!("{scheme}://{}", bucket.name);
+                    if self.json {
+                        out.json(&ListingLine::Bucket { url, created: bucket.created.map(text::time) })?;
+                    } else {
+                        let created = bucket.created.map(text::time_of_listing).unwrap_or_default();
+                        writeln!(out, "{created:19} {}", bucket.name)?;
+                    }
+                    out.flow().await?;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        // Buckets that were listed before an error are printed all the same.
+        out.finish().await?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn list(&self, stores: &Stores, location: &Location) -> Outcome {
@@ -71,8 +126,8 @@ impl LsArgs {
         let (store, prefix) = stores.bucket(location).await?;
         let root = store.location();
         let mut entries = store.list(&prefix).recursive(self.recursive);
-        // Names are shown without the directory part of the prefix.
-        let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
+        // Names are shown without the directory part of the prefix, or, as by `aws s3 ls --recursive`, whole.
+        let shown_from = if self.recursive { 0 } else { prefix.rfind('/').map_or(0, |slash| slash + 1) };
         let mut out = output::text()?;
         let (mut shown, mut failed) = (0_u64, 0_u64);
         let mut first = None;
@@ -99,21 +154,8 @@ impl LsArgs {
                 out.json(&line(&root, &entry))?;
                 continue;
             }
-            match &entry {
-                Entry::Prefix(key) => {
-                    let name = key.get(shown_from..).unwrap_or(key);
-                    writeln!(out, "{:>14}  {:20}  {name}", "-", "")?;
-                }
-                Entry::Object(object) => {
-                    let name = object.key.get(shown_from..).unwrap_or(&object.key);
-                    let modified = object.modified.map(text::time).unwrap_or_default();
-                    writeln!(out, "{:>14}  {modified:20}  {name}", self.size(object))?;
-                }
-                Entry::Other { key, kind } => {
-                    let name = key.get(shown_from..).unwrap_or(key);
-                    writeln!(out, "{:>14}  {:20}  {name}  ({kind})", "-", "")?;
-                }
-                _ => {}
+            if let Some(columns) = columns(&entry, shown_from, self.human) {
+                writeln!(out, "{columns}")?;
             }
         }
         out.finish().await?;
@@ -135,12 +177,42 @@ impl LsArgs {
             }
         }
     }
+}
 
-    fn size(&self, object: &Object) -> String {
-        match object.known_size() {
-            Some(size) if self.bytes => size.to_string(),
-            Some(size) => text::size(size),
-            None => "?".to_owned(),
+/// The line for people: date and time, size, and the name, which begins at `shown_from` of the key.
+fn columns(entry: &Entry, shown_from: usize, human: bool) -> Option<String> {
+    let name = |key: &str| key.get(shown_from..).unwrap_or(key).to_owned();
+    let (modified, size, name) = match entry {
+        Entry::Prefix(key) => (String::new(), "PRE".to_owned(), name(key)),
+        Entry::Object(object) => {
+            let size = match object.known_size() {
+                Some(size) if human => text::size(size),
+                Some(size) => size.to_string(),
+                None => "?".to_owned(),
+            };
+            (object.modified.map(text::time_of_listing).unwrap_or_default(), size, name(&object.key))
+        }
+        Entry::Other { key, kind } => (String::new(), "-".to_owned(), format!("{}  ({kind})", name(key))),
+        _ => return None,
+    };
+    Some(format!("{modified:19} {size:>10} {name}"))
+}
+
+/// What is listed.
+#[derive(Debug, PartialEq, Eq)]
+enum ListTarget {
+    /// The buckets of a scheme.
+    Buckets(&'static str),
+    /// What begins with a URL, or is in a directory.
+    Objects(Location),
+}
+
+impl ListTarget {
+    /// Parses a URL, or a scheme alone (`s3://`).
+    fn parse(text: &str) -> Result<Self, LocationError> {
+        match text.parse() {
+            Err(LocationError::NoBucket { scheme, .. }) if text.ends_with("://") => Ok(Self::Buckets(scheme)),
+            parsed => parsed.map(Self::Objects),
         }
     }
 }
@@ -156,11 +228,50 @@ fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
             url: format!("{root}/{}", object.key),
             size: object.known_size(),
             modified: object.modified.map(text::time),
-            etag: object.etag.as_deref(),
+            etag: object.etag.as_deref().map(text::unquoted_etag),
         },
         Entry::Other { key, kind } => {
             ListingLine::Other { url: format!("{root}/{key}"), what: kind.to_string() }
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use tidegate::Object;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_aws_s3_ls() {
+        let mut object = Object::default();
+        object.key = "t/name".to_owned();
+        object.size = 12345;
+        object.modified = Some(UNIX_EPOCH + Duration::from_secs(1_795_774_500));
+        let line = |object: &Object, human| columns(&Entry::Object(object.clone()), 2, human).unwrap();
+        assert_eq!(line(&object, false), "2026-11-27 10:15:00      12345 name");
+        assert_eq!(line(&object, true), "2026-11-27 10:15:00   12.1 KiB name");
+        object.size = u64::MAX;
+        assert_eq!(line(&object, false), "2026-11-27 10:15:00 18446744073709551615 name");
+        object.size_is_unknown = true;
+        object.modified = None;
+        assert_eq!(line(&object, false), "                             ? name");
+        let prefix = Entry::Prefix("t/sub/".to_owned());
+        assert_eq!(columns(&prefix, 2, false).unwrap(), "                           PRE sub/");
+    }
+
+    #[test]
+    fn a_scheme_alone_means_its_buckets() {
+        for (text, scheme) in [("s3://", "s3"), ("gs://", "gs"), ("gcs://", "gs"), ("DEV://", "dev")] {
+            assert_eq!(ListTarget::parse(text), Ok(ListTarget::Buckets(scheme)), "{text}");
+        }
+        assert!(matches!(ListTarget::parse("s3://bucket"), Ok(ListTarget::Objects(_))));
+        assert!(matches!(ListTarget::parse("out/"), Ok(ListTarget::Objects(_))));
+        for wrong in ["s3:///", "s3:///key", "s3:", "ftp://", ""] {
+            assert!(ListTarget::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -63,8 +63,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     latency: Option<Duration>,
 
-    /// Move at most this many bytes per second in each direction of each connection, such as 40MiB.
-    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
+    /// Move at most this many bytes per second in each direction of each connection, such as 40MB/s.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
     bandwidth: Option<u64>,
 
     /// Make each ETag the MD5 of the content, as S3 mostly does. It costs processor time.

@@ -78,7 +78,7 @@ fn facts(url: String, object: &Object) -> ObjectFacts<'_> {
     ObjectFacts {
         url,
         size: object.size,
-        etag: object.etag.as_deref(),
+        etag: object.etag.as_deref().map(text::unquoted_etag),
         version: object.version.as_deref(),
         modified: object.modified.map(text::time),
         crc64nvme: object.crc64nvme.as_deref(),

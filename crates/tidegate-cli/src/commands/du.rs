@@ -1,0 +1,210 @@
+//! `tidegate du`: counts the objects and bytes below URLs.
+
+use std::io::Write;
+
+use futures::StreamExt;
+use serde::Serialize;
+use tidegate::backend::Entry;
+use tidegate::location::Location;
+use tidegate::{ErrorKind, Object};
+
+use crate::exit::{CommandFailure, Outcome};
+use crate::options::ConnectionOptions;
+use crate::output::{self, TextOutput};
+use crate::spread::PrefixedOption;
+use crate::stores::Stores;
+use crate::text;
+
+/// Count the objects and bytes below each URL, with a total if there are several
+///
+///     tidegate du -H s3://BUCKET/logs/ s3://BUCKET/tables/
+///
+/// Every object below is listed, by one request for each 1,000. Old versions and unfinished
+/// uploads, for which a store also charges, are not counted; `tidegate sessions ls` shows
+/// the uploads.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct DuArgs {
+    /// Buckets, prefixes (s3://BUCKET/PREFIX), objects or directories.
+    #[arg(required = true, value_name = "URL")]
+    places: Vec<String>,
+
+    /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
+    #[arg(short = 'H', long)]
+    human: bool,
+
+    /// Print one JSON object per line.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    spread: PrefixedOption,
+
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+/// How much is stored somewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct TreeSize {
+    objects: u64,
+    bytes: u64,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase", tag = "type")]
+enum UsageLine<'a> {
+    Usage {
+        url: &'a str,
+        #[serde(flatten)]
+        stored: TreeSize,
+    },
+    Total {
+        #[serde(flatten)]
+        stored: TreeSize,
+    },
+}
+
+impl DuArgs {
+    pub(crate) async fn run(self) -> Outcome {
+        let locations: Vec<Location> =
+            self.places.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        Stores::with_defaults(&self.connection, async |stores| {
+            self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
+            let mut out = output::text()?;
+            let measured = self.measure_all(stores, &locations, &mut out).await;
+            // What was measured before an error is printed all the same.
+            out.finish().await?;
+            measured
+        })
+        .await
+    }
+
+    /// Measures and prints each location, then the total. After a failure, continues with the next location, and
+    /// prints no total.
+    async fn measure_all(&self, stores: &Stores, locations: &[Location], out: &mut TextOutput) -> Outcome {
+        let mut total = TreeSize::default();
+        let mut failed: Option<CommandFailure> = None;
+        for location in locations {
+            match measure(stores, location).await {
+                Ok(stored) => {
+                    total.objects += stored.objects;
+                    total.bytes += stored.bytes;
+                    let url = location.to_string();
+                    self.print(out, &UsageLine::Usage { url: &url, stored })?;
+                    out.flow().await?;
+                }
+                Err(failure) => {
+                    let before = failed.replace(failure).and_then(|before| before.sentence());
+                    before.into_iter().for_each(|sentence| output::say(&format!("error: {sentence}")));
+                }
+            }
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        if locations.len() > 1 {
+            self.print(out, &UsageLine::Total { stored: total })?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, out: &mut TextOutput, line: &UsageLine<'_>) -> Outcome {
+        if self.json {
+            return out.json(line);
+        }
+        let (name, TreeSize { objects, bytes }) = match line {
+            UsageLine::Usage { url, stored } => (*url, *stored),
+            UsageLine::Total { stored } => ("total", *stored),
+        };
+        let size = if self.human { text::size(bytes) } else { bytes.to_string() };
+        let objects = text::count(objects, "object");
+        writeln!(out, "{size:>14}  {objects:>12}  {name}")?;
+        Ok(())
+    }
+}
+
+/// Counts what is below `location`; if nothing is, the object that it names.
+///
+/// # Errors
+/// If there is neither; an empty bucket or directory is fine. If an entry cannot be listed, or has no known size: the
+/// sum would be wrong.
+async fn measure(stores: &Stores, location: &Location) -> Outcome<TreeSize> {
+    if let Location::Local { path } = location
+        && !path.is_dir()
+    {
+        return measure_object(stores, location).await;
+    }
+    let (store, prefix) = stores.tree(location).await?;
+    let mut entries = store.list(&prefix);
+    let mut stored = TreeSize::default();
+    while let Some(entry) = entries.next().await {
+        if let Entry::Object(object) = entry? {
+            stored.add(&object, location)?;
+        }
+    }
+    match stored.objects {
+        0 if !prefix.is_empty() => measure_object(stores, location).await,
+        _ => Ok(stored),
+    }
+}
+
+/// Measures the one object at `location`.
+async fn measure_object(stores: &Stores, location: &Location) -> Outcome<TreeSize> {
+    let nothing = |what| Err(CommandFailure::nothing_at(location, what));
+    if location.ends_with_slash() {
+        return nothing("there is nothing below it");
+    }
+    let place = stores.object(location).await?;
+    let mut stored = TreeSize::default();
+    match place.store.head(&place.key).await {
+        Ok(object) => stored.add(&object, location)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return nothing("there is no such object, and nothing below it");
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(stored)
+}
+
+impl TreeSize {
+    /// Adds an object found at or below `location`.
+    fn add(&mut self, object: &Object, location: &Location) -> Outcome {
+        let Some(size) = object.known_size() else {
+            let message = format!("{location}: the store does not say how large {} is", object.key);
+            return Err(CommandFailure::Failed(message));
+        };
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(size);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_unknown_size_makes_no_wrong_sum() {
+        let location: Location = "s3://bucket/t/".parse().unwrap();
+        let mut stored = TreeSize::default();
+        let mut object = Object::default();
+        object.size = 12;
+        stored.add(&object, &location).unwrap();
+        object.size_is_unknown = true;
+        assert!(stored.add(&object, &location).is_err());
+        assert_eq!(stored, TreeSize { objects: 1, bytes: 12 });
+    }
+
+    #[test]
+    fn a_line_of_json_says_what_it_is_about() {
+        let stored = TreeSize { objects: 3, bytes: 12 };
+        let json = |line| serde_json::to_string(&line).unwrap();
+        assert_eq!(
+            json(UsageLine::Usage { url: "s3://bucket/t", stored }),
+            r#"{"type":"usage","url":"s3://bucket/t","objects":3,"bytes":12}"#
+        );
+        assert_eq!(json(UsageLine::Total { stored }), r#"{"type":"total","objects":3,"bytes":12}"#);
+    }
+}

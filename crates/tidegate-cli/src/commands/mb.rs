@@ -1,0 +1,38 @@
+//! `tidegate mb`: creates a bucket.
+
+use tidegate::location::Location;
+
+use crate::exit::Outcome;
+use crate::options::ConnectionOptions;
+use crate::output;
+use crate::stores::Stores;
+
+/// Create a bucket (make bucket)
+///
+///     tidegate mb s3://BUCKET --region eu-central-1
+///
+/// A bucket of S3 is created in the region of --region or AWS_REGION. A bucket of Google
+/// belongs to the project that GOOGLE_CLOUD_PROJECT or the credentials' file names. If there
+/// is a bucket of this name, that is an error, except in us-east-1 for a bucket of your own.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct MbArgs {
+    /// Bucket to create: s3://BUCKET, gs://BUCKET or dev://BUCKET.
+    #[arg(value_name = "URL")]
+    bucket: String,
+
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+impl MbArgs {
+    pub(crate) async fn run(self) -> Outcome {
+        let location: Location = self.bucket.parse()?;
+        Stores::with_defaults(&self.connection, async |stores| {
+            stores.create_bucket(&location).await?;
+            output::say(&format!("created {location}"));
+            Ok(())
+        })
+        .await
+    }
+}
