@@ -74,6 +74,9 @@ def test_a_failure_hides_no_other_place_and_no_total_is_too_small(tidegate, buck
     bucket.put("t/a", b"12")
     urls = [bucket.url("missing"), bucket.url("t"), bucket.url("gone")]
     run = tidegate("du", *urls, env=bucket.env)
-    assert run.exit == 3 and run.text.split() == ["2", "1", "object", bucket.url("t")], run
+    assert run.exit == 1 and run.text.split() == ["2", "1", "object", bucket.url("t")], run
     errors = run.err.splitlines()
-    assert len(errors) == 2 and "missing" in errors[0] and "gone" in errors[1], run
+    assert len(errors) == 3 and "missing" in errors[0] and "gone" in errors[1], run
+    assert "2 of 3 places could not be measured" in errors[2], run
+    assert tidegate("du", bucket.url("missing"), bucket.url("gone"), env=bucket.env).exit == 3
+    assert tidegate("du", bucket.url("missing"), "s3://UPPER/x y", env=bucket.env).exit != 0

@@ -109,8 +109,10 @@ impl Trees {
     pub(crate) fn changes(&self) -> impl Stream<Item = Outcome<Change>> + '_ {
         let mut left_out = LeftOutNames::default();
         let steps = self.steps().filter_map(move |step| {
+            if let Step::SourceMissed(Missed::LeftOut(path, _)) = &step {
+                left_out.add(&self.source, path);
+            }
             let is_kept = match &step {
-                Step::SourceMissed(Missed::LeftOut(path, _)) => left_out.add(&self.source, path),
                 Step::TargetOnly(object) => !left_out.has(&object.key),
                 Step::TargetMissed(missed) => !missed.is_harmless(),
                 _ => true,
@@ -294,11 +296,10 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
 pub(crate) struct LeftOutNames(HashSet<String>);
 
 impl LeftOutNames {
-    /// Adds a path of the tree. True, for the caller's convenience in a filter.
-    pub(crate) fn add(&mut self, tree: &Tree, path: &Path) -> bool {
+    /// Adds a path in the directory of the tree.
+    pub(crate) fn add(&mut self, tree: &Tree, path: &Path) {
         let key = tree.directory.as_ref().and_then(|directory| path.strip_prefix(directory).ok());
         self.0.extend(key.and_then(Path::to_str).map(str::to_owned));
-        true
     }
 
     /// Whether a key is one of these names, or lies below one.

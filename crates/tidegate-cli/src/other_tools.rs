@@ -2,13 +2,13 @@
 
 /// Commands that we do not have, and what to do instead.
 const ANSWERS: [(&[&str], &str); 18] = [
-    (&["s3", "s3api", "storage"], "leave it out, as in `tidegate ls s3://BUCKET/`"),
+    (&["s3", "storage"], "leave it out, as in `tidegate ls s3://BUCKET/`"),
     (&["get", "download", "fetch", "pull"], "use `tidegate cp s3://BUCKET/KEY FILE`"),
     (&["put", "upload", "push"], "use `tidegate cp FILE s3://BUCKET/KEY`"),
     (&["copy", "copyto"], "use `tidegate cp SOURCE TARGET`, with -r for everything below"),
     (&["pipe", "rcat"], "use `tidegate cp - s3://BUCKET/KEY`"),
     (&["mv", "move", "moveto", "rename"], "use `tidegate cp SOURCE TARGET`, then `tidegate rm SOURCE`"),
-    (&["rsync", "mirror", "bisync", "synchronize"], "use `tidegate sync SOURCE TARGET`"),
+    (&["rsync", "mirror", "synchronize"], "use `tidegate sync SOURCE TARGET`"),
     (&["diff", "compare", "cryptcheck"], "use `tidegate check SOURCE TARGET`"),
     (
         &["list", "dir", "find", "lsd", "lsf", "lsl", "tree"],

@@ -15,8 +15,12 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 /// A rate in bytes per second: a size, also with `/s`: `50MB/s`, `1KiB`.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let size = text.strip_suffix("/s").unwrap_or(text);
-    bytes(size.trim_end(), "write a rate such as 50MB/s, 1.5MiB/s or 1024")
+    let size = text.strip_suffix("/s").unwrap_or(text).trim_end();
+    let example = "write a rate such as 50MB/s, 1.5MiB/s or 1024";
+    if ["Kb", "Mb", "Gb", "Tb"].iter().any(|bits| size.ends_with(bits)) {
+        return Err(format!("`b` stands for bits, and a rate is in bytes: {example}"));
+    }
+    bytes(size, example)
 }
 
 /// A rate of at least one byte per second.
@@ -49,8 +53,11 @@ fn bytes(text: &str, example: &str) -> Result<u64, String> {
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = !whole.is_empty() && !fraction.is_empty() && !fraction.contains('.');
-    if !is_number || fraction.len() > MOST_DECIMALS {
+    if !is_number {
         return Err(wrong(&format!("`{number}` is no number")));
+    }
+    if fraction.len() > MOST_DECIMALS {
+        return Err(wrong(&format!("`{number}` has more than {MOST_DECIMALS} decimals")));
     }
     if number.contains('.') && unit_bytes == 1 {
         return Err(wrong(&format!("`{number}` needs a unit, because there are no fractions of a byte")));
@@ -60,7 +67,12 @@ fn bytes(text: &str, example: &str) -> Result<u64, String> {
     let unit_bytes = u128::from(unit_bytes);
     let digits = |digits: &str| digits.parse::<u64>().map(u128::from).map_err(|_| too_large());
     let of_fraction = digits(fraction)? * unit_bytes / 10_u128.pow(fraction.len() as u32);
-    u64::try_from(digits(whole)? * unit_bytes + of_fraction).map_err(|_| too_large())
+    match u64::try_from(digits(whole)? * unit_bytes + of_fraction).map_err(|_| too_large())? {
+        0 if number.contains(|digit: char| ('1'..='9').contains(&digit)) => {
+            Err(wrong("that is less than a byte"))
+        }
+        bytes => Ok(bytes),
+    }
 }
 
 fn above_zero(bytes: u64) -> Result<u64, String> {
@@ -215,7 +227,7 @@ mod tests {
         {
             assert_eq!(rate(text), Ok(bytes), "{text}");
         }
-        for text in ["", "/s", "50MB/m", "50MB/s/s", "fast"] {
+        for text in ["", "/s", "50MB/m", "50MB/s/s", "fast", "100Mb/s", "0.0001K"] {
             let error = rate(text).unwrap_err();
             assert!(error.ends_with("write a rate such as 50MB/s, 1.5MiB/s or 1024"), "{text}: {error}");
         }

@@ -11,6 +11,7 @@ use tidegate::{ErrorKind, Object};
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
+use crate::removal::say;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::text;
@@ -25,7 +26,8 @@ use crate::text;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DuArgs {
-    /// Buckets, prefixes (s3://BUCKET/PREFIX), objects or directories.
+    /// Buckets, prefixes (s3://BUCKET/PREFIX/, with or without the slash), objects or directories. Places that overlap are
+    /// counted twice in the total.
     #[arg(required = true, value_name = "URL")]
     places: Vec<String>,
 
@@ -85,24 +87,28 @@ impl DuArgs {
     /// prints no total.
     async fn measure_all(&self, stores: &Stores, locations: &[Location], out: &mut TextOutput) -> Outcome {
         let mut total = TreeSize::default();
-        let mut failed: Option<CommandFailure> = None;
+        let mut failures = Vec::new();
         for location in locations {
             match measure(stores, location).await {
                 Ok(stored) => {
-                    total.objects += stored.objects;
-                    total.bytes += stored.bytes;
+                    total.count(stored.objects, stored.bytes, location)?;
                     let url = location.to_string();
                     self.print(out, &UsageLine::Usage { url: &url, stored })?;
                     out.flow().await?;
                 }
-                Err(failure) => {
-                    let before = failed.replace(failure).and_then(|before| before.sentence());
-                    before.into_iter().for_each(|sentence| output::say(&format!("error: {sentence}")));
-                }
+                Err(failure) => failures.push(failure),
             }
         }
-        if let Some(failure) = failed {
+        // Nothing was measured, and all failures have one cause: exit with the cause's code.
+        let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
+        let last = if failures.len() == locations.len() && is_one_cause { failures.pop() } else { None };
+        failures.iter().for_each(say);
+        if let Some(failure) = last {
             return Err(failure);
+        }
+        if !failures.is_empty() {
+            let all = text::count(locations.len() as u64, "place");
+            return Err(CommandFailure::Failed(format!("{} of {all} could not be measured", failures.len())));
         }
         if locations.len() > 1 {
             self.print(out, &UsageLine::Total { stored: total })?;
@@ -175,8 +181,14 @@ impl TreeSize {
             let message = format!("{location}: the store does not say how large {} is", object.key);
             return Err(CommandFailure::Failed(message));
         };
-        self.objects += 1;
-        self.bytes = self.bytes.saturating_add(size);
+        self.count(1, size, location)
+    }
+
+    fn count(&mut self, objects: u64, bytes: u64, location: &Location) -> Outcome {
+        let too_large =
+            || CommandFailure::Failed(format!("{location}: the sum of sizes is more than can be counted"));
+        self.objects += objects;
+        self.bytes = self.bytes.checked_add(bytes).ok_or_else(too_large)?;
         Ok(())
     }
 }
@@ -195,6 +207,8 @@ mod tests {
         object.size_is_unknown = true;
         assert!(stored.add(&object, &location).is_err());
         assert_eq!(stored, TreeSize { objects: 1, bytes: 12 });
+        (object.size_is_unknown, object.size) = (false, u64::MAX);
+        assert!(stored.add(&object, &location).is_err());
     }
 
     #[test]

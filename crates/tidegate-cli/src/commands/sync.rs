@@ -36,10 +36,10 @@ const BATCH: usize = 1000;
 
 /// Copy what is new or has changed below SRC to DST: up, down, or between stores.
 ///
-/// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer, in whole seconds.
-/// Downloaded files get the times of their objects, so an unchanged tree takes no requests beyond the listings. Where the
-/// clocks of this machine and the store differ, use --checksum. Both
-/// names stand for what lies below them: `tidegate sync photos s3://bucket/photos`.
+/// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer. Downloaded files get
+/// the times of their objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the clocks
+/// of this machine and the store differ. Both names stand for what lies below them, as in
+/// `tidegate sync photos s3://bucket/photos`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SyncArgs {
     /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
