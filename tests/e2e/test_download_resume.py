@@ -230,6 +230,6 @@ def test_create_only_keeps_what_is_there(tidegate, slow_bucket, tmp_path):
 def test_to_disk(tidegate, slow_bucket, tmp_path):
     bucket, _ = slow_bucket
     bucket.put("k", b"x" * 1000)
-    run = tidegate("cp", bucket.url("k"), tmp_path / "out", "--sync", *QUIET, env=bucket.env)
+    run = tidegate("cp", bucket.url("k"), tmp_path / "out", "--fsync", *QUIET, env=bucket.env)
     assert run.exit == 0, run
     assert (tmp_path / "out").read_bytes() == b"x" * 1000

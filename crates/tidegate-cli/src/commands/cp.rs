@@ -42,7 +42,7 @@ pub(crate) struct CpArgs {
 
     /// Force downloaded files and their names to disk before cp ends, so that they survive a loss of power.
     #[arg(long)]
-    sync: bool,
+    fsync: bool,
 
     /// Publish nothing unless the uploaded file or pipe has exactly this size. Without it, a producer in a pipe that
     /// dies looks like the end of its output.
@@ -128,7 +128,7 @@ impl CpArgs {
         let writing = CopyWriteSettings::new(
             self.strategy(),
             self.create_only,
-            self.sync,
+            self.fsync,
             self.expect_size,
             attributes,
         );
