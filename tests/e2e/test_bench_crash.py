@@ -18,18 +18,20 @@ def kind(request):
 
 def test_fifty_kills_lose_nothing(bench, kind, journal):
     over = ["--grpc"] if "grpc" in kind.options else []
-    kills = resumed = 0
-    while kills < 50:
+    kills = resumed = seed = 0
+    # The moments of the kills are drawn from the speed of one upload before. On a busy machine all may come too late.
+    while kills < 50 and seed < 40:
+        seed += 1
         run = bench(
-            "crash", "--count", "8", "--kills", "8", "--most", "20MiB", "--seed", str(kills),
+            "crash", "--count", "8", "--kills", "8", "--most", "20MiB", "--seed", str(seed),
             "--to", kind.url("crash"), "--journal", journal, "--json", *over, env=kind.env, timeout=120,
         )  # fmt: skip
         assert run.exit == 0, run
         [figures] = run.json
         wrong = {what: figures[what] for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")}
-        assert figures["objects"] == 8 and figures["kills"] > 0 and not any(wrong.values()), figures
+        assert figures["objects"] == 8 and not any(wrong.values()), figures
         kills, resumed = kills + figures["kills"], resumed + figures["resumed"]
-    assert resumed >= 10
+    assert kills >= 50 and resumed >= 10
 
 
 def test_a_session_that_ends_as_it_is_looked_at_was_not_left(bench, embedded_bucket, knobs):
