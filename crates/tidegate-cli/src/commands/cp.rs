@@ -79,10 +79,10 @@ pub(crate) struct CpArgs {
     checksum: Algorithm,
 
     #[command(flatten)]
-    carried: Carried,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    spread: PrefixedOption,
+    carried: Carried,
 
     #[command(flatten)]
     transfer: TransferOptions,

@@ -75,10 +75,10 @@ pub(crate) struct SyncArgs {
     fsync: bool,
 
     #[command(flatten)]
-    carried: Carried,
+    spread: PrefixedOption,
 
     #[command(flatten)]
-    spread: PrefixedOption,
+    carried: Carried,
 
     #[command(flatten)]
     transfer: TransferOptions,

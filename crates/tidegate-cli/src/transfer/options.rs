@@ -11,6 +11,7 @@ use crate::{bar, values};
 
 /// How objects are transferred, and what is shown of it.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "How objects are transferred")]
 pub(crate) struct TransferOptions {
     /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB; 8MiB with
     /// a journal; less for a file of up to 64MiB, and for a pipe that waits for memory.
@@ -36,11 +37,11 @@ pub(crate) struct TransferOptions {
     memory: u64,
 
     /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = "Output")]
     progress: ProgressChoice,
 
     /// Print one JSON object on standard output for each copied object, and no other text there.
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 
     #[command(flatten)]
