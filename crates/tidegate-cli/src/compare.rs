@@ -2,6 +2,7 @@
 //! page.
 
 use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,6 +29,29 @@ use merge::merge;
 const AT_ONCE: usize = 64;
 /// How many files are read at once for their checksums.
 const READERS: usize = 4;
+
+/// The two trees of a command, as the user names them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TreeArguments {
+    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    #[arg(value_name = "SRC")]
+    source: OsString,
+
+    /// Target: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    #[arg(value_name = "DST")]
+    target: OsString,
+}
+
+impl TreeArguments {
+    /// The locations of source and target. Refuses standard input and output.
+    pub(crate) fn locations(&self) -> Outcome<(Location, Location)> {
+        let tree = |text: &OsStr| match text == "-" {
+            true => Err(CommandFailure::Usage("-: this is no tree: name a directory or a prefix".to_owned())),
+            false => Ok(Location::try_from(text)?),
+        };
+        Ok((tree(&self.source)?, tree(&self.target)?))
+    }
+}
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -280,7 +304,7 @@ impl Tree {
     }
 }
 
-/// The path without links and `..`, of which the end may not exist yet.
+/// The absolute path, with symbolic links and `..` resolved as far as it exists.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let existing = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
@@ -290,8 +314,8 @@ pub(crate) fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Names in the source that are no objects, such as links to directories. What the target has at or below such a name is
-/// not known to be missing from the source.
+/// Names in the source that are not objects, such as links to directories. `sync --delete` keeps what the target has at
+/// or below such a name, because the source may have it there too.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutNames(HashSet<String>);
 

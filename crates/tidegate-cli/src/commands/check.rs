@@ -1,13 +1,11 @@
 //! `tidegate check`: compares two trees and copies nothing.
 
-use std::ffi::OsString;
 use std::io::Write;
 
 use futures::StreamExt;
 use serde::Serialize;
 
-use super::sync::tree;
-use crate::compare::{Change, CompareOptions, Trees};
+use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::options::ConnectionOptions;
 use crate::removal::say;
@@ -17,18 +15,13 @@ use crate::{output, text};
 
 /// Compare everything below SRC with everything below DST, and copy nothing.
 ///
-/// Prints a line for each difference: `missing` in DST, `extra` in DST, or what differs: size, newer (the source is),
-/// checksum, or unproven (there is nothing to compare). Exits with 0 if there is none, with 1 if
-/// there is one, and with another code if the trees could not be compared.
+/// Prints one line for each key that differs: `missing` (DST lacks it), `extra` (SRC lacks it), `size`, `newer` (SRC is
+/// newer), `checksum`, or `unproven` (the two have no checksum or time in common). The exit code is 0 if all keys are
+/// the same and 1 if some differ. A listing that fails has the exit code of its cause.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
-    #[arg(value_name = "SRC")]
-    source: OsString,
-
-    /// Target: likewise.
-    #[arg(value_name = "DST")]
-    target: OsString,
+    #[command(flatten)]
+    trees: TreeArguments,
 
     #[command(flatten)]
     compare: CompareOptions,
@@ -53,7 +46,7 @@ struct FoundDifference<'a> {
 
 impl CheckArgs {
     pub(crate) async fn run(self) -> Outcome {
-        let (source, target) = (tree(&self.source)?, tree(&self.target)?);
+        let (source, target) = self.trees.locations()?;
         Stores::with_defaults(&self.connection, async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare).await?;

@@ -1,9 +1,9 @@
 //! `tidegate sync`: makes one tree like another.
 
 use std::cell::RefCell;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use tidegate::text::printable;
 use tidegate::{Object, Store};
 
 use crate::compare::{
-    Change, CompareOptions, LeftOutNames, Step, Tree, TreeObject, Trees, Verdict, disorder,
+    Change, CompareOptions, LeftOutNames, Step, Tree, TreeArguments, TreeObject, Trees, Verdict, disorder,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::removal::{self, Removal};
@@ -42,13 +42,8 @@ const BATCH: usize = 1000;
 /// `tidegate sync photos s3://bucket/photos`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SyncArgs {
-    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
-    #[arg(value_name = "SRC")]
-    source: OsString,
-
-    /// Target: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
-    #[arg(value_name = "DST")]
-    target: OsString,
+    #[command(flatten)]
+    trees: TreeArguments,
 
     #[command(flatten)]
     compare: CompareOptions,
@@ -86,7 +81,7 @@ pub(crate) struct SyncArgs {
 
 impl SyncArgs {
     pub(crate) async fn run(self) -> Outcome {
-        let (source, target) = (tree(&self.source)?, tree(&self.target)?);
+        let (source, target) = self.trees.locations()?;
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(false);
         Stores::with(self.transfer.engine(Algorithm::default()), async |stores| {
@@ -260,14 +255,6 @@ impl SyncArgs {
 enum PlannedChange {
     Copy { source: String, target: String },
     Remove { target: String },
-}
-
-/// Parses a tree's location.
-pub(super) fn tree(text: &OsString) -> Outcome<Location> {
-    if text == "-" {
-        return Err(CommandFailure::Usage("-: this is no tree: name a directory or a prefix".to_owned()));
-    }
-    Ok(Location::try_from(text.as_os_str())?)
 }
 
 /// A synchronization, and what it has found so far.
@@ -476,7 +463,9 @@ impl Recheck {
                 let is_missing =
                     move |extra: &ExtraObject| source.join(&extra.key).symlink_metadata().is_err();
                 let missing = move || batch.into_iter().filter(is_missing).collect();
-                tokio::task::spawn_blocking(missing).await.unwrap_or_default()
+                tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
+                    resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))
+                })
             }
             None => batch,
         };
