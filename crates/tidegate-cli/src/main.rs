@@ -10,6 +10,7 @@ mod compare;
 mod dev;
 mod exit;
 mod interrupt;
+mod invocation;
 mod listing;
 mod notices;
 mod options;
@@ -38,6 +39,7 @@ use crate::commands::{
     stat, sweep, sync,
 };
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 
 const AFTER_HELP: &str = "\
 Locations:
@@ -64,10 +66,8 @@ struct CommandLine {
     #[command(subcommand)]
     command: Command,
 
-    /// Log retries, hedges and other events to standard error, and print the causes of an error. RUST_LOG also turns
-    /// the log on and sets its filter. Default filter: tidegate=debug.
-    #[arg(short, long, global = true)]
-    verbose: bool,
+    #[command(flatten)]
+    invocation: Invocation,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,39 +97,39 @@ enum Command {
 }
 
 impl Command {
-    async fn run(self) -> Outcome {
+    async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
-            Self::Cp(args) => args.run().await,
-            Self::Sync(args) => args.run().await,
-            Self::Check(args) => args.run().await,
-            Self::Cat(args) => args.run().await,
-            Self::Ls(args) => args.run().await,
-            Self::Du(args) => args.run().await,
-            Self::Rm(args) => args.run().await,
-            Self::Stat(args) => args.run().await,
-            Self::Presign(args) => args.run().await,
-            Self::Mb(args) => args.run().await,
-            Self::Rb(args) => args.run().await,
-            Self::Sessions(command) => command.run().await,
-            Self::Sweep(args) => args.run().await,
-            Self::Journal(command) => command.run().await,
-            Self::Lifecycle(command) => command.run().await,
-            Self::Prefix(command) => command.run().await,
-            Self::Serve(args) => args.run().await,
-            Self::Completions(args) => args.run().await,
+            Self::Cp(args) => args.run(invocation).await,
+            Self::Sync(args) => args.run(invocation).await,
+            Self::Check(args) => args.run(invocation).await,
+            Self::Cat(args) => args.run(invocation).await,
+            Self::Ls(args) => args.run(invocation).await,
+            Self::Du(args) => args.run(invocation).await,
+            Self::Rm(args) => args.run(invocation).await,
+            Self::Stat(args) => args.run(invocation).await,
+            Self::Presign(args) => args.run(invocation).await,
+            Self::Mb(args) => args.run(invocation).await,
+            Self::Rb(args) => args.run(invocation).await,
+            Self::Sessions(command) => command.run(invocation).await,
+            Self::Sweep(args) => args.run(invocation).await,
+            Self::Journal(command) => command.run(invocation).await,
+            Self::Lifecycle(command) => command.run(invocation).await,
+            Self::Prefix(command) => command.run(invocation).await,
+            Self::Serve(args) => args.run(invocation).await,
+            Self::Completions(args) => args.run(invocation).await,
         }
     }
 }
 
 fn main() -> ExitCode {
     allocator::configure();
-    let CommandLine { command, verbose } = match CommandLine::try_parse() {
+    let CommandLine { command, invocation } = match CommandLine::try_parse() {
         Ok(parsed) => parsed,
         Err(wrong) if wrong.use_stderr() => refuse(&wrong),
         Err(help) => return exit::end(show(&help), false),
     };
-    log(verbose);
-    exit::end(runtime::run(command.run()), verbose)
+    log(invocation.logs());
+    exit::end(runtime::run(command.run(&invocation)), invocation.is_verbose())
 }
 
 /// Prints the text of `--help` or `--version`.
@@ -183,15 +183,15 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
     (shown != message).then(|| shown.trim().lines().map(str::to_owned).collect())
 }
 
-/// Prints notices of what the library waits for. With `verbose` or `RUST_LOG`, also prints the library's log.
-fn log(verbose: bool) {
+/// Prints notices of what the library waits for. With `is_wanted` or `RUST_LOG`, also prints the library's log.
+fn log(is_wanted: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
     let notices = notices::Notices::default().with_filter(filter_fn(notices::is_notice));
     let set = std::env::var_os("RUST_LOG").filter(|set| !set.is_empty());
-    let log = (verbose || set.is_some()).then(|| {
+    let log = (is_wanted || set.is_some()).then(|| {
         let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
         let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
         fmt::layer().with_ansi(false).with_writer(|| output::LogWriter).with_filter(filter)

@@ -16,6 +16,7 @@ use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 use crate::dev::{Dev, DevScheme};
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::spread::PrefixedRoot;
 use crate::{output, text};
@@ -113,15 +114,20 @@ impl Drop for Begun {
 impl Stores {
     /// Does `work` with an engine of default settings and this connection.
     pub(crate) async fn with_defaults(
+        invocation: &Invocation,
         connection: &ConnectionOptions,
         work: impl AsyncFnOnce(&Self) -> Outcome,
     ) -> Outcome {
-        Self::with(connection.reached(Tidegate::builder()), work).await
+        Self::with(invocation, connection.reached(Tidegate::builder()), work).await
     }
 
     /// Does `work` with an engine. However `work` ends, this waits until the unfinished uploads are aborted. After a
     /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
-    pub(crate) async fn with(engine: TidegateBuilder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
+    pub(crate) async fn with(
+        invocation: &Invocation,
+        engine: TidegateBuilder,
+        work: impl AsyncFnOnce(&Self) -> Outcome,
+    ) -> Outcome {
         let mut signals = Signals::new();
         let engine = match records() {
             Some(directory) => engine.records(directory),

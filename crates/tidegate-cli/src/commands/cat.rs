@@ -6,6 +6,7 @@ use tidegate::location::Location;
 use tidegate::settings::Concurrency;
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::ByteOutput;
 use crate::spread::PrefixedOption;
@@ -40,11 +41,11 @@ pub(crate) struct CatArgs {
 }
 
 impl CatArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
-        Stores::with(self.connection.reached(engine), async |stores| {
+        Stores::with(invocation, self.connection.reached(engine), async |stores| {
             self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
             let mut output = ByteOutput::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;

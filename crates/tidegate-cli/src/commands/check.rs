@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::removal::say;
 use crate::spread::PrefixedOption;
@@ -45,9 +46,9 @@ struct FoundDifference<'a> {
 }
 
 impl CheckArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare).await?;
             self.check(&trees).await

@@ -6,6 +6,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::{CommandLine, output};
 
 /// Print a script with which a shell completes command lines; source it in the shell.
@@ -17,7 +18,7 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "tidegate", &mut script);
         let mut out = output::text()?;

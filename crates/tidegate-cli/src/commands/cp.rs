@@ -8,6 +8,7 @@ use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::{Carried, DurabilityChoice};
@@ -112,7 +113,7 @@ impl CopyEnd {
 }
 
 impl CpArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let source = CopyEnd::parse(&self.source)?;
         let target = CopyEnd::parse(&self.target)?;
         self.check(&source, &target)?;
@@ -132,7 +133,7 @@ impl CpArgs {
             self.expect_size,
             attributes,
         );
-        Stores::with(engine, async |stores| {
+        Stores::with(invocation, engine, async |stores| {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
             let report = CopyReport::new(show, stores, writing.is_journaled())?;

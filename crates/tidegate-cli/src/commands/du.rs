@@ -9,6 +9,7 @@ use tidegate::location::Location;
 use tidegate::{ErrorKind, Object};
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
 use crate::removal::say;
@@ -69,10 +70,10 @@ enum UsageLine<'a> {
 }
 
 impl DuArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let locations: Vec<Location> =
             self.places.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
             let mut out = output::text()?;
             let measured = self.measure_all(stores, &locations, &mut out).await;

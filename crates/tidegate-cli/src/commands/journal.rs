@@ -15,6 +15,7 @@ use tidegate::text::printable;
 use tidegate::{Store, Tidegate};
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::transfer::journaled::{self, FoundUpload};
@@ -37,13 +38,13 @@ pub(crate) enum JournalCommand {
 }
 
 impl JournalCommand {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
-            Self::Ls(args) => args.run().await,
-            Self::Show(args) => args.run().await,
-            Self::Resume(args) => args.run().await,
-            Self::Abort(args) => args.run().await,
-            Self::Verify(args) => args.run().await,
+            Self::Ls(args) => args.run(invocation).await,
+            Self::Show(args) => args.run(invocation).await,
+            Self::Resume(args) => args.run(invocation).await,
+            Self::Abort(args) => args.run(invocation).await,
+            Self::Verify(args) => args.run(invocation).await,
         }
     }
 }

@@ -7,6 +7,7 @@ use tidegate::backend::LifecycleRule;
 use tidegate::location::Location;
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -84,18 +85,18 @@ impl<'a> From<&'a LifecycleRule> for DescribedRule<'a> {
 }
 
 impl LifecycleCommand {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
-            Self::Show(args) => args.run().await,
-            Self::Ensure(args) => args.run().await,
+            Self::Show(args) => args.run(invocation).await,
+            Self::Ensure(args) => args.run(invocation).await,
         }
     }
 }
 
 impl LifecycleShow {
-    async fn run(self) -> Outcome {
+    async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let (store, _) = stores.tree(&location).await?;
             let lifecycle = store.lifecycle().await?;
             let mut out = output::text()?;
@@ -117,9 +118,9 @@ impl LifecycleShow {
 }
 
 impl LifecycleEnsure {
-    async fn run(self) -> Outcome {
+    async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let (store, prefix) = stores.tree(&location).await?;
             let store = store.within(&prefix);
             let ensured = store.ensure_lifecycle().await?;

@@ -9,6 +9,7 @@ use tidegate::backend::Entry;
 use tidegate::location::{Location, LocationError};
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -77,9 +78,9 @@ enum ListingLine<'a> {
 }
 
 impl LsArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let listed = ListTarget::parse(&self.prefix)?;
-        Stores::with_defaults(&self.connection, async |stores| match &listed {
+        Stores::with_defaults(invocation, &self.connection, async |stores| match &listed {
             ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme).await,
             ListTarget::Objects(location) => self.list(stores, location).await,
         })

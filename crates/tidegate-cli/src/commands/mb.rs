@@ -3,6 +3,7 @@
 use tidegate::location::Location;
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -26,9 +27,9 @@ pub(crate) struct MbArgs {
 }
 
 impl MbArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             stores.create_bucket(&location).await?;
             output::say(&format!("created {location}"));
             Ok(())

@@ -7,6 +7,7 @@ use tidegate::Store;
 use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::output::TextOutput;
 use crate::spread;
 use crate::stores::Stores;
@@ -26,11 +27,11 @@ pub(crate) enum PrefixCommand {
 }
 
 impl PrefixCommand {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
-            Self::Show(args) => args.run().await,
-            Self::Init(args) => args.run().await,
-            Self::Migrate(args) => args.run().await,
+            Self::Show(args) => args.run(invocation).await,
+            Self::Init(args) => args.run(invocation).await,
+            Self::Migrate(args) => args.run(invocation).await,
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text, values};
@@ -51,9 +52,9 @@ struct PresignedUrl<'a> {
 }
 
 impl PresignArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.object.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let place = stores.object(&location).await?;
             if matches!(location, Location::Dev { .. }) && !stores.dev_outlives_us() {
                 let message = format!(

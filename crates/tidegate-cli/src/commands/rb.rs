@@ -4,6 +4,7 @@ use tidegate::ErrorKind;
 use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -26,16 +27,18 @@ pub(crate) struct RbArgs {
 }
 
 impl RbArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| match stores.remove_bucket(&location).await {
-            Err(CommandFailure::Store(error)) if error.kind() == ErrorKind::NotEmpty => {
-                Err(CommandFailure::Failed(not_empty(&location)))
-            }
-            Err(failure) => Err(failure),
-            Ok(()) => {
-                output::say(&format!("removed {location}"));
-                Ok(())
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
+            match stores.remove_bucket(&location).await {
+                Err(CommandFailure::Store(error)) if error.kind() == ErrorKind::NotEmpty => {
+                    Err(CommandFailure::Failed(not_empty(&location)))
+                }
+                Err(failure) => Err(failure),
+                Ok(()) => {
+                    output::say(&format!("removed {location}"));
+                    Ok(())
+                }
             }
         })
         .await

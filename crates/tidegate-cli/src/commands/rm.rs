@@ -10,6 +10,7 @@ use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::removal::{self, Removal, say};
 use crate::spread::PrefixedOption;
@@ -52,13 +53,13 @@ struct Tally {
 }
 
 impl RmArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let locations: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         if !self.recursive {
             locations.iter().try_for_each(refuse_trees)?;
         }
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
             if self.recursive {
                 self.remove_trees(stores, &locations).await
@@ -352,7 +353,10 @@ mod tests {
             std::fs::write(&path, "x").unwrap();
             let objects = vec![path.to_str().unwrap().to_owned()];
             let (spread, connection) = (PrefixedOption::default(), ConnectionOptions::default());
-            RmArgs { objects, recursive, dry_run, spread, connection }.run().await.unwrap();
+            RmArgs { objects, recursive, dry_run, spread, connection }
+                .run(&Invocation::default())
+                .await
+                .unwrap();
             assert_eq!(path.exists(), dry_run, "{recursive}");
         }
     }

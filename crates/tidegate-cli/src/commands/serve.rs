@@ -11,6 +11,7 @@ use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage, Tls, TlsError};
 use crate::dev::{self, Contact};
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
+use crate::invocation::Invocation;
 use crate::{output, text, values};
 
 /// How long requests may take to end after a signal: the process must end within two seconds.
@@ -81,7 +82,7 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let mut signals = Signals::new();
         let is_open = self.listen.ip().is_loopback() || self.allow_anonymous;
         let certificate = match (&self.tls_cert, &self.tls_key) {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use tidegate::sweep::{Process, Unfinished};
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::text;
 
 mod abort;
@@ -17,10 +18,10 @@ pub(crate) enum SessionsCommand {
 }
 
 impl SessionsCommand {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
-            Self::Ls(args) => args.run().await,
-            Self::Abort(args) => args.run().await,
+            Self::Ls(args) => args.run(invocation).await,
+            Self::Abort(args) => args.run(invocation).await,
         }
     }
 }

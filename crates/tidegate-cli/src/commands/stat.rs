@@ -9,6 +9,7 @@ use tidegate::location::Location;
 use tidegate::object::Encryption;
 
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -54,9 +55,9 @@ struct ObjectFacts<'a> {
 }
 
 impl StatArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.object.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &[&location]).await?;
             let place = stores.object(&location).await?;
             let object = place.store.head(&place.key).await?;

@@ -12,6 +12,7 @@ use tidegate::sweep::{KeepReason, SweepOutcome, SweepReport, Swept};
 
 use super::sessions::DescribedSession;
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::output::TextOutput;
 use crate::stores::{Stores, refuse_missing};
@@ -74,11 +75,11 @@ struct SweepTotal {
 }
 
 impl SweepArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.prefix.parse()?;
         let engine =
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal(self.journal.clone());
-        Stores::with(engine, async |stores| {
+        Stores::with(invocation, engine, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).stream();

@@ -19,6 +19,7 @@ use crate::compare::{
     Change, CompareOptions, LeftOutNames, Step, Tree, TreeArguments, TreeObject, Trees, Verdict, disorder,
 };
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::removal::{self, Removal};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -80,11 +81,11 @@ pub(crate) struct SyncArgs {
 }
 
 impl SyncArgs {
-    pub(crate) async fn run(self) -> Outcome {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(false);
-        Stores::with(self.transfer.engine(Algorithm::default()), async |stores| {
+        Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare).await?;
             if self.dry_run {

@@ -10,6 +10,7 @@ use tidegate::{ErrorKind, Tidegate};
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::transfer::journaled::{self, FoundUpload};
@@ -58,11 +59,11 @@ enum AbortOutcome {
 }
 
 impl JournalAbort {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         refuse_missing(&self.directory)?;
         let engine =
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
-        Stores::with(engine, async |stores| {
+        Stores::with(invocation, engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
             let (mut ended, mut undone) = (0, Undone::default());
@@ -137,7 +138,7 @@ mod tests {
             (|forget| command(Vec::new(), forget), |forget| command(vec![left.id().into()], forget));
 
         let claimed = left.claim().await.unwrap();
-        Stores::with(Tidegate::builder().journal([&journals]), async |stores| {
+        Stores::with(invocation, Tidegate::builder().journal([&journals]), async |stores| {
             for forget in [false, true] {
                 assert_eq!(any(forget).end(stores, left).await.unwrap(), AbortOutcome::InUse);
                 let failure = this(forget).end(stores, left).await.unwrap_err();

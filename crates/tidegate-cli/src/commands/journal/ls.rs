@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{DescribedJournal, list};
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::Owners;
 use crate::output;
 
@@ -28,7 +29,7 @@ pub(crate) struct JournalLs {
 }
 
 impl JournalLs {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let left = list(&self.directory, &self.owners).await?;
         let mut out = output::text()?;
         for left in &left {

@@ -10,6 +10,7 @@ use tidegate::text::printable;
 
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::transfer::journaled::FoundUpload;
@@ -37,11 +38,11 @@ pub(crate) struct JournalResume {
 }
 
 impl JournalResume {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         refuse_missing(&self.directory)?;
         let engine =
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
-        Stores::with(engine, async |stores| {
+        Stores::with(invocation, engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
             let (mut published, mut undone) = (0, Undone::default());
@@ -109,7 +110,7 @@ mod tests {
         let (any, this) = (command(Vec::new()), command(vec![left.id().into()]));
 
         let claimed = left.claim().await.unwrap();
-        Stores::with(Tidegate::builder().journal([&journals]), async |stores| {
+        Stores::with(invocation, Tidegate::builder().journal([&journals]), async |stores| {
             assert_eq!(any.resume(stores, left).await.unwrap(), None);
             let failure = this.resume(stores, left).await.unwrap_err();
             assert!(failure.sentence().unwrap().contains("in use"), "{failure:?}");

@@ -9,6 +9,7 @@ use tidegate::text::printable;
 
 use super::{DescribedJournal, chosen, list};
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::Owners;
 use crate::{output, text};
 
@@ -44,7 +45,7 @@ struct JournalDetails<'a> {
 }
 
 impl JournalShow {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let all = list(&self.directory, &self.owners).await?;
         let left = chosen(&all, &self.id, &self.directory)?;
         let described = DescribedJournal::of(left);

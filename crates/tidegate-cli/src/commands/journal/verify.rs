@@ -9,6 +9,7 @@ use tidegate::text::printable;
 
 use super::list;
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::Owners;
 use crate::{output, text};
 
@@ -27,7 +28,7 @@ pub(crate) struct JournalVerify {
 }
 
 impl JournalVerify {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let mut out = output::text()?;
         let bad = verify(list(&self.directory, &self.owners).await?, &mut out).await?;
         out.finish().await?;

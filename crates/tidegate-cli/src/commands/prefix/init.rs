@@ -4,6 +4,7 @@ use tidegate::prefix::{Layout, Naming, PrefixedStore};
 
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -37,9 +38,9 @@ pub(crate) struct PrefixInit {
 }
 
 impl PrefixInit {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let layout = Layout::new(self.naming, self.count)?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let store = PrefixedStore::init(&root(stores, &self.root).await?, layout).await?;
             let mut out = output::text()?;
             DescribedLayout::of(&store).print(&mut out, self.json)?;

@@ -8,6 +8,7 @@ use tidegate::prefix::{Layout, Migrated, Naming, PrefixedStore};
 
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -56,8 +57,8 @@ pub(super) struct MigrationFigures {
 }
 
 impl PrefixMigrate {
-    pub(super) async fn run(self) -> Outcome {
-        Stores::with_defaults(&self.connection, async |stores| {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
             let naming = self.naming.unwrap_or(store.layout().naming());
             let layout = Layout::new(naming, self.count.unwrap_or(store.layout().count()))?;

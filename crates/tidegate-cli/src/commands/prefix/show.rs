@@ -6,6 +6,7 @@ use tidegate::prefix::PrefixedStore;
 
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -30,8 +31,8 @@ pub(crate) struct PrefixShow {
 }
 
 impl PrefixShow {
-    pub(super) async fn run(self) -> Outcome {
-        Stores::with_defaults(&self.connection, async |stores| {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
             let mut out = output::text()?;
             if self.keys.is_empty() {

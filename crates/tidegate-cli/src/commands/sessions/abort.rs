@@ -8,6 +8,7 @@ use tidegate::sweep::{Process, Unfinished};
 
 use super::DescribedSession;
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -38,9 +39,9 @@ pub(crate) struct SessionsAbort {
 }
 
 impl SessionsAbort {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.object.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             if !self.recursive && (prefix.is_empty() || prefix.ends_with('/')) {
                 let message = format!("{location}: this is no key: add -r to end all that begin so");

@@ -7,6 +7,7 @@ use tidegate::location::Location;
 
 use super::DescribedSession;
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::{Stores, refuse_missing};
@@ -27,9 +28,9 @@ pub(crate) struct SessionsLs {
 }
 
 impl SessionsLs {
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        Stores::with_defaults(invocation, &self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut unfinished = store.unfinished(&prefix);
