@@ -42,6 +42,7 @@ pub(crate) struct CatArgs {
 
 impl CatArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
+        invocation.refuse_json("the objects themselves")?;
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);

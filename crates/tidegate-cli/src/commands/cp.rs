@@ -9,12 +9,13 @@ use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::ObjectLines;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::{Carried, DurabilityChoice};
 use crate::transfer::job::{CopyJob, CopyWriteSettings};
 use crate::transfer::options::TransferOptions;
-use crate::transfer::report::{CopyDisplay, CopyReport};
+use crate::transfer::report::CopyReport;
 use crate::transfer::{directory, download, naming, upload, verify};
 use crate::{bar, standard, values};
 
@@ -104,6 +105,15 @@ impl CopyEnd {
         }
     }
 
+    /// Whether an object that is copied here goes to standard output.
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::Standard => true,
+            Self::Place(Location::Local { path }) => standard::is_output(path),
+            Self::Place(_) => false,
+        }
+    }
+
     fn parse(text: &OsStr) -> Outcome<Self> {
         if text == "-" {
             return Ok(Self::Standard);
@@ -117,6 +127,10 @@ impl CpArgs {
         let source = CopyEnd::parse(&self.source)?;
         let target = CopyEnd::parse(&self.target)?;
         self.check(&source, &target)?;
+        let is_output = target.is_standard_output();
+        if is_output {
+            invocation.refuse_json("the object itself")?;
+        }
         let attributes = self.carried.clone().attributes()?;
         let engine = self
             .transfer
@@ -125,7 +139,7 @@ impl CpArgs {
             .journal(self.journal.clone())
             .durability(self.durability.setting());
         let to_terminal = matches!(target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
-        let show = self.transfer.display(to_terminal);
+        let show = self.transfer.display(invocation, to_terminal);
         let writing = CopyWriteSettings::new(
             self.strategy(),
             self.create_only,
@@ -136,7 +150,8 @@ impl CpArgs {
         Stores::with(invocation, engine, async |stores| {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
-            let report = CopyReport::new(show, stores, writing.is_journaled())?;
+            let lines = if is_output { ObjectLines::none() } else { ObjectLines::of(invocation)? };
+            let report = CopyReport::new(show, lines, stores, writing.is_journaled());
             let job = CopyJob { stores, writing, report, journals: &self.journal };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
@@ -146,11 +161,11 @@ impl CpArgs {
                 }
             };
             if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
+                job.report.warn(&line);
             }
             let closed = job.report.close(copied).await?;
             match closed.target {
-                Some(target) if closed.verified > 0 && show != CopyDisplay::Json => {
+                Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
                     verify::say_where(&target, self.spread.given(), closed.verified).await
                 }
                 _ => Ok(()),
@@ -195,9 +210,6 @@ impl CpArgs {
             )),
             (_, CopyEnd::Standard) if self.recursive => {
                 usage("-: standard output takes one object: leave out -r".to_owned())
-            }
-            (_, CopyEnd::Standard) if self.transfer.is_json() => {
-                usage("-: standard output can't take the object and --json both".to_owned())
             }
             (CopyEnd::Place(place), _) if !self.recursive && naming::is_container(place) => {
                 usage(format!("{from}: this is a directory: add -r to copy all that is below it"))

@@ -12,7 +12,6 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
-use crate::removal::say;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::text;
@@ -36,10 +35,6 @@ pub(crate) struct DuArgs {
     #[arg(short = 'H', long)]
     human: bool,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     spread: PrefixedOption,
 
@@ -54,7 +49,7 @@ struct TreeSize {
     bytes: u64,
 }
 
-/// A line of `--json`.
+/// A line as a JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum UsageLine<'a> {
@@ -75,7 +70,7 @@ impl DuArgs {
             self.places.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let measured = self.measure_all(stores, &locations, &mut out).await;
             // What was measured before an error is printed all the same.
             out.finish().await?;
@@ -103,7 +98,7 @@ impl DuArgs {
         // Nothing was measured, and all failures have one cause: exit with the cause's code.
         let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
         let last = if failures.len() == locations.len() && is_one_cause { failures.pop() } else { None };
-        failures.iter().for_each(say);
+        failures.iter().for_each(output::fail);
         if let Some(failure) = last {
             return Err(failure);
         }
@@ -118,7 +113,7 @@ impl DuArgs {
     }
 
     fn print(&self, out: &mut TextOutput, line: &UsageLine<'_>) -> Outcome {
-        if self.json {
+        if out.is_json() {
             return out.json(line);
         }
         let (name, TreeSize { objects, bytes }) = match line {

@@ -1,6 +1,5 @@
 //! `tidegate rm`: removes objects.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use futures::{StreamExt, stream};
@@ -8,11 +7,13 @@ use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
+use tokio::sync::Mutex;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::{ObjectLines, RemoveLine};
 use crate::options::ConnectionOptions;
-use crate::removal::{self, Removal, say};
+use crate::removal::{self, Removal};
 use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
 use crate::{listing, output, text};
@@ -34,7 +35,7 @@ pub(crate) struct RmArgs {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Print the URLs of the objects that would be removed, one per line, and remove nothing.
+    /// Print which objects would be removed, one per line, and remove nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -61,20 +62,30 @@ impl RmArgs {
         }
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
-            if self.recursive {
-                self.remove_trees(stores, &locations).await
+            let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
+            let lines = Mutex::new(lines(invocation)?);
+            let removed = if self.recursive {
+                self.remove_trees(stores, &locations, &lines).await
             } else {
-                self.remove_each(stores, &locations).await
-            }
+                self.remove_each(stores, &locations, &lines).await
+            };
+            // The lines of objects that were removed before an error are printed all the same.
+            lines.into_inner().finish().await?;
+            removed
         })
         .await
     }
 
     /// Removes single objects.
-    async fn remove_each(&self, stores: &Stores, locations: &[Location]) -> Outcome {
+    async fn remove_each(
+        &self,
+        stores: &Stores,
+        locations: &[Location],
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
         let mut tally = Tally::default();
         let mut failures = Vec::new();
-        let removals = locations.iter().map(|location| self.remove_one(stores, location));
+        let removals = locations.iter().map(|location| self.remove_one(stores, location, lines));
         let mut removals = std::pin::pin!(stream::iter(removals).buffered(IN_FLIGHT));
         while let Some(removal) = removals.next().await {
             match removal {
@@ -86,28 +97,33 @@ impl RmArgs {
         let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
         // Nothing was removed, and all failures have one cause: exit with the cause's code.
         let last = if tally.removed == 0 && is_one_cause { failures.pop() } else { None };
-        failures.iter().for_each(say);
+        failures.iter().for_each(output::fail);
         last.map_or_else(|| tally.outcome(self.dry_run, ""), Err)
     }
 
     /// Removes one object; a missing one is a failure.
-    async fn remove_one(&self, stores: &Stores, location: &Location) -> Outcome {
+    async fn remove_one(&self, stores: &Stores, location: &Location, lines: &Mutex<ObjectLines>) -> Outcome {
         let place = stores.object(location).await?;
         refuse_missing(location, &place).await?;
-        if self.dry_run {
-            return would_remove(&place.url()).await;
+        if !self.dry_run {
+            place.store.delete(&place.key).await?;
         }
-        Ok(place.store.delete(&place.key).await?)
+        lines.lock().await.print(&RemoveLine { url: &place.url(), dry_run: self.dry_run }).await
     }
 
     /// Removes everything below each of the locations.
-    async fn remove_trees(&self, stores: &Stores, locations: &[Location]) -> Outcome {
+    async fn remove_trees(
+        &self,
+        stores: &Stores,
+        locations: &[Location],
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
         let mut all = Tally::default();
         let mut last = None;
         for location in locations {
             let mut tally = Tally::default();
             let below = if is_entry(location) { String::new() } else { format!(" below {location}") };
-            let ended = self.remove_tree(stores, location, &mut tally).await;
+            let ended = self.remove_tree(stores, location, &mut tally, lines).await;
             all.removed += tally.removed;
             all.failed += tally.failed;
             let ended = ended.and_then(|()| tally.outcome(self.dry_run, &below));
@@ -117,9 +133,7 @@ impl RmArgs {
                     return Err(failure);
                 }
                 Err(failure) => {
-                    if let Some(before) = last.replace(failure) {
-                        say(&before);
-                    }
+                    last.replace(failure).iter().for_each(output::fail);
                 }
             }
         }
@@ -132,19 +146,26 @@ impl RmArgs {
         }
     }
 
-    async fn remove_tree(&self, stores: &Stores, location: &Location, tally: &mut Tally) -> Outcome {
+    async fn remove_tree(
+        &self,
+        stores: &Stores,
+        location: &Location,
+        tally: &mut Tally,
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
         if is_entry(location) {
             // A file is removed as by `rm -r`. For a link, only the link is removed: its target is not below it.
-            self.remove_one(stores, location).await?;
+            self.remove_one(stores, location, lines).await?;
             tally.removed += 1;
             return Ok(());
         }
         refuse_through_link(location)?;
         let (store, prefix) = stores.tree(location).await?;
+        let lines = &mut *lines.lock().await;
         if self.dry_run {
-            return show_below(&store, &prefix, location, tally).await;
+            return show_below(&store, &prefix, location, tally, lines).await;
         }
-        remove_below(stores, &store, &prefix, location, tally).await
+        remove_below(stores, &store, &prefix, location, tally, lines).await
     }
 }
 
@@ -162,12 +183,6 @@ impl Tally {
         let all = text::count(removed + failed, "object");
         Err(CommandFailure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
     }
-}
-
-async fn would_remove(url: &str) -> Outcome {
-    let mut out = output::text()?;
-    writeln!(out, "{url}")?;
-    out.finish().await
 }
 
 /// A bucket or a directory is removed with -r only.
@@ -243,29 +258,31 @@ fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
 }
 
 /// Prints the objects below `prefix`.
-async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mut Tally) -> Outcome {
-    let mut out = output::text()?;
+async fn show_below(
+    store: &Store,
+    prefix: &str,
+    location: &Location,
+    tally: &mut Tally,
+    lines: &mut ObjectLines,
+) -> Outcome {
     let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)));
     let root = store.location();
     let mut failed = None;
     while let Some(entry) = entries.next().await {
         match entry {
             Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
-                writeln!(out, "{root}/{}", entry.key())?;
-                out.flow().await?;
+                let url = format!("{root}/{}", entry.key());
+                lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
                 tally.removed += 1;
             }
             Ok(_) => {}
             Err(error) => {
-                if let Some(before) = failed.replace(error) {
-                    say(&before.into());
-                }
+                failed.replace(CommandFailure::from(error)).iter().for_each(output::fail);
             }
         }
     }
-    out.finish().await?;
     match failed {
-        Some(error) => Err(error.into()),
+        Some(failure) => Err(failure),
         None if tally.removed == 0 => refuse_nothing(location, prefix),
         None => Ok(()),
     }
@@ -279,6 +296,7 @@ async fn remove_below(
     prefix: &str,
     location: &Location,
     tally: &mut Tally,
+    lines: &mut ObjectLines,
 ) -> Outcome {
     let listed = listing::ahead(store.list(prefix)).filter_map(|entry| async {
         match entry {
@@ -289,7 +307,7 @@ async fn remove_below(
         }
     });
     let Removal { removed, failed, stopped } =
-        removal::remove(stores.tide(), store, is_local(location), listed).await;
+        removal::remove(stores.tide(), store, is_local(location), listed, lines).await?;
     tally.removed += removed;
     tally.failed += failed;
     match stopped {

@@ -77,7 +77,7 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
             Err(Missed::Failed(failure)) => CopyOutcome::Failed(failure),
             Err(Missed::LeftOut(path, kind)) => {
                 let path = path.display().to_string();
-                job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
                 CopyOutcome::LeftOut
             }
         }
@@ -113,7 +113,7 @@ pub(crate) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location
             if size != Some(0) {
                 return CopyOutcome::Failed(CommandFailure::Failed(left_out));
             }
-            job.report.say(&format!("left out: {left_out}"));
+            job.report.warn(&format!("left out: {left_out}"));
             return CopyOutcome::LeftOut;
         }
         job.report.expect(size);
