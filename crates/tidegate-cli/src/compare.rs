@@ -264,7 +264,7 @@ impl Tree {
     pub(crate) fn list(&self, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
             let except = dev::directory().canonicalize().ok();
-            let files = walk::files(&self.store, directory.clone(), except, &[]);
+            let files = walk::files(self.store.list(""), directory.clone(), except, &[]);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();

@@ -24,8 +24,8 @@ use crate::removal::{self, Removal};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
-use crate::transfer::directory::{self, CopyOutcome};
-use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
 use crate::transfer::{download, upload};
@@ -94,7 +94,8 @@ impl SyncArgs {
             let report = CopyReport::new(show, stores, false)?;
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
-            let job = CopyJob { stores, writing, report, journals: &[] };
+            let (after, is_dry_run) = (AfterCopy::Keep, false);
+            let job = CopyJob { stores, writing, report, journals: &[], after, is_dry_run };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
@@ -297,7 +298,7 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        directory::all(self.job, &stores, copies).await.map(drop)
+        copies::all(self.job, &stores, copies).await.map(drop)
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.

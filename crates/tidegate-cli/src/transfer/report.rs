@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,6 +83,8 @@ struct Totals {
     hedges: u64,
     verified: u64,
     failed: u64,
+    /// How many objects were skipped because their targets exist.
+    skipped: u64,
     /// How many failures have a cause of their own.
     told: u64,
     /// How many later failures share the cause that ended the command.
@@ -129,6 +132,7 @@ impl<'a> CopyReport<'a> {
             hedges: 0,
             verified: 0,
             failed: 0,
+            skipped: 0,
             told: 0,
             alike: 0,
         };
@@ -226,6 +230,18 @@ impl<'a> CopyReport<'a> {
             totals.label = Some((done.source, done.target));
         }
         Ok(())
+    }
+
+    /// Prints what a dry run would copy.
+    pub(crate) async fn would_copy(&self, source: &str, target: &str) -> Outcome {
+        let mut out = output::text()?;
+        writeln!(out, "copy {source} -> {target}")?;
+        out.finish().await
+    }
+
+    /// Counts an object that was skipped because its target exists.
+    pub(crate) fn skipped(&self) {
+        self.totals().skipped += 1;
     }
 
     /// Records a failed transfer among many, and prints why.

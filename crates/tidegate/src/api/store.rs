@@ -243,6 +243,18 @@ impl Store {
         self.context.in_flight_limit()
     }
 
+    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other: the same key of a
+    /// bucket at one endpoint, or the same file, by whatever path or link.
+    pub async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
+        self.context.is_one_place(key, &to.context, to_key).await
+    }
+
+    /// Whether both stores are reached at one endpoint, by whatever accounts: then equal [locations](Self::location) are
+    /// the same place.
+    pub fn shares_endpoint_with(&self, to: &Self) -> bool {
+        self.context.shares_endpoint_with(&to.context)
+    }
+
     /// Whether the store itself can copy objects from here to `to`: both have the same endpoint, which supports
     /// copies, and neither spreads its keys over prefixes (then only the layout knows the places). The copy uses the
     /// credentials of `to`.
