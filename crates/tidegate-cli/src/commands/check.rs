@@ -10,6 +10,7 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::removal::say;
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -26,6 +27,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     /// Print one JSON object per difference.
     #[arg(long)]
@@ -48,9 +52,10 @@ struct FoundDifference<'a> {
 impl CheckArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees).await
         })
         .await

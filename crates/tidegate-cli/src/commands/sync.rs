@@ -21,6 +21,7 @@ use crate::compare::{
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::removal::{self, Removal};
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
@@ -48,6 +49,9 @@ pub(crate) struct SyncArgs {
 
     #[command(flatten)]
     compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
@@ -83,11 +87,12 @@ pub(crate) struct SyncArgs {
 impl SyncArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
                 return self.show(&trees, &source).await;
             }

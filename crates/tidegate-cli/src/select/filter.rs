@@ -136,6 +136,11 @@ impl ObjectFilter {
         self.names.is_empty() && !self.looks_at_objects()
     }
 
+    /// The filter without its times and sizes.
+    pub(crate) fn of_names(&self) -> Self {
+        Self { names: self.names.clone(), ..Self::default() }
+    }
+
     /// Whether a time or a size decides, too.
     fn looks_at_objects(&self) -> bool {
         self.newer_than.is_some() || self.older_than.is_some() || self.sizes != (None, None)
