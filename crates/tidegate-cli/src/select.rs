@@ -54,14 +54,20 @@ impl Selection {
             return entries.boxed();
         }
         let (selection, root) = (self.clone(), prefix.len());
-        let is_taken = move |entry: &Entry| {
-            let key = entry.key().get(root..).unwrap_or_default();
-            match entry {
-                Entry::Object(object) => selection.takes(key, object),
-                Entry::Other { .. } => selection.matches(key) && selection.filter.takes_name(key),
-                _ => false,
-            }
-        };
+        let is_taken =
+            move |entry: &Entry| !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root);
         entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
+    }
+
+    /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
+    pub(crate) fn takes_entry(&self, entry: &Entry, root: usize) -> bool {
+        let key = entry.key().get(root..).unwrap_or_default();
+        match entry {
+            Entry::Object(object) => self.takes(key, object),
+            _ => {
+                let name = key.strip_suffix('/').unwrap_or(key);
+                self.matches(name) && self.filter.takes_name(name)
+            }
+        }
     }
 }
