@@ -15,6 +15,7 @@ use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::select::{ObjectFilter, Selection};
 use crate::stores::{ObjectPlace, Stores};
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
@@ -72,6 +73,7 @@ pub(crate) struct Trees {
     pub(crate) source: Tree,
     pub(crate) target: Tree,
     options: CompareOptions,
+    filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
 }
@@ -96,6 +98,7 @@ impl Trees {
         source: &Location,
         target: &Location,
         options: CompareOptions,
+        filter: ObjectFilter,
     ) -> Outcome<Self> {
         if let Location::Local { path } = source {
             let found = path.metadata().map_err(|error| CommandFailure::of_file(path, &error))?;
@@ -110,17 +113,28 @@ impl Trees {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
         let (from, to) = (Tree::open(stores, source).await?, Tree::open(stores, target).await?);
-        let trees = Self { source: from, target: to, options, readers: Semaphore::new(READERS) };
+        let trees = Self { source: from, target: to, options, filter, readers: Semaphore::new(READERS) };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
         Ok(trees)
     }
 
-    /// The keys of both trees in order.
+    /// The keys of both trees in order, without those that the filter leaves out. Of a key in both trees, the object of
+    /// the source decides; one that is only in the target is left alone if it would not be taken from the source.
     pub(crate) fn steps(&self) -> impl Stream<Item = Step> + use<> {
         let as_files = self.source.is_local() || self.target.is_local();
-        merge(self.source.list(as_files), self.target.list_target(as_files))
+        let names = Selection::new(None, self.filter.of_names());
+        let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
+        let filter = self.filter.clone();
+        steps.filter(move |step| {
+            future::ready(match step {
+                Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
+                    filter.takes(&object.key, &object.object)
+                }
+                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder { .. } => true,
+            })
+        })
     }
 
     /// Compares two objects of one key as far as the listings describe them.
@@ -257,20 +271,20 @@ impl Tree {
         }
     }
 
-    /// Lists the tree, ahead of the consumer. The embedded server's own files are left out.
+    /// Lists what `names` takes of the tree, ahead of the consumer. The embedded server's own files are left out.
     ///
     /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
     /// such an object, without content, in place of a directory.
-    pub(crate) fn list(&self, as_files: bool) -> TreeListing {
+    pub(crate) fn list(&self, names: &Selection, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
             let except = dev::directory().canonicalize().ok();
-            let files = walk::files(&self.store, directory.clone(), except, &[]);
+            let files = walk::files(names.list(&self.store, ""), directory.clone(), except, &[]);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();
         }
         let (prefix, root) = (self.prefix.clone(), self.store.location());
-        let entries = listing::ahead(self.store.list(&self.prefix));
+        let entries = listing::ahead(names.list(&self.store, &self.prefix));
         let found = entries.filter_map(move |entry| {
             future::ready(match entry {
                 Ok(Entry::Object(object)) => {
@@ -290,16 +304,16 @@ impl Tree {
 
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet is
     /// empty.
-    pub(crate) fn list_target(&self, as_files: bool) -> TreeListing {
+    pub(crate) fn list_target(&self, names: &Selection, as_files: bool) -> TreeListing {
         match &self.directory {
             Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
                 stream::empty().boxed_local()
             }
             None if self.makes_bucket => {
-                let listed = self.list(as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
+                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
                 listed.boxed_local()
             }
-            _ => self.list(as_files),
+            _ => self.list(names, as_files),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::location::Location;
 use tidegate::location::LocationError;
 use tidegate::text::printable;
 use tidegate::{Error, ErrorKind};
@@ -119,7 +118,7 @@ impl CommandFailure {
     }
 
     /// There is nothing at `location`; `what` says so in words.
-    pub(crate) fn nothing_at(location: &Location, what: &str) -> Self {
+    pub(crate) fn nothing_at(location: &impl ToString, what: &str) -> Self {
         let location = location.to_string();
         let sentence = format!("{}: {what}{}", printable(&location), pattern_note(&location));
         Self::At(location, Self::NotFound(sentence).into())
@@ -137,10 +136,12 @@ pub(crate) enum Reach {
     AskStore,
 }
 
-/// A hint for keys that look like patterns, because no command expands patterns.
+/// A hint for keys that look like patterns of another tool.
 fn pattern_note(location: &str) -> &'static str {
-    if location.contains(['*', '?', '[']) {
-        "; patterns are not expanded: `*`, `?` and `[` are characters of the key"
+    if location.contains(['?', '[']) {
+        "; only `*` and `**` make a pattern: `?` and `[` are characters of the key"
+    } else if location.contains('*') {
+        "; here, `*` is a character of the key"
     } else {
         ""
     }

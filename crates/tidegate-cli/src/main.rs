@@ -20,6 +20,7 @@ mod other_tools;
 mod output;
 mod removal;
 mod runtime;
+mod select;
 mod spread;
 mod standard;
 mod stores;
@@ -37,8 +38,8 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions,
-    stat, sweep, sync,
+    cat, check, completions, cp, du, journal, lifecycle, ls, mb, mv, prefix, presign, rb, rm, serve,
+    sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
@@ -75,6 +76,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Cp(Box<cp::CpArgs>),
+    Mv(Box<mv::MvArgs>),
     Sync(Box<sync::SyncArgs>),
     Check(check::CheckArgs),
     Cat(cat::CatArgs),
@@ -102,6 +104,7 @@ impl Command {
     async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
             Self::Cp(args) => args.run(invocation).await,
+            Self::Mv(args) => args.run(invocation).await,
             Self::Sync(args) => args.run(invocation).await,
             Self::Check(args) => args.run(invocation).await,
             Self::Cat(args) => args.run(invocation).await,

@@ -9,6 +9,7 @@ use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -25,6 +26,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -51,9 +55,10 @@ struct FoundDifference<'a> {
 impl CheckArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees, invocation).await
         })
         .await

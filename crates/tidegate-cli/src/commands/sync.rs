@@ -19,13 +19,14 @@ use crate::compare::{
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::{CopyLine, ObjectLines, RemoveLine};
+use crate::lines::{CopyKind, CopyLine, ObjectLines, RemoveLine};
 use crate::removal::{self, Removal};
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
-use crate::transfer::directory::{self, CopyOutcome};
-use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
 use crate::transfer::{download, upload};
@@ -48,6 +49,9 @@ pub(crate) struct SyncArgs {
 
     #[command(flatten)]
     compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
@@ -83,18 +87,20 @@ pub(crate) struct SyncArgs {
 impl SyncArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
                 return self.show(&trees, &source, invocation).await;
             }
-            let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
+            let report = CopyReport::new(show, CopyKind::Copy, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
-            let job = CopyJob { stores, writing, report, journals: &[] };
+            let (after, is_dry_run) = (AfterCopy::Keep, false);
+            let job = CopyJob { stores, writing, report, journals: &[], after, is_dry_run };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
@@ -281,7 +287,7 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        directory::all(self.job, &stores, copies).await.map(drop)
+        copies::all(self.job, &stores, copies).await.map(drop)
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.

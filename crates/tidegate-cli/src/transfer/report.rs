@@ -11,7 +11,7 @@ use tidegate::{Object, Progress, Strategy};
 
 use crate::bar::{Bar, BarFigures};
 use crate::exit::{CommandFailure, Outcome};
-use crate::lines::{CopyFigures, CopyLine, ObjectLines};
+use crate::lines::{CopyFigures, CopyKind, CopyLine, ObjectLines, SkipLine, SkipReason};
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
@@ -34,9 +34,18 @@ pub(crate) struct CompletedCopy {
     figures: CopyFigures,
 }
 
+/// An object that was not copied, because its target exists.
+#[derive(Debug)]
+pub(crate) struct SkippedCopy {
+    pub(crate) source: String,
+    pub(crate) target: String,
+    pub(crate) dry_run: bool,
+}
+
 /// The report of one `cp`.
 pub(crate) struct CopyReport<'a> {
     show: CopyDisplay,
+    kind: CopyKind,
     began: Instant,
     stores: &'a Stores,
     /// Whether interrupted uploads stay in a journal.
@@ -69,6 +78,8 @@ struct Totals {
     hedges: u64,
     verified: u64,
     failed: u64,
+    /// How many objects were skipped because their targets exist.
+    skipped: u64,
     /// How many failures have a cause of their own.
     told: u64,
     /// How many later failures share the cause that ended the command.
@@ -99,8 +110,14 @@ impl<'a> CopyReport<'a> {
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    /// A report that shows `show`, and adds each copied object to `lines`.
-    pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores, is_journaled: bool) -> Self {
+    /// A report that shows `show`, and adds each object that is copied or moved to `lines`.
+    pub(crate) fn new(
+        show: CopyDisplay,
+        kind: CopyKind,
+        lines: ObjectLines,
+        stores: &'a Stores,
+        is_journaled: bool,
+    ) -> Self {
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),
@@ -117,11 +134,13 @@ impl<'a> CopyReport<'a> {
             hedges: 0,
             verified: 0,
             failed: 0,
+            skipped: 0,
             told: 0,
             alike: 0,
         };
         Self {
             show,
+            kind,
             began: Instant::now(),
             stores,
             is_journaled,
@@ -197,7 +216,8 @@ impl<'a> CopyReport<'a> {
 
     /// Records a completed transfer.
     pub(crate) async fn done(&self, done: CompletedCopy) -> Outcome {
-        self.lines.lock().await.print(&done.line()).await?;
+        let line = CopyLine { kind: self.kind, ..done.line() };
+        self.lines.lock().await.print(&line).await?;
         let mut totals = self.totals();
         totals.objects += 1;
         totals.bytes = totals.bytes.saturating_add(done.bytes); // saturating, because a store may report any size
@@ -212,6 +232,20 @@ impl<'a> CopyReport<'a> {
             totals.label = Some((done.source, done.target));
         }
         Ok(())
+    }
+
+    /// Prints what a dry run would copy; `bytes` is the size of the object, if known.
+    pub(crate) async fn would_copy(&self, source: &str, target: &str, bytes: Option<u64>) -> Outcome {
+        let line = CopyLine { kind: self.kind, ..CopyLine::planned(source, target, bytes) };
+        self.lines.lock().await.print(&line).await
+    }
+
+    /// Records an object that was skipped because its target exists.
+    pub(crate) async fn skipped(&self, skipped: &SkippedCopy) -> Outcome {
+        self.totals().skipped += 1;
+        let SkippedCopy { source, target, dry_run } = skipped;
+        let line = SkipLine { source, target, reason: SkipReason::Exists, dry_run: *dry_run };
+        self.lines.lock().await.print(&line).await
     }
 
     /// Records a failed transfer among many, and prints why.
@@ -399,7 +433,8 @@ impl CompletedCopy {
 
     fn line(&self) -> CopyLine<'_> {
         let Self { source, target, bytes, figures } = self;
-        CopyLine { source, target, bytes: Some(*bytes), dry_run: false, figures: Some(figures) }
+        let (kind, bytes, figures) = (CopyKind::Copy, Some(*bytes), Some(figures));
+        CopyLine { kind, source, target, bytes, dry_run: false, figures }
     }
 }
 
