@@ -1,6 +1,5 @@
 //! How a command ends: its message on standard error, and its exit code.
 
-use std::error::Error as _;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,9 +31,14 @@ pub(crate) enum CommandFailure {
     NobodyReads,
     /// A signal ended the command, which has already printed its message.
     Interrupted(Signal),
+    /// A failure that concerns one object, place or file, whose URL or path is the first value.
+    At(String, Box<CommandFailure>),
 }
 
 impl CommandFailure {
+    /// The kind of a failure that a signal caused.
+    pub(crate) const INTERRUPTED: &str = "interrupted";
+
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -44,6 +48,38 @@ impl CommandFailure {
             Self::Store(error) => code_of(error),
             Self::Failed(_) | Self::NobodyReads => 1,
             Self::Interrupted(signal) => signal.exit_code(),
+            Self::At(_, failure) => failure.code(),
+        }
+    }
+
+    /// The kind, for programs: that of the library's error, or the one that comes closest.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::NotFound(_) => ErrorKind::NotFound.name(),
+            Self::Denied(_) => ErrorKind::PermissionDenied.name(),
+            Self::Store(error) => error.kind().name(),
+            Self::Failed(_) | Self::NobodyReads => "failed",
+            Self::Interrupted(_) => Self::INTERRUPTED,
+            Self::At(_, failure) => failure.kind(),
+        }
+    }
+
+    /// The URL or path of what it concerns, if that is one object, place or file.
+    pub(crate) fn object(&self) -> Option<&str> {
+        match self {
+            Self::Store(error) => Some(error.object()),
+            Self::At(object, _) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The error of the library, if it is one.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::At(_, failure) => failure.error(),
+            _ => None,
         }
     }
 
@@ -59,6 +95,7 @@ impl CommandFailure {
             }
             Self::Store(error) => Some(error.to_string()),
             Self::NobodyReads | Self::Interrupted(_) => None,
+            Self::At(_, failure) => failure.sentence(),
         }
     }
 
@@ -72,13 +109,15 @@ impl CommandFailure {
             },
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
             Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) => Reach::One,
+            Self::At(_, failure) => failure.reach(),
         }
     }
 
     /// A failure of the local file `path`, with the system's message.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
-        Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)))
+        let failure = Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)));
+        Self::At(path, failure.into())
     }
 
     /// A failure of a local file: the error's kind decides the exit code.
@@ -93,7 +132,8 @@ impl CommandFailure {
     /// There is nothing at `location`; `what` says so in words.
     pub(crate) fn nothing_at(location: &impl ToString, what: &str) -> Self {
         let location = location.to_string();
-        Self::NotFound(format!("{}: {what}{}", printable(&location), pattern_note(&location)))
+        let sentence = format!("{}: {what}{}", printable(&location), pattern_note(&location));
+        Self::At(location, Self::NotFound(sentence).into())
     }
 }
 
@@ -162,15 +202,9 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
         output::flush();
         return ExitCode::SUCCESS;
     };
-    if let Some(sentence) = failure.sentence() {
-        output::say(&format!("error: {sentence}"));
-    }
-    if let (CommandFailure::Store(error), true) = (&failure, verbose) {
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            output::say(&format!("  because: {error}"));
-            cause = error.source();
-        }
+    output::fail(&failure);
+    if verbose {
+        output::because(&failure);
     }
     output::flush();
     ExitCode::from(failure.code())

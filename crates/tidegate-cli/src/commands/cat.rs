@@ -55,6 +55,7 @@ pub(crate) struct CatArgs {
 
 impl CatArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
+        invocation.refuse_json("the objects themselves")?;
         let parse = |text: &OsString| self.pattern.parse(text, false);
         let sources: Vec<SourceArgument> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);

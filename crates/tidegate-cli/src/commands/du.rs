@@ -12,7 +12,6 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
-use crate::removal::say;
 use crate::select::{FilterOptions, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -37,10 +36,6 @@ pub(crate) struct DuArgs {
     #[arg(short = 'H', long)]
     human: bool,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     pattern: PatternOption,
 
@@ -61,7 +56,7 @@ struct TreeSize {
     bytes: u64,
 }
 
-/// A line of `--json`.
+/// A line as a JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum UsageLine<'a> {
@@ -84,7 +79,7 @@ impl DuArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
             self.spread.open(stores, &locations).await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let measured = self.measure_all(stores, &sources, &filter, &mut out).await;
             // What was measured before an error is printed all the same.
             out.finish().await?;
@@ -117,7 +112,7 @@ impl DuArgs {
         // Nothing was measured, and all failures have one cause: exit with the cause's code.
         let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
         let last = if failures.len() == sources.len() && is_one_cause { failures.pop() } else { None };
-        failures.iter().for_each(say);
+        failures.iter().for_each(output::fail);
         if let Some(failure) = last {
             return Err(failure);
         }
@@ -132,7 +127,7 @@ impl DuArgs {
     }
 
     fn print(&self, out: &mut TextOutput, line: &UsageLine<'_>) -> Outcome {
-        if self.json {
+        if out.is_json() {
             return out.json(line);
         }
         let (name, TreeSize { objects, bytes }) = match line {

@@ -45,10 +45,6 @@ pub(crate) struct LsArgs {
     #[arg(short = 'H', long)]
     human: bool,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     pattern: PatternOption,
 
@@ -62,12 +58,13 @@ pub(crate) struct LsArgs {
     connection: ConnectionOptions,
 }
 
-/// A line of `--json`.
+/// A line as a JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum ListingLine<'a> {
     Bucket {
         url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         created: Option<String>,
     },
     Prefix {
@@ -80,8 +77,11 @@ enum ListingLine<'a> {
     },
     Object {
         url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         modified: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         etag: Option<&'a str>,
     },
 }
@@ -91,13 +91,13 @@ impl LsArgs {
         let listed = ListTarget::parse(&self.prefix, self.pattern, self.recursive)?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| match &listed {
-            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme).await,
-            ListTarget::Objects(source) => self.list(stores, source, &filter).await,
+            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme, invocation).await,
+            ListTarget::Objects(source) => self.list(stores, source, &filter, invocation).await,
         })
         .await
     }
 
-    async fn list_buckets(&self, stores: &Stores, scheme: &str) -> Outcome {
+    async fn list_buckets(&self, stores: &Stores, scheme: &str, invocation: &Invocation) -> Outcome {
         if self.recursive {
             let message = format!(
                 "{scheme}://: all objects of one bucket are listed: name it, as in {scheme}://BUCKET"
@@ -106,13 +106,13 @@ impl LsArgs {
         }
         self.spread.open(stores, &[]).await?;
         let mut buckets = stores.buckets(scheme).await?;
-        let mut out = output::text()?;
+        let mut out = output::text(invocation.format())?;
         let mut failed = None;
         loop {
             match buckets.try_next().await {
                 Ok(Some(bucket)) => {
                     let url = format!("{scheme}://{}", bucket.name);
-                    if self.json {
+                    if out.is_json() {
                         out.json(&ListingLine::Bucket { url, created: bucket.created.map(text::time) })?;
                     } else {
                         let created = bucket.created.map(text::time_of_listing).unwrap_or_default();
@@ -132,7 +132,13 @@ impl LsArgs {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn list(&self, stores: &Stores, source: &SourceArgument, filter: &ObjectFilter) -> Outcome {
+    async fn list(
+        &self,
+        stores: &Stores,
+        source: &SourceArgument,
+        filter: &ObjectFilter,
+        invocation: &Invocation,
+    ) -> Outcome {
         let location = &source.location;
         self.spread.open(stores, &[location]).await?;
         let (store, prefix) = match source.pattern {
@@ -151,7 +157,7 @@ impl LsArgs {
         };
         // Names are shown without the directory part of the prefix, or, as by `aws s3 ls --recursive`, whole.
         let shown_from = if self.recursive { 0 } else { directory };
-        let mut out = output::text()?;
+        let mut out = output::text(invocation.format())?;
         let (mut shown, mut failed) = (0_u64, 0_u64);
         let mut first = None;
         while let Some(entry) = entries.next().await {
@@ -173,7 +179,7 @@ impl LsArgs {
             shown += 1;
             first.take().into_iter().for_each(say);
             out.flow().await?;
-            if self.json {
+            if out.is_json() {
                 out.json(&line(&root, &entry))?;
                 continue;
             }
@@ -244,7 +250,7 @@ impl ListTarget {
 }
 
 fn say(error: Error) {
-    output::say(&format!("error: {error}"));
+    output::fail(&error.into());
 }
 
 fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {

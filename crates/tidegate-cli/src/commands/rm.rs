@@ -1,7 +1,6 @@
 //! `tidegate rm`: removes objects.
 
 use std::future::Future;
-use std::io::Write;
 use std::path::PathBuf;
 
 use futures::{Stream, StreamExt, stream};
@@ -9,11 +8,13 @@ use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
+use tokio::sync::Mutex;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::{ObjectLines, RemoveLine};
 use crate::options::ConnectionOptions;
-use crate::removal::{self, Removal, say};
+use crate::removal::{self, Removal};
 use crate::select::{
     FilterOptions, ListedNames, NamesOption, ObjectFilter, PatternOption, Selection, SourceArgument,
 };
@@ -45,7 +46,7 @@ pub(crate) struct RmArgs {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Print the URLs of the objects that would be removed, one per line, and remove nothing.
+    /// Print which objects would be removed, one a line, and remove nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
@@ -81,14 +82,19 @@ impl RmArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
             self.spread.open(stores, &locations).await?;
-            if let Some(listed) = self.names.open().await? {
-                return self.remove_listed(stores, sources.first(), listed).await;
-            }
-            if self.recursive || sources.iter().any(|source| source.pattern.is_some()) {
-                self.remove_trees(stores, &sources, &filter).await
+            let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
+            let lines = Mutex::new(lines(invocation)?);
+            let removed = if let Some(listed) = self.names.open().await? {
+                self.remove_listed(stores, sources.first(), listed, &lines).await
+            } else if self.recursive || sources.iter().any(|source| source.pattern.is_some()) {
+                self.remove_trees(stores, &sources, &filter, &lines).await
             } else {
-                self.remove_each(stores, stream::iter(locations.into_iter().cloned().map(Ok))).await
-            }
+                let locations = stream::iter(locations.into_iter().cloned().map(Ok));
+                self.remove_each(stores, locations, &lines).await
+            };
+            // The lines of objects that were removed before an error are printed all the same.
+            lines.into_inner().finish().await?;
+            removed
         })
         .await
     }
@@ -123,10 +129,11 @@ impl RmArgs {
         stores: &Stores,
         source: Option<&SourceArgument>,
         listed: ListedNames,
+        lines: &Mutex<ObjectLines>,
     ) -> Outcome {
         let Some(source) = source else {
             let locations = listed.names.map(|name| Ok(name?.parse()?));
-            return self.remove_each(stores, locations).await;
+            return self.remove_each(stores, locations, lines).await;
         };
         let (store, prefix) = stores.tree(&source.location).await?;
         let places = listed.names.map(|name| {
@@ -134,7 +141,7 @@ impl RmArgs {
             let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
             Ok(ObjectPlace { store: store.clone(), key })
         });
-        self.remove_places(places.map(|place| async { place })).await
+        self.remove_places(places.map(|place| async { place }), lines).await
     }
 
     /// Removes single objects.
@@ -142,19 +149,20 @@ impl RmArgs {
         &self,
         stores: &Stores,
         locations: impl Stream<Item = Outcome<Location>>,
+        lines: &Mutex<ObjectLines>,
     ) -> Outcome {
         let places = locations.map(|location| async { stores.object(&location?).await });
-        self.remove_places(places).await
+        self.remove_places(places, lines).await
     }
 
-    async fn remove_places<F>(&self, places: impl Stream<Item = F>) -> Outcome
+    async fn remove_places<F>(&self, places: impl Stream<Item = F>, lines: &Mutex<ObjectLines>) -> Outcome
     where
         F: Future<Output = Outcome<ObjectPlace>>,
     {
         let mut tally = Tally::default();
         let mut last: Option<CommandFailure> = None;
         let mut is_one_cause = true;
-        let removals = places.map(|place| async { self.remove_one(&place.await?).await });
+        let removals = places.map(|place| async { self.remove_one(&place.await?, lines).await });
         let mut removals = std::pin::pin!(removals.buffered(IN_FLIGHT));
         while let Some(removal) = removals.next().await {
             let Err(failure) = removal else {
@@ -164,14 +172,14 @@ impl RmArgs {
             tally.failed += 1;
             if let Some(before) = last.replace(failure) {
                 is_one_cause &= Some(before.code()) == last.as_ref().map(CommandFailure::code);
-                say(&before);
+                output::fail(&before);
             }
         }
         // Nothing was removed, and all failures have one cause: exit with the cause's code.
         match last {
             Some(failure) if tally.removed == 0 && is_one_cause => Err(failure),
             Some(failure) => {
-                say(&failure);
+                output::fail(&failure);
                 tally.outcome(self.dry_run, "")
             }
             None => tally.outcome(self.dry_run, ""),
@@ -179,12 +187,12 @@ impl RmArgs {
     }
 
     /// Removes one object; a missing one is a failure.
-    async fn remove_one(&self, place: &ObjectPlace) -> Outcome {
+    async fn remove_one(&self, place: &ObjectPlace, lines: &Mutex<ObjectLines>) -> Outcome {
         refuse_missing(place).await?;
-        if self.dry_run {
-            return would_remove(&place.url()).await;
+        if !self.dry_run {
+            place.store.delete(&place.key).await?;
         }
-        Ok(place.store.delete(&place.key).await?)
+        lines.lock().await.print(&RemoveLine { url: &place.url(), dry_run: self.dry_run }).await
     }
 
     /// Removes everything below each of the locations.
@@ -193,6 +201,7 @@ impl RmArgs {
         stores: &Stores,
         sources: &[SourceArgument],
         filter: &ObjectFilter,
+        lines: &Mutex<ObjectLines>,
     ) -> Outcome {
         let mut all = Tally::default();
         let mut last = None;
@@ -202,9 +211,9 @@ impl RmArgs {
             let ended = if is_single {
                 // A file is removed as by `rm -r`. For a link, only the link is removed: its target is not below it.
                 let place = stores.object(&source.location).await;
-                async { self.remove_one(&place?).await }.await.map(|()| tally.removed += 1)
+                async { self.remove_one(&place?, lines).await }.await.map(|()| tally.removed += 1)
             } else {
-                self.remove_tree(stores, source, filter, &mut tally).await
+                self.remove_tree(stores, source, filter, &mut tally, lines).await
             };
             let below = match &source.pattern {
                 _ if is_single => String::new(),
@@ -220,9 +229,7 @@ impl RmArgs {
                     return Err(failure);
                 }
                 Err(failure) => {
-                    if let Some(before) = last.replace(failure) {
-                        say(&before);
-                    }
+                    last.replace(failure).iter().for_each(output::fail);
                 }
             }
         }
@@ -241,11 +248,13 @@ impl RmArgs {
         source: &SourceArgument,
         filter: &ObjectFilter,
         tally: &mut Tally,
+        lines: &Mutex<ObjectLines>,
     ) -> Outcome {
         refuse_through_link(&source.location)?;
         let (store, prefix) = stores.tree(&source.location).await?;
         let tree = RemovedTree { store, prefix, source, selection: source.selection(filter) };
-        if self.dry_run { tree.show(tally).await } else { tree.remove(stores, tally).await }
+        let lines = &mut *lines.lock().await;
+        if self.dry_run { tree.show(tally, lines).await } else { tree.remove(stores, tally, lines).await }
     }
 }
 
@@ -271,12 +280,6 @@ impl Tally {
         let all = text::count(removed + failed, "object");
         Err(CommandFailure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
     }
-}
-
-async fn would_remove(url: &str) -> Outcome {
-    let mut out = output::text()?;
-    writeln!(out, "{url}")?;
-    out.finish().await
 }
 
 /// A bucket or a directory is removed with -r only.
@@ -356,36 +359,32 @@ impl RemovedTree<'_> {
     }
 
     /// Prints the objects.
-    async fn show(&self, tally: &mut Tally) -> Outcome {
-        let mut out = output::text()?;
+    async fn show(&self, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
         let mut entries = std::pin::pin!(listing::ahead(self.selection.list(&self.store, &self.prefix)));
         let root = self.store.location();
         let mut failed = None;
         while let Some(entry) = entries.next().await {
             match entry {
                 Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
-                    writeln!(out, "{root}/{}", entry.key())?;
-                    out.flow().await?;
+                    let url = format!("{root}/{}", entry.key());
+                    lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
                     tally.removed += 1;
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    if let Some(before) = failed.replace(error) {
-                        say(&before.into());
-                    }
+                    failed.replace(CommandFailure::from(error)).iter().for_each(output::fail);
                 }
             }
         }
-        out.finish().await?;
         match failed {
-            Some(error) => Err(error.into()),
+            Some(failure) => Err(failure),
             None if tally.removed == 0 => self.refuse_nothing(),
             None => Ok(()),
         }
     }
 
     /// Removes the objects. Continues after a failure, unless every other removal would fail for the same cause.
-    async fn remove(&self, stores: &Stores, tally: &mut Tally) -> Outcome {
+    async fn remove(&self, stores: &Stores, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
         let entries = listing::ahead(self.selection.list(&self.store, &self.prefix));
         let listed = entries.filter_map(|entry| async {
             match entry {
@@ -397,7 +396,8 @@ impl RemovedTree<'_> {
             }
         });
         let Removal { removed, failed, stopped } =
-            removal::remove(stores.tide(), &self.store, is_local(&self.source.location), listed).await;
+            removal::remove(stores.tide(), &self.store, is_local(&self.source.location), listed, lines)
+                .await?;
         tally.removed += removed;
         tally.failed += failed;
         match stopped {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use futures::{Stream, StreamExt, future, stream};
-use serde::Serialize;
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 use tidegate::text::printable;
@@ -20,6 +19,7 @@ use crate::compare::{
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::{CopyLine, ObjectLines, RemoveLine};
 use crate::removal::{self, Removal};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
@@ -89,14 +89,14 @@ impl SyncArgs {
         let (source, target) = self.trees.locations()?;
         let filter = self.filter.clone().filter()?;
         let attributes = self.carried.clone().attributes()?;
-        let show = self.transfer.display(false);
+        let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
-                return self.show(&trees, &source).await;
+                return self.show(&trees, &source, invocation).await;
             }
-            let report = CopyReport::new(show, stores, false)?;
+            let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
             let (after, is_dry_run) = (AfterCopy::Keep, false);
@@ -110,21 +110,26 @@ impl SyncArgs {
                 }
             };
             if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
+                job.report.warn(&line);
             }
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
             if closed.is_err() && extra.as_ref().is_some_and(|extra| extra.count > 0) {
-                output::say("nothing removed, because not everything could be listed and copied");
+                output::warn("nothing removed, because not everything could be listed and copied");
             }
             closed?;
             self.refuse_nothing(&source, objects)?;
             let removed = match extra {
-                Some(extra) => self.remove(stores, &trees, extra, objects).await?,
+                Some(extra) => {
+                    let mut lines = ObjectLines::of(invocation)?;
+                    let removed = self.remove(stores, &trees, extra, objects, &mut lines).await;
+                    lines.finish().await?;
+                    removed?
+                }
                 None => 0,
             };
-            if matches!(show, CopyDisplay::Bar | CopyDisplay::Line) {
+            if show != CopyDisplay::Nothing || invocation.is_json() {
                 let unchanged = text::count(unchanged, "object");
                 let removed = if self.delete { format!(", {removed} removed") } else { String::new() };
                 output::say(&format!("{unchanged} unchanged{removed}"));
@@ -168,6 +173,7 @@ impl SyncArgs {
         trees: &Trees,
         extra: ExtraObjects,
         objects: u64,
+        lines: &mut ObjectLines,
     ) -> Outcome<u64> {
         self.may_remove(trees, extra.count, objects)?;
         if extra.count == 0 {
@@ -184,11 +190,11 @@ impl SyncArgs {
             async move { stream::iter(recheck.still_extra(batch).await) }
         });
         let keys = keys.flatten().map(Ok);
-        let removal = removal::remove(stores.tide(), &target.store, target.is_local(), keys).await;
-        let Removal { removed, failed, stopped } = removal;
+        let removal = removal::remove(stores.tide(), &target.store, target.is_local(), keys, lines);
+        let Removal { removed, failed, stopped } = removal.await?;
         if changed.load(Relaxed) > 0 {
             let kept = text::count(changed.load(Relaxed), "object");
-            output::say(&format!("{kept} not removed: changed since the listing"));
+            output::warn(&format!("{kept} not removed: changed since the listing"));
         }
         let stopped = stopped.or_else(|| unread.get().map(lost_keys));
         match stopped {
@@ -203,35 +209,22 @@ impl SyncArgs {
     }
 
     /// Prints what would be copied and removed.
-    async fn show(&self, trees: &Trees, source: &Location) -> Outcome {
-        let mut out = output::text()?;
+    async fn show(&self, trees: &Trees, source: &Location, invocation: &Invocation) -> Outcome {
+        let mut lines = ObjectLines::of_dry_run(invocation)?;
         let mut changes = std::pin::pin!(trees.changes());
         let (mut objects, mut extra, mut failed) = (0_u64, 0_u64, None);
         while let Some(change) = changes.next().await {
-            let planned = match change {
-                Ok(Change::LeftOut(what)) => {
-                    output::say(&format!("left out: {what}"));
-                    None
-                }
+            match change {
+                Ok(Change::LeftOut(what)) => output::warn(&format!("left out: {what}")),
                 Ok(change) => {
                     objects += u64::from(!matches!(change, Change::Remove(_)));
                     extra += u64::from(matches!(change, Change::Remove(_)));
-                    self.planned(trees, change)
+                    self.announce(trees, &change, &mut lines).await?;
                 }
-                Err(failure) => {
-                    failed.replace(failure).iter().for_each(removal::say);
-                    None
-                }
-            };
-            match planned {
-                Some(planned) if self.transfer.is_json() => out.json(&planned)?,
-                Some(PlannedChange::Copy { source, target }) => writeln!(out, "copy {source} -> {target}")?,
-                Some(PlannedChange::Remove { target }) => writeln!(out, "remove {target}")?,
-                None => {}
+                Err(failure) => failed.replace(failure).iter().for_each(output::fail),
             }
-            out.flow().await?;
         }
-        out.finish().await?;
+        lines.finish().await?;
         if let Some(failure) = failed {
             return Err(failure);
         }
@@ -239,29 +232,20 @@ impl SyncArgs {
         if self.delete { self.may_remove(trees, extra, objects) } else { Ok(()) }
     }
 
-    fn planned(&self, trees: &Trees, change: Change) -> Option<PlannedChange> {
+    /// Prints what a real run would do about `change`.
+    async fn announce(&self, trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
         let url = |tree: &Tree, key: &str| tree.place(key).url();
         match change {
-            Change::Add(TreeObject { key, .. }) | Change::Replace(TreeObject { key, .. }, _) => {
-                Some(PlannedChange::Copy {
-                    source: url(&trees.source, &key),
-                    target: url(&trees.target, &key),
-                })
+            Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
+                let (source, target) = (url(&trees.source, key), url(&trees.target, key));
+                lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
             }
             Change::Remove(TreeObject { key, .. }) if self.delete => {
-                Some(PlannedChange::Remove { target: url(&trees.target, &key) })
+                lines.print(&RemoveLine { url: &url(&trees.target, key), dry_run: true }).await
             }
-            Change::Remove(_) | Change::None | Change::LeftOut(_) => None,
+            Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
         }
     }
-}
-
-/// A line of `--dry-run --json`.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase", tag = "action")]
-enum PlannedChange {
-    Copy { source: String, target: String },
-    Remove { target: String },
 }
 
 /// A synchronization, and what it has found so far.
@@ -346,7 +330,7 @@ impl<'a> Sync<'a> {
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
                 let path = path.display().to_string();
-                self.job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                self.job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
                 CopyOutcome::LeftOut
             }
         }

@@ -16,6 +16,7 @@ use super::report::{CopyDisplay, CopyReport};
 use super::{download, naming, sources, upload, verify};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::ObjectLines;
 use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -104,6 +105,15 @@ impl CopySource {
 }
 
 impl CopyEnd {
+    /// Whether an object that is copied here goes to standard output.
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::Standard => true,
+            Self::Place(Location::Local { path }) => standard::is_output(path),
+            Self::Place(_) => false,
+        }
+    }
+
     fn place(&self) -> Option<&Location> {
         match self {
             Self::Standard => None,
@@ -125,7 +135,14 @@ impl CopyArguments {
         let attributes = self.carried.clone().attributes()?;
         let filter = self.filter.clone().filter()?;
         let to_terminal = matches!(ends.target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
-        let show = self.transfer.display(to_terminal);
+        let is_output = ends.target.is_standard_output() && self.is_single(&ends);
+        if is_output && !self.dry_run {
+            invocation.refuse_json("the object itself")?;
+        }
+        let show = match self.dry_run {
+            true => CopyDisplay::Nothing,
+            false => self.transfer.display(invocation, to_terminal),
+        };
         let if_exists = match (self.create_only, self.if_absent) {
             (true, _) => IfExists::Fail,
             (false, true) => IfExists::Skip,
@@ -137,8 +154,13 @@ impl CopyArguments {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
             let named: Vec<_> = sources.chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
-            let report = CopyReport::new(show, stores, writing.is_journaled())?;
             let is_dry_run = self.dry_run;
+            let lines = match (is_dry_run, is_output) {
+                (true, _) => ObjectLines::of_dry_run(invocation)?,
+                (false, true) => ObjectLines::none(),
+                (false, false) => ObjectLines::of(invocation)?,
+            };
+            let report = CopyReport::new(show, lines, stores, writing.is_journaled());
             let job = CopyJob { stores, writing, report, journals: &journals, after, is_dry_run };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
@@ -148,11 +170,11 @@ impl CopyArguments {
                 }
             };
             if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
+                job.report.warn(&line);
             }
             let closed = job.report.close(copied).await?;
             match closed.target {
-                Some(target) if closed.verified > 0 && show != CopyDisplay::Json => {
+                Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
                     verify::say_where(&target, self.spread.given(), closed.verified).await
                 }
                 _ => Ok(()),
@@ -228,9 +250,6 @@ impl CopyArguments {
                 () if !is_one => {
                     usage("-: standard output takes one object: use `tidegate cat` for several".to_owned())
                 }
-                () if self.transfer.is_json() => {
-                    usage("-: standard output can't take the object and --json both".to_owned())
-                }
                 () => Ok(()),
             };
         };
@@ -295,7 +314,7 @@ impl CopyArguments {
     async fn copy(&self, job: &CopyJob<'_>, ends: &CopyEnds, filter: &ObjectFilter) -> Outcome {
         let target = match (&ends.sources[..], &ends.target) {
             ([CopySource::Standard], CopyEnd::Place(target)) if job.is_dry_run => {
-                return job.report.would_copy("-", &target.to_string()).await;
+                return job.report.would_copy("-", &target.to_string(), None).await;
             }
             ([CopySource::Standard], CopyEnd::Place(target)) => {
                 return upload::standard_input(job, target).await;
@@ -351,7 +370,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
                 return Err(CommandFailure::Usage(message));
             }
             if job.is_dry_run {
-                return job.report.would_copy(&source.to_string(), &target.to_string()).await;
+                return job.report.would_copy(&source.to_string(), &target.to_string(), None).await;
             }
             let from = job.stores.object(source).await?;
             return download::to_device(job, source, &from, path).await;
@@ -382,18 +401,14 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
         CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
             Err(failure)
         }
-        CopyOutcome::Skipped => {
-            job.report.skipped();
-            Ok(())
-        }
-        CopyOutcome::Planned | CopyOutcome::LeftOut => Ok(()),
+        CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
     }
 }
 
 async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
     let from = job.stores.object(source).await?;
     if job.is_dry_run {
-        return job.report.would_copy(&source.to_string(), "-").await;
+        return job.report.would_copy(&source.to_string(), "-", None).await;
     }
     download::to_standard_output(job, source, &from).await
 }

@@ -316,7 +316,7 @@ fn file_item(
         Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
         Err(Missed::LeftOut(path, kind)) => {
             let path = path.display().to_string();
-            job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+            job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
             Err(CopyOutcome::LeftOut)
         }
     }
@@ -344,7 +344,7 @@ fn object_item(
         if object.known_size() != Some(0) {
             return Some(Err(CopyOutcome::Failed(CommandFailure::Failed(left_out))));
         }
-        job.report.say(&format!("left out: {left_out}"));
+        job.report.warn(&format!("left out: {left_out}"));
         return Some(Err(CopyOutcome::LeftOut));
     }
     Some(Ok(CopyItem { source: ItemSource::object(place).described(job, object), to }))
