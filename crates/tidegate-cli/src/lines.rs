@@ -18,11 +18,10 @@ pub(crate) trait OutputLine: Serialize {
     fn text(&self) -> String;
 }
 
-/// An object that was copied or moved, or in a dry run would be.
+/// An object that was copied, or in a dry run would be.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename = "copy")]
 pub(crate) struct CopyLine<'a> {
-    #[serde(rename = "type")]
-    pub(crate) kind: CopyKind,
     pub(crate) source: &'a str,
     pub(crate) target: &'a str,
     /// How many bytes the object has; `None` if a store does not say so beforehand.
@@ -34,15 +33,6 @@ pub(crate) struct CopyLine<'a> {
     /// How the transfer went; `None` in a dry run.
     #[serde(flatten)]
     pub(crate) figures: Option<&'a CopyFigures>,
-}
-
-/// Whether the source stayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CopyKind {
-    Copy,
-    /// The source was removed after the copy.
-    Move,
 }
 
 /// How the transfer of one object went.
@@ -69,19 +59,15 @@ pub(crate) struct CopyFigures {
 impl<'a> CopyLine<'a> {
     /// A copy that a dry run announces.
     pub(crate) fn planned(source: &'a str, target: &'a str, bytes: Option<u64>) -> Self {
-        Self { kind: CopyKind::Copy, source, target, bytes, dry_run: true, figures: None }
+        Self { source, target, bytes, dry_run: true, figures: None }
     }
 }
 
 impl OutputLine for CopyLine<'_> {
     fn text(&self) -> String {
-        let Self { kind, source, target, bytes, .. } = self;
-        let verb = match kind {
-            CopyKind::Copy => "copy",
-            CopyKind::Move => "move",
-        };
+        let Self { source, target, bytes, .. } = self;
         let size = bytes.map_or_else(String::new, |bytes| format!(" ({})", text::size(bytes)));
-        format!("{verb} {source} -> {target}{size}")
+        format!("copy {source} -> {target}{size}")
     }
 }
 
@@ -195,8 +181,8 @@ mod tests {
     #[test]
     fn figures_stand_beside_the_object() {
         let figures = CopyFigures { seconds: 0.5, parts: 2, ..CopyFigures::default() };
-        let planned = CopyLine::planned("a", "b", Some(3));
-        let copied = CopyLine { dry_run: false, figures: Some(&figures), ..planned };
+        let copied =
+            CopyLine { source: "a", target: "b", bytes: Some(3), dry_run: false, figures: Some(&figures) };
         let shown: serde_json::Value = serde_json::from_str(&json(&copied)).unwrap();
         assert!(
             json(&copied).starts_with(r#"{"type":"copy","source":"a","target":"b","bytes":3,"seconds":0.5"#)

@@ -46,7 +46,7 @@ pub(crate) struct RmArgs {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Print which objects would be removed, one per line, and remove nothing.
+    /// Print which objects would be removed, one a line, and remove nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
 
@@ -82,10 +82,9 @@ impl RmArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
             self.spread.open(stores, &locations).await?;
-            let listed = self.names.open().await?;
             let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
             let lines = Mutex::new(lines(invocation)?);
-            let removed = if let Some(listed) = listed {
+            let removed = if let Some(listed) = self.names.open().await? {
                 self.remove_listed(stores, sources.first(), listed, &lines).await
             } else if self.recursive || sources.iter().any(|source| source.pattern.is_some()) {
                 self.remove_trees(stores, &sources, &filter, &lines).await
@@ -372,7 +371,9 @@ impl RemovedTree<'_> {
                     tally.removed += 1;
                 }
                 Ok(_) => {}
-                Err(error) => failed.replace(CommandFailure::from(error)).iter().for_each(output::fail),
+                Err(error) => {
+                    failed.replace(CommandFailure::from(error)).iter().for_each(output::fail);
+                }
             }
         }
         match failed {
@@ -394,9 +395,9 @@ impl RemovedTree<'_> {
                 Err(error) => Some(Err(error)),
             }
         });
-        let is_local = is_local(&self.source.location);
-        let removal = removal::remove(stores.tide(), &self.store, is_local, listed, lines);
-        let Removal { removed, failed, stopped } = removal.await?;
+        let Removal { removed, failed, stopped } =
+            removal::remove(stores.tide(), &self.store, is_local(&self.source.location), listed, lines)
+                .await?;
         tally.removed += removed;
         tally.failed += failed;
         match stopped {

@@ -19,7 +19,7 @@ use crate::compare::{
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::{CopyKind, CopyLine, ObjectLines, RemoveLine};
+use crate::lines::{CopyLine, ObjectLines, RemoveLine};
 use crate::removal::{self, Removal};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
@@ -96,7 +96,7 @@ impl SyncArgs {
             if self.dry_run {
                 return self.show(&trees, &source, invocation).await;
             }
-            let report = CopyReport::new(show, CopyKind::Copy, ObjectLines::of(invocation)?, stores, false);
+            let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
             let (after, is_dry_run) = (AfterCopy::Keep, false);

@@ -7,7 +7,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use tidegate::Store;
 
 use super::job::CopyJob;
-use super::report::{CompletedCopy, SkippedCopy};
+use super::report::CompletedCopy;
 use crate::common_cause::CommonCause;
 use crate::exit::{CommandFailure, Outcome};
 use crate::runtime::open_files;
@@ -19,11 +19,11 @@ const MOST_IN_FLIGHT: usize = 1024;
 /// How the copy of one object ended.
 pub(crate) enum CopyOutcome {
     Copied(CompletedCopy),
-    /// The target exists, and is left as it is.
-    Skipped(SkippedCopy),
+    /// It was copied, its source is removed, and both are reported.
+    Moved,
     /// It would be copied: this is a dry run.
     Planned,
-    /// There was nothing to copy, or the target has no name for it.
+    /// There was nothing to copy, the target exists and stays, or it has no name for the object.
     LeftOut,
     Failed(CommandFailure),
     /// It failed, and every other object would fail for the same cause.
@@ -78,8 +78,7 @@ where
             else => break,
         };
         match ended {
-            CopyOutcome::LeftOut | CopyOutcome::Planned => {}
-            CopyOutcome::Skipped(skipped) => job.report.skipped(&skipped).await?,
+            CopyOutcome::LeftOut | CopyOutcome::Planned | CopyOutcome::Moved => {}
             CopyOutcome::Copied(done) => job.report.done(done).await?,
             CopyOutcome::Failed(failure) => job.report.failed(&failure),
             CopyOutcome::Shared(failure) if stopped.is_some() => job.report.failed_too(&failure),

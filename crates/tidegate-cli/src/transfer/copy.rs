@@ -12,11 +12,11 @@ use super::copies::{self, CopyOutcome};
 use super::item::{self, CopyItem, ItemSource};
 use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
 use super::options::TransferOptions;
-use super::report::CopyReport;
+use super::report::{CopyDisplay, CopyReport};
 use super::{download, naming, sources, upload, verify};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::{CopyKind, ObjectLines};
+use crate::lines::ObjectLines;
 use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -132,14 +132,17 @@ impl CopyArguments {
     ) -> Outcome {
         let ends = self.ends()?;
         self.check(&ends, &method)?;
-        let to_output = ends.target.is_standard_output() && !self.dry_run;
-        if to_output {
-            invocation.refuse_json("the object itself")?;
-        }
         let attributes = self.carried.clone().attributes()?;
         let filter = self.filter.clone().filter()?;
         let to_terminal = matches!(ends.target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
-        let show = self.transfer.display(invocation, to_terminal);
+        let is_output = ends.target.is_standard_output() && self.is_single(&ends);
+        if is_output && !self.dry_run {
+            invocation.refuse_json("the object itself")?;
+        }
+        let show = match self.dry_run {
+            true => CopyDisplay::Nothing,
+            false => self.transfer.display(invocation, to_terminal),
+        };
         let if_exists = match (self.create_only, self.if_absent) {
             (true, _) => IfExists::Fail,
             (false, true) => IfExists::Skip,
@@ -151,17 +154,13 @@ impl CopyArguments {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
             let named: Vec<_> = sources.chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
-            let lines = match to_output {
-                true => ObjectLines::none(),
-                false if self.dry_run => ObjectLines::of_dry_run(invocation)?,
-                false => ObjectLines::of(invocation)?,
-            };
-            let kind = match after {
-                AfterCopy::Keep => CopyKind::Copy,
-                AfterCopy::Remove => CopyKind::Move,
-            };
-            let report = CopyReport::new(show, kind, lines, stores, writing.is_journaled());
             let is_dry_run = self.dry_run;
+            let lines = match (is_dry_run, is_output) {
+                (true, _) => ObjectLines::of_dry_run(invocation)?,
+                (false, true) => ObjectLines::none(),
+                (false, false) => ObjectLines::of(invocation)?,
+            };
+            let report = CopyReport::new(show, lines, stores, writing.is_journaled());
             let job = CopyJob { stores, writing, report, journals: &journals, after, is_dry_run };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
@@ -402,8 +401,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
         CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
             Err(failure)
         }
-        CopyOutcome::Skipped(skipped) => job.report.skipped(&skipped).await,
-        CopyOutcome::Planned | CopyOutcome::LeftOut => Ok(()),
+        CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use tidegate::{ErrorKind, Object};
 
 use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
-use super::report::{CompletedCopy, SkippedCopy};
+use super::report::CompletedCopy;
 use super::{download, upload};
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::ObjectPlace;
@@ -26,13 +26,6 @@ pub(crate) struct ItemSource {
     size: Option<u64>,
     /// The description in the listing, if the object is to be moved.
     object: Option<Box<Object>>,
-}
-
-impl CopyItem {
-    fn skipped(&self, job: &CopyJob<'_>) -> CopyOutcome {
-        let (source, target, dry_run) = (self.source.name(), self.to.url(), job.is_dry_run);
-        CopyOutcome::Skipped(SkippedCopy { source, target, dry_run })
-    }
 }
 
 impl ItemSource {
@@ -86,7 +79,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
     if skips && exists(&item.to).await? {
-        return Ok(item.skipped(job));
+        return skipped(job, &item).await;
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
@@ -96,20 +89,31 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         None => None,
     };
     if job.is_dry_run {
-        let size = source.and_then(|object| object.known_size());
-        job.report.would_copy(&item.source.name(), &item.to.url(), size).await?;
+        let bytes = source.as_ref().and_then(|object| object.known_size());
+        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.size)).await?;
+        if job.moves() {
+            job.report.removed(&item.source.name(), true).await?;
+        }
         return Ok(CopyOutcome::Planned);
     }
     let done = match transfer(job, &item).await {
         Err(CommandFailure::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
-            return Ok(item.skipped(job));
+            return skipped(job, &item).await;
         }
         done => done?,
     };
     if let Some(object) = source.filter(|_| job.moves()) {
         remove(&item.source, &object).await?;
+        job.report.done(done).await?;
+        job.report.removed(&item.source.name(), false).await?;
+        return Ok(CopyOutcome::Moved);
     }
     Ok(CopyOutcome::Copied(done))
+}
+
+async fn skipped(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CopyOutcome> {
+    job.report.skipped(&item.source.name(), &item.to.url(), job.is_dry_run).await?;
+    Ok(CopyOutcome::LeftOut)
 }
 
 /// Removes the object that was copied, unless another has replaced it meanwhile.

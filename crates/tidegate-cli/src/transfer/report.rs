@@ -11,7 +11,7 @@ use tidegate::{Object, Progress, Strategy};
 
 use crate::bar::{Bar, BarFigures};
 use crate::exit::{CommandFailure, Outcome};
-use crate::lines::{CopyFigures, CopyKind, CopyLine, ObjectLines, SkipLine, SkipReason};
+use crate::lines::{CopyFigures, CopyLine, ObjectLines, RemoveLine, SkipLine, SkipReason};
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
@@ -34,18 +34,9 @@ pub(crate) struct CompletedCopy {
     figures: CopyFigures,
 }
 
-/// An object that was not copied, because its target exists.
-#[derive(Debug)]
-pub(crate) struct SkippedCopy {
-    pub(crate) source: String,
-    pub(crate) target: String,
-    pub(crate) dry_run: bool,
-}
-
 /// The report of one `cp`.
 pub(crate) struct CopyReport<'a> {
     show: CopyDisplay,
-    kind: CopyKind,
     began: Instant,
     stores: &'a Stores,
     /// Whether interrupted uploads stay in a journal.
@@ -110,14 +101,8 @@ impl<'a> CopyReport<'a> {
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    /// A report that shows `show`, and adds each object that is copied or moved to `lines`.
-    pub(crate) fn new(
-        show: CopyDisplay,
-        kind: CopyKind,
-        lines: ObjectLines,
-        stores: &'a Stores,
-        is_journaled: bool,
-    ) -> Self {
+    /// A report that shows `show`, and adds each copied object to `lines`.
+    pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores, is_journaled: bool) -> Self {
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),
@@ -140,7 +125,6 @@ impl<'a> CopyReport<'a> {
         };
         Self {
             show,
-            kind,
             began: Instant::now(),
             stores,
             is_journaled,
@@ -216,8 +200,7 @@ impl<'a> CopyReport<'a> {
 
     /// Records a completed transfer.
     pub(crate) async fn done(&self, done: CompletedCopy) -> Outcome {
-        let line = CopyLine { kind: self.kind, ..done.line() };
-        self.lines.lock().await.print(&line).await?;
+        self.lines.lock().await.print(&done.line()).await?;
         let mut totals = self.totals();
         totals.objects += 1;
         totals.bytes = totals.bytes.saturating_add(done.bytes); // saturating, because a store may report any size
@@ -234,18 +217,22 @@ impl<'a> CopyReport<'a> {
         Ok(())
     }
 
-    /// Prints what a dry run would copy; `bytes` is the size of the object, if known.
+    /// Prints what a dry run would copy.
     pub(crate) async fn would_copy(&self, source: &str, target: &str, bytes: Option<u64>) -> Outcome {
-        let line = CopyLine { kind: self.kind, ..CopyLine::planned(source, target, bytes) };
-        self.lines.lock().await.print(&line).await
+        self.lines.lock().await.print(&CopyLine::planned(source, target, bytes)).await
     }
 
-    /// Records an object that was skipped because its target exists.
-    pub(crate) async fn skipped(&self, skipped: &SkippedCopy) -> Outcome {
+    /// Prints that the source of a move was removed, or in a dry run would be.
+    pub(crate) async fn removed(&self, url: &str, dry_run: bool) -> Outcome {
+        self.lines.lock().await.print(&RemoveLine { url, dry_run }).await
+    }
+
+    /// Counts an object that was skipped because its target exists.
+    pub(crate) async fn skipped(&self, source: &str, target: &str, dry_run: bool) -> Outcome {
+        let line = SkipLine { source, target, reason: SkipReason::Exists, dry_run };
+        self.lines.lock().await.print(&line).await?;
         self.totals().skipped += 1;
-        let SkippedCopy { source, target, dry_run } = skipped;
-        let line = SkipLine { source, target, reason: SkipReason::Exists, dry_run: *dry_run };
-        self.lines.lock().await.print(&line).await
+        Ok(())
     }
 
     /// Records a failed transfer among many, and prints why.
@@ -433,8 +420,7 @@ impl CompletedCopy {
 
     fn line(&self) -> CopyLine<'_> {
         let Self { source, target, bytes, figures } = self;
-        let (kind, bytes, figures) = (CopyKind::Copy, Some(*bytes), Some(figures));
-        CopyLine { kind, source, target, bytes, dry_run: false, figures }
+        CopyLine { source, target, bytes: Some(*bytes), dry_run: false, figures: Some(figures) }
     }
 }
 
