@@ -198,7 +198,9 @@ FAILING = [
 ]
 
 
-@pytest.mark.parametrize("words, code, kind", FAILING, ids=lambda value: " ".join(value) if type(value) is tuple else "")
+@pytest.mark.parametrize(
+    "words, code, kind", FAILING, ids=lambda value: " ".join(value) if type(value) is tuple else ""
+)
 def test_a_failure_is_one_line_with_its_code_and_kind(tidegate, on, tmp_path, words, code, kind):
     if words[:1] == ("serve",) and os.geteuid() == 0:
         words = ("serve", "--listen", "192.0.2.1:9", "--storage", "memory")
