@@ -14,6 +14,7 @@ from journals import left_behind
 
 PART = 5 * MIB
 DENIED = {"error": {"status": 403, "code": "AccessDenied"}}
+SLOW = {"operation": "PutObject", "action": {"error": {"status": 503, "code": "SlowDown"}}}
 
 
 @pytest.fixture
@@ -136,14 +137,14 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     assert run("journal", "resume", journal, env=on.by(proxy.url).env).json[0]["size"] == len(b"published")
 
     # The server, and the log.
-    with steady_port() as port:
-        serving = tidegate.start("serve", "--listen", f"127.0.0.1:{port}", "--storage", "memory", "--json")
-        until("it is ready", lambda: serving.output_so_far())
-        serving.interrupt()
-        [server] = serving.wait().json
+    port = steady_port()
+    serving = tidegate.start("serve", "--listen", f"127.0.0.1:{port}", "--storage", "memory", "--json")
+    until("it is ready", lambda: serving.output_so_far())
+    serving.interrupt()
+    [server] = serving.wait().json
     assert server["endpoint_url"].endswith(f":{port}"), server
     run.seen["server"] = [server]
-    knobs(faults=[{"operation": "PutObject", "action": {"error": {"status": 503, "code": "SlowDown"}}, "times": 1}])
+    knobs(faults=[{**SLOW, "times": 1}])
     run("cp", tree / "a", on.url("retried"), "-vv")
 
     # What has no JSON says so.
@@ -178,7 +179,7 @@ FAILING = [
     (("rb", "s3://no-bucket-of-this-name"), 3, "no_bucket"),
     (("sessions", "ls", "s3://no-bucket-of-this-name"), 3, "no_bucket"),
     (("sessions", "abort", "{url}missing"), 3, "not_found"),
-    (("sweep", "s3://no-bucket-of-this-name"), 3, "no_bucket"),
+    (("sweep", "{out}"), 3, "not_found"),
     (("journal", "ls", "{out}"), 3, "not_found"),
     (("journal", "show", "{here}", "nosuch"), 3, "not_found"),
     (("journal", "resume", "{out}"), 3, "not_found"),
@@ -221,7 +222,7 @@ def test_an_error_of_a_store_is_told_in_fields(tidegate, on, knobs):
 
 
 def test_each_object_that_fails_among_many_is_an_error_line(tidegate, on, knobs, tmp_path):
-    knobs(faults=[{"operation": "GetObject", "key": "t/a", "action": DENIED}])
+    knobs(faults=[{"operation": "GetObject", "key_prefix": "t/a", "action": DENIED}])
     ended = tidegate("cp", "-r", on.url("t/"), f"{tmp_path}/out/", "--json", env=on.env)
     assert ended.exit == 1 and types(ended) == ["copy"], ended
     one, last = ended.messages
@@ -232,12 +233,13 @@ def test_each_object_that_fails_among_many_is_an_error_line(tidegate, on, knobs,
 def test_quiet_prints_errors_and_results_only(tidegate, on, tmp_path):
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "link").symlink_to("/")
-    silent = [("cp", tmp_path / "a", on.url("x")), ("sync", tmp_path, on.url("y")), ("rm", "-r", on.url("y"))]
-    silent += [("mb", f"s3://t-{secrets.token_hex(6)}"), ("check", on.url("t"), on.url("t/"))]
-    for words in silent[:1] + silent[2:-1]:
+    silent = [("cp", tmp_path / "a", on.url("x/a")), ("check", on.url("x"), on.url("x2")), ("rm", "-r", on.url("x"))]
+    silent += [("sync", on.url("t"), on.url("x2")), ("mb", f"s3://t-{secrets.token_hex(6)}")]
+    on.put("x2/a", b"a")
+    for words in silent:
         ended = tidegate(*words, "--quiet", env=on.env)
         assert (ended.exit, ended.out, ended.err) == (0, b"", ""), ended
-    synced = tidegate(*silent[1], "-q", env=on.env)
+    synced = tidegate("sync", tmp_path, on.url("y"), "-q", env=on.env)
     assert synced.exit == 0 and synced.out == b"", synced
     assert synced.err == f"warning: left out: {tmp_path}/link is a symbolic link to a directory\n", synced
     assert on.url("t/a") in tidegate("rm", "--dry-run", on.url("t/a"), "-q", env=on.env).text
@@ -247,7 +249,7 @@ def test_quiet_prints_errors_and_results_only(tidegate, on, tmp_path):
     assert both.exit == 2 and "--quiet" in both.err, both
 
 
-def test_verbose_prints_a_line_for_each_object(tidegate, on, tmp_path):
+def test_verbose_prints_a_line_for_each_object(tidegate, on, knobs, tmp_path):
     source, target = tmp_path / "a", on.url("up/a")
     source.write_bytes(b"x" * 12_600)
     copied = tidegate("cp", source, target, "-v", env=on.env)
@@ -267,4 +269,5 @@ def test_verbose_prints_a_line_for_each_object(tidegate, on, tmp_path):
         shown = tidegate("cp", on.url("down"), end, "-v", env=on.env)
         assert shown.out == source.read_bytes(), shown
     assert "tidegate" not in copied.err, "the log needs -vv"
-    assert "tidegate::" in tidegate("ls", on.url(), "-vv", env=on.env).err
+    knobs(faults=[{**SLOW, "times": 1}])
+    assert "DEBUG tidegate" in tidegate("cp", source, target, "-vv", env=on.env).err
