@@ -67,7 +67,7 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
 
     /// Force downloaded files and their names to disk before sync ends, so that they survive a loss of power.
