@@ -340,7 +340,7 @@ impl CopyArguments {
             Some(listed) => sources::find_listed(job, places.first(), listed, target).await?,
             None => sources::find(job, &places, target, self.recursive, filter).await?,
         };
-        job.report.tree(source_label, target.to_string());
+        job.report.tree(source_label, found.target);
         let items = found.items.map(|found| async move {
             match found {
                 Ok(item) => item::copy(job, item).await,
