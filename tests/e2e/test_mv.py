@@ -267,6 +267,25 @@ def test_interrupted_nothing_is_lost(tidegate, place, knobs, counts, source, tar
     assert source.held() == {}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "operations"),
+    [
+        ("disk", "embedded", ["PutObject"]),
+        ("embedded", "disk", ["GetObject", "DeleteObject"]),
+        ("embedded", "embedded", ["CopyObject", "DeleteObject", "HeadObject"]),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--create-only"], ["--if-absent"]], ids=str)
+def test_lost_answers_lose_no_object(tidegate, place, knobs, source, target, operations, options):
+    source, target = place(source), place(target)
+    for number, operation in enumerate(operations):
+        source.put(f"{number}", b"data")
+        knobs(faults=[{"operation": operation, "action": "lose_answer", "times": 1}])
+        run = tidegate("mv", *options, source.url(f"{number}"), target.url(), env=source.env | target.env)
+        knobs()
+        assert run.exit == 0 and target.held()[f"{number}"] == b"data" and source.held() == {}, (operation, run)
+
+
 def test_a_move_of_what_is_missing(tidegate, embedded_bucket, tmp_path):
     on = embedded_bucket
     for words in [
