@@ -352,6 +352,32 @@ def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, 
     assert kept == {b"one", b"two"}
 
 
+@pytest.mark.xfail(strict=True, reason="an object replaces another that is still to be moved")
+@pytest.mark.parametrize("how", ["objects", "patterns"])
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind):
+    place = place(kind)
+    place.put("x/a", b"one")
+    place.put("y/a", b"two")
+    words = {"objects": ["x/a", "y/a"], "patterns": ["x/*", "y/*"]}[how]
+    tidegate("mv", *map(place.url, words), place.url("y/"), env=place.env)
+    assert set(place.held().values()) == {b"one", b"two"}
+
+
+@pytest.mark.xfail(strict=True, reason="--files-from lets a target replace an object that is still to be moved")
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_list_whose_target_is_below_its_source(tidegate, place, kind):
+    """Each name's target is the next one's source."""
+    place = place(kind)
+    names = ["b/" * depth + "a" for depth in range(6)]
+    for name in names:
+        place.put(name, name.encode())
+    words = ("mv", "--files-from", "-", place.url(), place.url("b/"))
+    run = tidegate(*words, env=place.env, stdin="\n".join(names).encode())
+    assert run.exit != 0 and "while it was copied" not in run.err and "copied, but" not in run.err, run
+    assert set(place.held().values()) == {name.encode() for name in names}, run
+
+
 EMPTY = "mv -r removes every empty directory below the source, not only those that it has emptied"
 
 
