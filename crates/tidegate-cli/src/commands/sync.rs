@@ -143,7 +143,7 @@ impl SyncArgs {
     /// fine.
     fn refuse_nothing(&self, source: &Location, objects: u64) -> Outcome {
         let is_prefix = source.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-        if objects == 0 && is_prefix && !self.delete_all {
+        if objects == 0 && is_prefix && !self.delete_all && self.filter.given().is_none() {
             return Err(CommandFailure::nothing_at(source, "there is no object below it"));
         }
         Ok(())
@@ -330,6 +330,9 @@ impl<'a> Sync<'a> {
             Step::SourceMissed(missed) => {
                 if let Missed::LeftOut(path, _) = &missed {
                     found.left_out.add(&self.trees.source, path);
+                    if !self.trees.takes_path(path) {
+                        return None;
+                    }
                 }
                 Some(Work::Report(self.missed(missed, &self.trees.source)))
             }

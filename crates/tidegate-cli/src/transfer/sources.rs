@@ -280,11 +280,12 @@ fn nothing_found(
 ) -> CopyOutcome {
     let location = &source.location;
     let has_key = location.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-    let failure = if source.pattern.is_some() {
-        source.no_match()
-    } else if !selection.is_everything() {
-        job.report.say(&format!("nothing copied: no object below {location} is chosen by the filters"));
+    let failure = if selection.is_filtered() {
+        let name = source.name();
+        job.report.say(&format!("nothing copied: the filters leave out everything of {name}"));
         return CopyOutcome::LeftOut;
+    } else if source.pattern.is_some() {
+        source.no_match()
     } else if has_key {
         CommandFailure::nothing_at(location, "there is no object below it")
     } else {
