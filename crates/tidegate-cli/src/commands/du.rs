@@ -104,7 +104,7 @@ impl DuArgs {
                 Ok(stored) => {
                     total.count(stored.objects, stored.bytes, &source.location)?;
                     self.print(out, &UsageLine::Usage { url: &source.name(), stored })?;
-                    out.flow().await?;
+                    out.flow_soon().await?;
                 }
                 Err(failure) => failures.push(failure),
             }
