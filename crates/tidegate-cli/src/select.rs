@@ -33,6 +33,11 @@ impl Selection {
         self.pattern.is_none() && self.filter.is_everything()
     }
 
+    /// Whether more than a pattern decides.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.filter.is_everything()
+    }
+
     /// Whether it takes an object whose key below the tree's root is `key`.
     pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
         self.matches(key) && self.filter.takes(key, object)

@@ -192,7 +192,9 @@ impl LsArgs {
             // Nothing was listed, and this error is the reason.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            (None, 0) if shown == 0 && source.pattern.is_some() => Err(source.no_match()),
+            (None, 0) if filter.is_everything() && shown == 0 && source.pattern.is_some() => {
+                Err(source.no_match())
+            }
             (None, 0) if shown == 0 && !prefix.is_empty() && filter.is_everything() => {
                 Err(CommandFailure::nothing_at(
                     location,

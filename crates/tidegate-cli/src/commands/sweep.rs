@@ -36,7 +36,7 @@ pub(crate) struct SweepArgs {
     journal: Vec<PathBuf>,
 
     /// Show which uploads would be aborted, and abort none.
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
 
     #[command(flatten)]

@@ -143,7 +143,7 @@ impl SyncArgs {
     /// fine.
     fn refuse_nothing(&self, source: &Location, objects: u64) -> Outcome {
         let is_prefix = source.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-        if objects == 0 && is_prefix && !self.delete_all {
+        if objects == 0 && is_prefix && !self.delete_all && self.filter.given().is_none() {
             return Err(CommandFailure::nothing_at(source, "there is no object below it"));
         }
         Ok(())
@@ -212,39 +212,57 @@ impl SyncArgs {
     async fn show(&self, trees: &Trees, source: &Location, invocation: &Invocation) -> Outcome {
         let mut lines = ObjectLines::of_dry_run(invocation)?;
         let mut changes = std::pin::pin!(trees.changes());
-        let (mut objects, mut extra, mut failed) = (0_u64, 0_u64, None);
+        let (mut objects, mut extra, mut failed) = (0_u64, ExtraObjects::default(), None);
         while let Some(change) = changes.next().await {
             match change {
                 Ok(Change::LeftOut(what)) => output::warn(&format!("left out: {what}")),
+                Ok(Change::Remove(object)) => extra.push(&object).map_err(|error| lost_keys(&error))?,
                 Ok(change) => {
-                    objects += u64::from(!matches!(change, Change::Remove(_)));
-                    extra += u64::from(matches!(change, Change::Remove(_)));
-                    self.announce(trees, &change, &mut lines).await?;
+                    objects += 1;
+                    announce(trees, &change, &mut lines).await?;
                 }
                 Err(failure) => failed.replace(failure).iter().for_each(output::fail),
             }
         }
+        let ended = match failed {
+            Some(failure) => Err(failure),
+            None => self.refuse_nothing(source, objects),
+        };
+        let ended = match ended {
+            Ok(()) if self.delete => self.announce_removals(trees, extra, objects, &mut lines).await,
+            ended => ended,
+        };
         lines.finish().await?;
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
-        self.refuse_nothing(source, objects)?;
-        if self.delete { self.may_remove(trees, extra, objects) } else { Ok(()) }
+        ended
     }
 
-    /// Prints what a real run would do about `change`.
-    async fn announce(&self, trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
-        let url = |tree: &Tree, key: &str| tree.place(key).url();
-        match change {
-            Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
-                let (source, target) = (url(&trees.source, key), url(&trees.target, key));
-                lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
-            }
-            Change::Remove(TreeObject { key, .. }) if self.delete => {
-                lines.print(&RemoveLine { url: &url(&trees.target, key), dry_run: true }).await
-            }
-            Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
+    /// Prints what a real run would remove.
+    async fn announce_removals(
+        &self,
+        trees: &Trees,
+        extra: ExtraObjects,
+        objects: u64,
+        lines: &mut ObjectLines,
+    ) -> Outcome {
+        self.may_remove(trees, extra.count, objects)?;
+        let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = extra.next().await {
+            let url = trees.target.place(&object.key).url();
+            lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
         }
+        unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
+    }
+}
+
+/// Prints what a real run would copy for `change`.
+async fn announce(trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
+    let url = |tree: &Tree, key: &str| tree.place(key).url();
+    match change {
+        Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
+            let (source, target) = (url(&trees.source, key), url(&trees.target, key));
+            lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
+        }
+        Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
     }
 }
 
@@ -312,6 +330,9 @@ impl<'a> Sync<'a> {
             Step::SourceMissed(missed) => {
                 if let Missed::LeftOut(path, _) = &missed {
                     found.left_out.add(&self.trees.source, path);
+                    if !self.trees.takes_path(path) {
+                        return None;
+                    }
                 }
                 Some(Work::Report(self.missed(missed, &self.trees.source)))
             }

@@ -228,8 +228,14 @@ impl CopyArguments {
         {
             return usage(format!("{option}: it chooses among many objects: add -r, or use a pattern"));
         }
-        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive) {
-            return usage("--files-from: it goes with at most one SRC, and without -r".to_owned());
+        let has_pattern = || {
+            let places = ends.sources.iter().filter_map(CopySource::place);
+            places.into_iter().any(|source| source.pattern.is_some())
+        };
+        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive || has_pattern()) {
+            return usage(
+                "--files-from: it goes with at most one SRC, without -r and without a pattern".to_owned(),
+            );
         }
         if method.expect_size.is_some() && !is_single {
             return usage(
@@ -340,7 +346,7 @@ impl CopyArguments {
             Some(listed) => sources::find_listed(job, places.first(), listed, target).await?,
             None => sources::find(job, &places, target, self.recursive, filter).await?,
         };
-        job.report.tree(source_label, target.to_string());
+        job.report.tree(source_label, found.target);
         let items = found.items.map(|found| async move {
             match found {
                 Ok(item) => item::copy(job, item).await,

@@ -83,7 +83,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
-        None if job.moves() || job.is_dry_run => {
+        None if job.moves() || job.is_dry_run && item.source.size.is_none() => {
             Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
         }
         None => None,

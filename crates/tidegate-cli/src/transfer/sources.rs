@@ -31,6 +31,8 @@ pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
 pub(crate) struct FoundItems<'a> {
     pub(crate) items: LocalBoxStream<'a, FoundItem>,
     pub(crate) stores: Vec<Store>,
+    /// Where everything is copied to.
+    pub(crate) target: String,
 }
 
 /// The objects of several sources, all to be copied to `target`.
@@ -41,7 +43,7 @@ pub(crate) async fn find<'a>(
     is_recursive: bool,
     filter: &ObjectFilter,
 ) -> Outcome<FoundItems<'a>> {
-    let mut parts = Vec::new();
+    let (mut parts, mut target_url) = (Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
         if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
@@ -55,6 +57,9 @@ pub(crate) async fn find<'a>(
             let (store, prefix) = job.stores.tree(&source.location).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
+            if is_only {
+                target_url = Some(target.url());
+            }
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
@@ -65,11 +70,12 @@ pub(crate) async fn find<'a>(
         }
     }
     // The target comes last: a copy within one store needs requests for its two ends.
-    let target = job.stores.tree(target).await?.0;
-    if is_remote(&target) {
-        stores.push(target);
+    let target = CopyTarget::of_contents(job, target).await?;
+    if is_remote(&target.store) {
+        stores.push(target.store.clone());
     }
-    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores })
+    let target = target_url.unwrap_or_else(|| target.url());
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, target })
 }
 
 /// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
@@ -83,15 +89,13 @@ pub(crate) async fn find_listed<'a>(
     let counted = Rc::new(Cell::new(0_u64));
     let count = counted.clone();
     let names = names.inspect(move |_| count.set(count.get() + 1));
-    let mut stores = Vec::new();
+    let to = CopyTarget::of_contents(job, target).await?;
+    let target_url = to.url();
+    let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
         let (store, prefix) = job.stores.tree(&source.location).await?;
-        let to = CopyTarget::of_contents(job, target).await?;
         if is_remote(&store) {
             stores.push(store.clone());
-        }
-        if is_remote(&to.store) {
-            stores.push(to.store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });
         names
@@ -107,10 +111,6 @@ pub(crate) async fn find_listed<'a>(
             })
             .boxed_local()
     } else {
-        let to = job.stores.tree(target).await?.0;
-        if is_remote(&to) {
-            stores.push(to);
-        }
         names
             .then(move |name| async move {
                 let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
@@ -130,7 +130,7 @@ pub(crate) async fn find_listed<'a>(
         job.report.say(&message);
         CopyOutcome::LeftOut
     };
-    Ok(FoundItems { items: or_nothing(items, counted, nothing).boxed_local(), stores })
+    Ok(FoundItems { items: or_nothing(items, counted, nothing).boxed_local(), stores, target: target_url })
 }
 
 fn is_remote(store: &Store) -> bool {
@@ -280,11 +280,12 @@ fn nothing_found(
 ) -> CopyOutcome {
     let location = &source.location;
     let has_key = location.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-    let failure = if source.pattern.is_some() {
-        source.no_match()
-    } else if !selection.is_everything() {
-        job.report.say(&format!("nothing copied: no object below {location} is chosen by the filters"));
+    let failure = if selection.is_filtered() {
+        let name = source.name();
+        job.report.say(&format!("nothing copied: the filters leave out everything of {name}"));
         return CopyOutcome::LeftOut;
+    } else if source.pattern.is_some() {
+        source.no_match()
     } else if has_key {
         CommandFailure::nothing_at(location, "there is no object below it")
     } else {
