@@ -10,12 +10,14 @@ use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
 use tidegate::backend::Entry;
 use tidegate::location::Location;
+use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::{ObjectPlace, Stores};
+use crate::transfer::file_options::FileOptions;
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -65,6 +67,9 @@ pub(crate) struct CompareOptions {
     /// compare count as different.
     #[arg(long)]
     checksum: bool,
+
+    #[command(flatten)]
+    pub(crate) files: FileOptions,
 }
 
 /// Two trees that are compared.
@@ -125,7 +130,31 @@ impl Trees {
 
     /// Compares two objects of one key as far as the listings describe them.
     pub(crate) fn compare(&self, source: &Object, target: &Object) -> Verdict {
-        self.options.compare(source, target, self.source.is_local())
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        match verdict {
+            Verdict::Different(Difference::Newer) if self.has_preserved_times() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether the files of one tree may have their times in the metadata of the other's objects.
+    fn has_preserved_times(&self) -> bool {
+        self.options.files.preserve && self.source.is_local() != self.target.is_local()
+    }
+
+    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its object
+    /// is the same, whatever the object's own time.
+    fn compare_described(&self, source: &Object, target: &Object) -> Verdict {
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
+            return verdict;
+        }
+        let (file, object) = if self.source.is_local() { (source, target) } else { (target, source) };
+        let (kept, _) = FileAttributes::from_metadata(&object.attributes.metadata);
+        match file.modified.is_some_and(|time| kept.is_modified_at(time)) {
+            true => Verdict::Same,
+            false => verdict,
+        }
     }
 
     /// Compares the trees without changing anything, in key order. An error does not end the comparison if it is of
@@ -174,7 +203,7 @@ impl Trees {
         } else {
             let described = future::join(described(&self.source, source), described(&self.target, &theirs));
             let (ours, theirs) = described.await;
-            self.compare(&ours?, &theirs?)
+            self.compare_described(&ours?, &theirs?)
         };
         Ok(match verdict {
             Verdict::Same => None,

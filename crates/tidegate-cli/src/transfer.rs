@@ -4,6 +4,7 @@ mod carried;
 pub(crate) mod choices;
 pub(crate) mod directory;
 pub(crate) mod download;
+pub(crate) mod file_options;
 pub(crate) mod job;
 pub(crate) mod journaled;
 pub(crate) mod naming;

@@ -12,6 +12,7 @@ use crate::invocation::Invocation;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::{Carried, DurabilityChoice};
+use crate::transfer::file_options::FileOptions;
 use crate::transfer::job::{CopyJob, CopyWriteSettings};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CopyDisplay, CopyReport};
@@ -83,6 +84,9 @@ pub(crate) struct CpArgs {
     spread: PrefixedOption,
 
     #[command(flatten)]
+    files: FileOptions,
+
+    #[command(flatten)]
     carried: Carried,
 
     #[command(flatten)]
@@ -132,7 +136,8 @@ impl CpArgs {
             self.fsync,
             self.expect_size,
             attributes,
-        );
+        )
+        .with_files(self.files);
         Stores::with(invocation, engine, async |stores| {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
@@ -145,9 +150,7 @@ impl CpArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
-            }
+            job.writing.warnings().for_each(|line| job.report.say(&line));
             let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && show != CopyDisplay::Json => {

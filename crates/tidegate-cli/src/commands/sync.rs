@@ -93,7 +93,7 @@ impl SyncArgs {
             }
             let report = CopyReport::new(show, stores, false)?;
             report.tree(source.to_string(), trees.target.url());
-            let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
+            let writing = CopyWriteSettings::of_sync(attributes, self.fsync).with_files(self.compare.files);
             let job = CopyJob { stores, writing, report, journals: &[] };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
@@ -103,9 +103,7 @@ impl SyncArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
-            }
+            job.writing.warnings().for_each(|line| job.report.say(&line));
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;

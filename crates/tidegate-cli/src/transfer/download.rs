@@ -72,7 +72,7 @@ pub(crate) async fn object(
         }
         let live = job.report.download(&from.key, &download.progress());
         let object = download.await?;
-        job.writing.left_out.add(carried::lost_on_disk(&object));
+        job.writing.downloaded(&object);
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
@@ -110,7 +110,7 @@ async fn through(
         object = reader.object().clone();
     }
     if to.is_local() {
-        job.writing.left_out.add(carried::lost_on_disk(&object));
+        job.writing.left_out.add(carried::lost_on_disk(&object, false));
     } else if object.tag_count.max(reader.object().tag_count) > 0 {
         object.attributes.tags = from.store.tags(&from.key).await?;
     }

@@ -1,14 +1,18 @@
 //! The settings and state that all transfers of one `cp` share.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate::download::DownloadBuilder;
+use tidegate::object::FileAttributes;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
-use tidegate::{Attributes, Strategy};
+use tidegate::{Attributes, Object, Strategy};
 
-use super::carried::LeftOut;
+use super::carried::{self, LeftOut};
+use super::file_options::FileOptions;
 use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
+use crate::text;
 
 /// The shared settings and state of one `cp`.
 pub(crate) struct CopyJob<'a> {
@@ -27,11 +31,14 @@ pub(crate) struct CopyWriteSettings {
     sync: bool,
     /// Whether downloaded files have the times of their objects.
     keep_modified: bool,
+    files: FileOptions,
     /// The size that the one source must have.
     pub(crate) expect_size: Option<u64>,
     attributes: Attributes,
     /// The attributes that targets could not hold.
     pub(crate) left_out: LeftOut,
+    /// How many times and modes in the metadata of downloaded objects made no sense.
+    ignored: AtomicU64,
 }
 
 impl CopyWriteSettings {
@@ -42,8 +49,22 @@ impl CopyWriteSettings {
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        let left_out = LeftOut::default();
-        Self { strategy, create_only, sync, keep_modified: false, expect_size, attributes, left_out }
+        Self {
+            strategy,
+            create_only,
+            sync,
+            keep_modified: false,
+            files: FileOptions::default(),
+            expect_size,
+            attributes,
+            left_out: LeftOut::default(),
+            ignored: AtomicU64::new(0),
+        }
+    }
+
+    /// The same settings with these options about files.
+    pub(crate) fn with_files(self, files: FileOptions) -> Self {
+        Self { files, ..self }
     }
 
     /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
@@ -62,10 +83,21 @@ impl CopyWriteSettings {
         if self.create_only { builder.create_only() } else { builder }
     }
 
+    /// The same for the upload of a file.
+    pub(crate) fn file_builder(&self, place: &ObjectPlace) -> WriterBuilder {
+        self.builder(place).preserve(self.files.preserve)
+    }
+
+    /// Whether times and permissions of files are preserved.
+    pub(crate) fn preserves(&self) -> bool {
+        self.files.preserve
+    }
+
     /// A download of `place` to a file, with the user's settings.
     pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
+        let builder = builder.preserve(self.files.preserve);
         if self.create_only { builder.create_only() } else { builder }
     }
 
@@ -97,6 +129,27 @@ impl CopyWriteSettings {
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
         Some(if self.create_only { copy.create_only() } else { copy })
+    }
+
+    /// Counts what a file does not hold of the object that was downloaded to it.
+    pub(crate) fn downloaded(&self, object: &Object) {
+        if self.files.preserve {
+            self.ignored.fetch_add(FileAttributes::from_metadata(&object.attributes.metadata).1, Relaxed);
+        }
+        self.left_out.add(carried::lost_on_disk(object, self.files.preserve));
+    }
+
+    /// The warnings at the end of a command: what was left out of all its objects.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let ignored = match self.ignored.load(Relaxed) {
+            0 => None,
+            ignored => Some(format!(
+                "warning: --preserve ignored {} in the metadata, which {} no time or mode of a file",
+                text::count(ignored, "value"),
+                if ignored == 1 { "is" } else { "are" },
+            )),
+        };
+        self.left_out.line().into_iter().chain(ignored)
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

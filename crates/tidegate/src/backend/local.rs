@@ -10,8 +10,9 @@
 //!
 //! # Differences from a cloud
 //!
-//! - Attributes, tokens and checksums are accepted but not kept, because a file has no place for them. Bytes are
-//!   checked against their checksum while they are written.
+//! - Attributes, tokens and checksums are accepted but not kept, because a file has no place for them; with
+//!   [`WriteOptions::preserve`] the file gets the time and the permissions among them. Bytes are checked against their
+//!   checksum while they are written.
 //! - A replaced file passes on its mode, its POSIX access control list, and its owner if the caller may keep it;
 //!   never its set-user-ID and set-group-ID bits or other extended attributes. A write to a key that is a link writes
 //!   the link's target, and the unfinished file is beside that target. With `create_only`, a link counts as an
@@ -117,6 +118,7 @@ impl Local {
             create_only_copy: true,
             copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
+            metadata_with_bytes: true,
         };
         Self {
             info: Info::new(location, "file://", capabilities),
@@ -158,19 +160,18 @@ impl Local {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(&session.key)?;
-        let (parents, create_only, id) = (self.parents.clone(), options.create_only, session.id.clone());
+        let (parents, how, id) = (self.parents.clone(), Publish::of_write(options), session.id.clone());
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let published = blocking(move || {
             let path = temp::find(&target, &id)?;
-            let target = if create_only { target.on_a_safe_way()? } else { target.behind_links()? };
+            let target = if how.create_only { target.on_a_safe_way()? } else { target.behind_links()? };
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            let how = Publish { create_only, sync: true, modified: None };
             temp::publish(&parents, &file, &path, &target, how, &waiting)
         });
         let published = published.await;
@@ -219,12 +220,12 @@ impl Backend for Local {
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
         let target = self.to_write(key)?;
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let (parents, how) = (self.parents.clone(), Publish::of_write(options));
         let waiter = Waiter::default();
         let (waiting, still) = (waiter.waiting(), waiter.waiting());
         let directory = target.directory().to_owned();
-        let begin = move || waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace);
-        let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &still);
+        let begin = move || waiting.make(|| Temp::create(&parents, target, how.create_only), Temp::trace);
+        let finish = move |temp: Temp, _: Checksum| temp.publish(how, &still);
         let written = write::write_out(payload, 0, directory, begin, finish).await;
         waiter.done();
         written

@@ -49,6 +49,9 @@ pub struct Capabilities {
     pub copy_parts: bool,
     /// The checksum that is computed and sent.
     pub checksum: Algorithm,
+    /// Whether the answer with an object's bytes also has the object's user metadata. If not, describing the object
+    /// (`head`) returns it.
+    pub metadata_with_bytes: bool,
 }
 
 impl Default for Capabilities {
@@ -72,6 +75,7 @@ impl Default for Capabilities {
             create_only_copy: false,
             copy_parts: false,
             checksum: Algorithm::Crc64Nvme,
+            metadata_with_bytes: true,
         }
     }
 }
@@ -90,6 +94,9 @@ pub struct WriteOptions {
     /// A mark unique to this writer. A backend stores it with the object (S3: metadata `tidegate-writer`) and returns
     /// it in [`Object::token`]; so a lost answer to a commit can be settled.
     pub token: Option<String>,
+    /// Whether a store that keeps files gives this one the modification time and the permissions that the metadata of
+    /// `attributes` has, see [`FileAttributes`](crate::object::FileAttributes). Other stores keep the metadata itself.
+    pub preserve: bool,
 }
 
 /// An unfinished server-side upload.

@@ -18,8 +18,8 @@ use super::parents::{self, Parents};
 use super::replaced;
 use super::target::{self, Target};
 use super::waiting::WaitedWork;
-use crate::backend::{Fault, FaultKind, Session};
-use crate::types::object::Object;
+use crate::backend::{Fault, FaultKind, Session, WriteOptions};
+use crate::types::object::{FileAttributes, Object};
 
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";
@@ -38,6 +38,21 @@ pub(crate) struct Publish {
     pub(crate) sync: bool,
     /// The time of the last change that the file is given; `None` for the time of the last write.
     pub(crate) modified: Option<SystemTime>,
+    /// The permission bits that the file is given, whatever the umask; `None` for those of the file that it replaces, or of
+    /// a new file.
+    pub(crate) permissions: Option<u32>,
+}
+
+impl Publish {
+    /// As a write with these options asks for: synced to disk.
+    pub(super) fn of_write(options: &WriteOptions) -> Self {
+        let kept = match options.preserve {
+            true => FileAttributes::from_metadata(&options.attributes.metadata).0,
+            false => FileAttributes::default(),
+        };
+        let FileAttributes { modified, permissions } = kept;
+        Self { create_only: options.create_only, sync: true, modified, permissions }
+    }
 }
 
 /// Whether a name is that of an unfinished file of ours.
@@ -198,9 +213,8 @@ impl Temp {
     }
 
     /// Publishes the file under its name, see [`publish`].
-    pub(super) fn publish(mut self, create_only: bool, waiting: &WaitedWork) -> Result<Object, Fault> {
+    pub(super) fn publish(mut self, how: Publish, waiting: &WaitedWork) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
-        let how = Publish { create_only, sync: true, modified: None };
         let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
         self.kept = true;
         Ok(object)
@@ -249,11 +263,11 @@ pub(super) fn publish(
     file: &File,
     temp: &Path,
     target: &Target,
-    Publish { create_only, sync, modified }: Publish,
+    Publish { create_only, sync, modified, permissions }: Publish,
     waiting: &WaitedWork,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
-    replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;
+    replaced::take_over(file, target.path(), permissions).map_err(|error| fault(error, directory))?;
     if let Some(modified) = modified {
         set_modified(file, modified, target);
     }

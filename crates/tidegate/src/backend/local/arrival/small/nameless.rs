@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::slice::from_ref;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
@@ -12,25 +11,29 @@ use rustix::io::Errno;
 
 use crate::backend::Fault;
 use crate::backend::local::arrival::{PARENTS, at_file};
+use crate::backend::local::replaced;
 use crate::backend::local::target::{self, Target};
-use crate::backend::local::temp;
+use crate::backend::local::temp::{self, Publish};
 use crate::backend::local::waiting::WaitedWork;
 use crate::backend::local::write::write_all_at;
 use crate::types::object::Object;
 
 /// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
-/// exist yet, or if another file came first.
+/// exist yet, or if another file came first. Of `how`, only the time and the permissions count.
 pub(super) fn make(
     target: &Target,
     bytes: &Bytes,
-    modified: Option<SystemTime>,
+    how: Publish,
     waiting: &WaitedWork,
 ) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
-    if let Some(modified) = modified {
+    if let Some(permissions) = how.permissions {
+        replaced::set_permissions(&file, permissions, target.path());
+    }
+    if let Some(modified) = how.modified {
         temp::set_modified(&file, modified, target);
     }
     // Before the file has its name, so that a failure leaves nothing behind.
@@ -71,7 +74,8 @@ mod tests {
 
     fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
         let (target, _) = target_at(path)?;
-        Ok(make(&target, &Bytes::from_static(text.as_bytes()), None, waiting)?.is_some())
+        let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
+        Ok(make(&target, &Bytes::from_static(text.as_bytes()), how, waiting)?.is_some())
     }
 
     #[test]
