@@ -478,6 +478,37 @@ mod tests {
         assert_eq!(by(default, timeless, new), Verdict::Different(Difference::Unproven));
     }
 
+    #[tokio::test]
+    async fn a_file_with_the_time_in_the_metadata_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let here = tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(directory.path())));
+        let tree =
+            |store: Store, directory| Tree { store, prefix: String::new(), directory, makes_bucket: false };
+        let files = FileOptions { preserve: true, ..FileOptions::default() };
+        let mut trees = Trees {
+            source: tree(tide.open("memory://b").await.unwrap(), None),
+            target: tree(here, Some(directory.path().to_owned())),
+            options: CompareOptions { files, ..CompareOptions::default() },
+            readers: Semaphore::new(1),
+        };
+        let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
+        assert_eq!(trees.compare(&new, &old), Verdict::Unknown);
+        assert_eq!(trees.compare(&old, &new), Verdict::Same);
+        let newer = Verdict::Different(Difference::Newer);
+        for (mtime, verdict) in
+            [(None, newer), (Some("10.5"), Verdict::Same), (Some("10"), Verdict::Same), (Some("11"), newer)]
+        {
+            new.attributes.metadata =
+                mtime.map(|mtime| ("mtime".to_owned(), mtime.to_owned())).into_iter().collect();
+            assert_eq!(trees.compare_described(&new, &old), verdict, "{mtime:?}");
+        }
+        let larger = object(Some(4), Some(200));
+        assert_eq!(trees.compare_described(&larger, &old), Verdict::Different(Difference::Size));
+        trees.options.files.preserve = false;
+        assert_eq!(trees.compare(&new, &old), newer);
+    }
+
     #[test]
     fn names_that_were_left_out_cover_what_lies_below() {
         let names = LeftOutNames(HashSet::from(["a/link".to_owned(), "é".to_owned()]));

@@ -274,7 +274,7 @@ mod tests {
     fn a_new_file_has_the_rights_that_others_get() {
         let directory = tempfile::tempdir().expect("a directory");
         let (new, other) = (directory.path().join("new"), directory.path().join("other"));
-        take_over(&written(&new), &directory.path().join("missing")).expect("taken over");
+        take_over(&written(&new), &directory.path().join("missing"), None).expect("taken over");
         fs::write(&other, "").expect("a file");
         assert_eq!(mode(&new), mode(&other));
     }

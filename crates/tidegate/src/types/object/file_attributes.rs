@@ -40,8 +40,7 @@ const MODIFIED: &str = "mtime";
 const MODE: &str = "mode";
 const S3CMD: &str = "s3cmd-attrs";
 
-/// The bits of a mode that say what kind of file it is, and the kind of regular files.
-const KIND: u32 = 0o170_000;
+/// The kind of regular files in a mode, whose lower twelve bits say who may do what.
 const REGULAR: u32 = 0o100_000;
 const PERMISSIONS: u32 = 0o777;
 
