@@ -4,11 +4,13 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
-use tidegate::backend::Entry;
+use tidegate::backend::local::LinkPolicy;
+use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
@@ -17,7 +19,8 @@ use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::{ObjectPlace, Stores};
-use crate::transfer::file_options::FileOptions;
+use crate::transfer::file_options::{FileOptions, LinkChoice};
+use crate::transfer::job;
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -79,6 +82,8 @@ pub(crate) struct Trees {
     options: CompareOptions,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
+    /// How many symbolic links of the source were left out, as asked for.
+    skipped_links: AtomicU64,
 }
 
 /// What would make the target like the source, for one key.
@@ -114,8 +119,12 @@ impl Trees {
         {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
-        let (from, to) = (Tree::open(stores, source).await?, Tree::open(stores, target).await?);
-        let trees = Self { source: from, target: to, options, readers: Semaphore::new(READERS) };
+        let links = options.files.links;
+        let to = Tree::open(stores, target, links, links.of_target()).await?;
+        let mut from = Tree::open(stores, source, links, links.of_source()).await?;
+        from.except.extend(to.directory.as_deref().map(resolved));
+        let readers = Semaphore::new(READERS);
+        let trees = Self { source: from, target: to, options, readers, skipped_links: AtomicU64::new(0) };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
@@ -166,6 +175,10 @@ impl Trees {
                 left_out.add(&self.source, path);
             }
             let is_kept = match &step {
+                Step::SourceMissed(Missed::LeftOut(_, OtherKind::Link)) => {
+                    self.skipped_links.fetch_add(1, Relaxed);
+                    false
+                }
                 Step::TargetOnly(object) => !left_out.has(&object.key),
                 Step::TargetMissed(missed) => !missed.is_harmless(),
                 _ => true,
@@ -192,6 +205,11 @@ impl Trees {
             })
         });
         changes.buffered(AT_ONCE)
+    }
+
+    /// The line about symbolic links that [`changes`](Self::changes) has passed over; `None` if there were none.
+    pub(crate) fn skipped_line(&self) -> Option<String> {
+        job::skipped(self.skipped_links.load(Relaxed))
     }
 
     /// Compares two objects of one key that the listings do not tell apart: describes them, and reads files for their
@@ -229,6 +247,9 @@ pub(crate) struct Tree {
     directory: Option<PathBuf>,
     /// Whether the first write makes the bucket, as in the embedded server.
     makes_bucket: bool,
+    links: LinkChoice,
+    /// Directories that are left out, also if links lead there.
+    except: Vec<PathBuf>,
 }
 
 /// An object of a tree.
@@ -243,13 +264,21 @@ pub(crate) struct TreeObject {
 pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
 
 impl Tree {
-    pub(crate) async fn open(stores: &Stores, location: &Location) -> Outcome<Self> {
-        let (store, prefix) = stores.tree(location).await?;
+    /// Opens a tree; in a directory, with this policy for its links.
+    async fn open(
+        stores: &Stores,
+        location: &Location,
+        links: LinkChoice,
+        policy: LinkPolicy,
+    ) -> Outcome<Self> {
+        let (store, prefix) = stores.tree_with(location, policy).await?;
         let directory = match location {
             Location::Local { path } => Some(path.clone()),
             _ => None,
         };
-        Ok(Self { store, prefix, directory, makes_bucket: matches!(location, Location::Dev { .. }) })
+        let makes_bucket = matches!(location, Location::Dev { .. });
+        let except = dev::directory().canonicalize().into_iter().collect();
+        Ok(Self { store, prefix, directory, makes_bucket, links, except })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -292,8 +321,7 @@ impl Tree {
     /// such an object, without content, in place of a directory.
     pub(crate) fn list(&self, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
-            let except = dev::directory().canonicalize().ok();
-            let files = walk::files(&self.store, directory.clone(), except, &[]);
+            let files = walk::files(&self.store, directory.clone(), self.except.clone(), &[], self.links);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();
@@ -483,14 +511,21 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tide = tidegate::Tidegate::builder().build().unwrap();
         let here = tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(directory.path())));
-        let tree =
-            |store: Store, directory| Tree { store, prefix: String::new(), directory, makes_bucket: false };
+        let tree = |store: Store, directory| Tree {
+            store,
+            prefix: String::new(),
+            directory,
+            makes_bucket: false,
+            links: LinkChoice::default(),
+            except: Vec::new(),
+        };
         let files = FileOptions { preserve: true, ..FileOptions::default() };
         let mut trees = Trees {
             source: tree(tide.open("memory://b").await.unwrap(), None),
             target: tree(here, Some(directory.path().to_owned())),
             options: CompareOptions { files, ..CompareOptions::default() },
             readers: Semaphore::new(1),
+            skipped_links: AtomicU64::new(0),
         };
         let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
         assert_eq!(trees.compare(&new, &old), Verdict::Unknown);

@@ -150,7 +150,7 @@ impl CpArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            job.writing.warnings().for_each(|line| job.report.say(&line));
+            job.writing.last_lines().for_each(|line| job.report.say(&line));
             let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && show != CopyDisplay::Json => {

@@ -103,7 +103,7 @@ impl SyncArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            job.writing.warnings().for_each(|line| job.report.say(&line));
+            job.writing.last_lines().for_each(|line| job.report.say(&line));
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
@@ -224,6 +224,7 @@ impl SyncArgs {
             out.flow().await?;
         }
         out.finish().await?;
+        trees.skipped_line().iter().for_each(|line| output::say(line));
         if let Some(failure) = failed {
             return Err(failure);
         }
@@ -337,8 +338,7 @@ impl<'a> Sync<'a> {
             }
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
-                let path = path.display().to_string();
-                self.job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
             }
         }

@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, Stream, StreamExt};
 use tidegate::Store;
 use tidegate::backend::Entry;
-use tidegate::location::Location;
+use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::job::CopyJob;
@@ -36,7 +36,7 @@ struct CopyTarget {
 impl CopyTarget {
     async fn new(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome<Self> {
         let target = naming::of_tree(source, target)?;
-        let (store, prefix) = job.stores.tree(&target).await?;
+        let (store, prefix) = job.stores.tree_with(&target, job.writing.links().of_target()).await?;
         job.report.tree(source.to_string(), format!("{}/{prefix}", store.location()));
         Ok(Self { store, prefix })
     }
@@ -44,6 +44,11 @@ impl CopyTarget {
     /// The store; `None` if it is a directory on this machine, which is always reachable.
     fn if_remote(&self) -> Option<&Store> {
         (!self.place("").is_local()).then_some(&self.store)
+    }
+
+    /// The path without links, if it is a directory on this machine.
+    fn directory(&self) -> Option<PathBuf> {
+        self.place("").is_local().then(|| resolved(&local_root(&self.store.location())))
     }
 
     fn place(&self, key: &str) -> ObjectPlace {
@@ -58,9 +63,11 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
     let target = CopyTarget::new(job, source, target).await?;
     // Skip the embedded server's own files: they change while it receives them.
     let except = dev::directory().canonicalize().ok();
-    let (store, _) = job.stores.tree(source).await?;
+    let links = job.writing.links();
+    let (store, _) = job.stores.tree_with(source, links.of_source()).await?;
     let found = job.report.found();
-    let files = walk::files(&store, path.to_owned(), except, job.journals).inspect(move |_| {
+    let except = except.into_iter().chain(target.directory());
+    let files = walk::files(&store, path.to_owned(), except, job.journals, links).inspect(move |_| {
         found.fetch_add(1, Relaxed);
     });
     let files = listing::ahead(files);
@@ -76,8 +83,7 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
             Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
             Err(Missed::Failed(failure)) => CopyOutcome::Failed(failure),
             Err(Missed::LeftOut(path, kind)) => {
-                let path = path.display().to_string();
-                job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
             }
         }

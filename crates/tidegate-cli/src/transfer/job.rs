@@ -1,15 +1,17 @@
 //! The settings and state that all transfers of one `cp` share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
 use tidegate::object::FileAttributes;
+use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::{self, LeftOut};
-use super::file_options::FileOptions;
+use super::file_options::{FileOptions, LinkChoice};
 use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
@@ -21,6 +23,22 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) report: CopyReport<'a>,
     /// The journal directories.
     pub(crate) journals: &'a [PathBuf],
+}
+
+impl CopyJob<'_> {
+    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and told at the end.
+    pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
+        if kind == OtherKind::Link {
+            self.writing.skipped_links.fetch_add(1, Relaxed);
+        } else {
+            self.report.say(&format!("left out: {} is {kind}", printable(&path.display().to_string())));
+        }
+    }
+}
+
+/// The line about symbolic links that were skipped; `None` if there were none.
+pub(crate) fn skipped(links: u64) -> Option<String> {
+    (links > 0).then(|| format!("{} left out", text::count(links, "symbolic link")))
 }
 
 /// How objects are written.
@@ -39,6 +57,8 @@ pub(crate) struct CopyWriteSettings {
     pub(crate) left_out: LeftOut,
     /// How many times and modes in the metadata of downloaded objects made no sense.
     ignored: AtomicU64,
+    /// How many symbolic links were left out, as asked for.
+    skipped_links: AtomicU64,
 }
 
 impl CopyWriteSettings {
@@ -59,6 +79,7 @@ impl CopyWriteSettings {
             attributes,
             left_out: LeftOut::default(),
             ignored: AtomicU64::new(0),
+            skipped_links: AtomicU64::new(0),
         }
     }
 
@@ -139,8 +160,13 @@ impl CopyWriteSettings {
         self.left_out.add(carried::lost_on_disk(object, self.files.preserve));
     }
 
-    /// The warnings at the end of a command: what was left out of all its objects.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+    /// What becomes of symbolic links.
+    pub(crate) fn links(&self) -> LinkChoice {
+        self.files.links
+    }
+
+    /// What to say at the end of a command: what was left out of all its objects.
+    pub(crate) fn last_lines(&self) -> impl Iterator<Item = String> {
         let ignored = match self.ignored.load(Relaxed) {
             0 => None,
             ignored => Some(format!(
@@ -149,7 +175,7 @@ impl CopyWriteSettings {
                 if ignored == 1 { "is" } else { "are" },
             )),
         };
-        self.left_out.line().into_iter().chain(ignored)
+        self.left_out.line().into_iter().chain(ignored).chain(skipped(self.skipped_links.load(Relaxed)))
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

@@ -22,7 +22,7 @@
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key may be a directory of
 //!   another key. The names of Tidegate's own temporary files are refused.
 //! - Listings (and so sweeps, and removals of everything below a prefix) never enter a symbolic link, whatever its
-//!   target. A link to a file is listed as that file; other links, and names that are not regular files, are listed
+//!   target, unless [`Local::links`] says so. A link to a file is listed as that file; other links, and names that are not regular files, are listed
 //!   as [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
 //!   directory. Only the root itself may be a link. Reads follow links.
 //! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
@@ -56,6 +56,7 @@ mod batch;
 mod beneath;
 mod copy;
 mod fault;
+mod links;
 mod parents;
 mod place;
 mod read;
@@ -73,6 +74,7 @@ pub(crate) use arrival::{Arrival, Destination, NotedTarget};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
+pub use links::LinkPolicy;
 use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
@@ -86,6 +88,7 @@ pub struct Local {
     info: Info,
     root: PathBuf,
     is_relative: bool,
+    links: LinkPolicy,
     parents: Arc<Parents>,
 }
 
@@ -124,8 +127,15 @@ impl Local {
             info: Info::new(location, "file://", capabilities),
             root,
             is_relative,
+            links: LinkPolicy::default(),
             parents: Arc::default(),
         }
+    }
+
+    /// Sets what to make of symbolic links below the root.
+    pub fn links(mut self, policy: LinkPolicy) -> Self {
+        self.links = policy;
+        self
     }
 
     fn to_write(&self, key: &str) -> Result<Target, Fault> {
@@ -185,7 +195,7 @@ impl Local {
         want: Want,
         entry: fn(WalkItem) -> Option<T>,
     ) -> Listing<T> {
-        let walk = TreeWalk::new(self.root.clone(), prefix, want);
+        let walk = TreeWalk::new(self.root.clone(), prefix, want, self.links);
         let batches = stream::unfold(walk, |walk| async move {
             let mut walk = walk?;
             let (batch, walk) = match blocking(move || Ok((walk.batch(), walk))).await {

@@ -189,6 +189,10 @@ impl Entry {
 pub enum OtherKind {
     /// A symbolic link to a directory. Listings do not enter it.
     LinkToDirectory,
+    /// A symbolic link, in a listing that passes over all links.
+    Link,
+    /// A directory above this name, to which a symbolic link leads back, in a listing that follows links.
+    WayBack,
     /// A symbolic link whose target is missing or cannot be examined.
     BrokenLink,
     /// A device, a named pipe or a socket, or a link to one.
@@ -199,6 +203,8 @@ impl Display for OtherKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LinkToDirectory => "a symbolic link to a directory",
+            Self::Link => "a symbolic link",
+            Self::WayBack => "a way back to a directory above it",
             Self::BrokenLink => "a symbolic link that leads nowhere",
             Self::NotRegular => "no regular file",
         })
