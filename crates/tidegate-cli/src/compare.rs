@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
-use tidegate::backend::local::LinkPolicy;
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
@@ -293,6 +293,13 @@ impl Tree {
     /// The path of the file of a key below the root; `None` in a store.
     pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
         self.directory.as_ref().map(|directory| directory.join(key))
+    }
+
+    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
+    fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == LinkChoice::Preserve)?;
+        let text = std::fs::read_link(self.path(link)?).ok()?;
+        Some(text.into_os_string().into_encoded_bytes())
     }
 
     /// The URL of the tree, or the path of the directory.

@@ -7,6 +7,7 @@ pub(crate) mod download;
 pub(crate) mod file_options;
 pub(crate) mod job;
 pub(crate) mod journaled;
+pub(crate) mod links;
 pub(crate) mod naming;
 mod opened;
 pub(crate) mod options;

@@ -40,13 +40,13 @@ impl Missed {
 pub(crate) fn files(
     store: &Store,
     root: PathBuf,
-    except: impl IntoIterator<Item = PathBuf>,
+    except: Vec<PathBuf>,
     journals: &[PathBuf],
     links: LinkChoice,
 ) -> impl Stream<Item = Result<FoundFile, Missed>> + use<> {
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
-    let walk = FileWalk::new(root, except.into_iter().collect(), journals, links);
+    let walk = FileWalk::new(root, except, journals, links);
     let found = listing::ahead(store.list("")).filter_map(move |entry| {
         let found = walk.look_at(entry);
         std::future::ready(found)
@@ -111,7 +111,7 @@ impl FileWalk {
         // Without links on the way, a file lies below the directory that the user named, which was checked before.
         let may_be_elsewhere = match self.links {
             LinkChoice::Files => path.is_symlink() && !path.is_dir(),
-            LinkChoice::Skip => false,
+            LinkChoice::Skip | LinkChoice::Preserve => false,
             LinkChoice::Follow => true,
         };
         if self.journals.is_empty() || !may_be_elsewhere {
@@ -158,7 +158,13 @@ mod tests {
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
         let store = store(root);
-        let mut files = Box::pin(files(&store, root.to_owned(), except, journals, LinkChoice::Files));
+        let mut files = Box::pin(files(
+            &store,
+            root.to_owned(),
+            except.into_iter().collect(),
+            journals,
+            LinkChoice::Files,
+        ));
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.object.key),

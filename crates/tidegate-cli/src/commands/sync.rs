@@ -26,8 +26,9 @@ use crate::stores::Stores;
 use crate::transfer::choices::Carried;
 use crate::transfer::directory::{self, CopyOutcome};
 use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::links::{self, DeferredLinks};
 use crate::transfer::options::TransferOptions;
-use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
+use crate::transfer::report::{CopyDisplay, CopyReport};
 use crate::transfer::{download, upload};
 use crate::walk::Missed;
 use crate::{output, text};
@@ -262,6 +263,7 @@ struct Sync<'a> {
     job: &'a CopyJob<'a>,
     trees: &'a Trees,
     found: RefCell<SyncFindings>,
+    links: DeferredLinks,
 }
 
 #[derive(Default)]
@@ -284,7 +286,8 @@ enum Work {
 impl<'a> Sync<'a> {
     fn new(job: &'a CopyJob<'a>, trees: &'a Trees, delete: bool) -> Self {
         let extra = delete.then(ExtraObjects::default);
-        Self { job, trees, found: RefCell::new(SyncFindings { extra, ..SyncFindings::default() }) }
+        let found = RefCell::new(SyncFindings { extra, ..SyncFindings::default() });
+        Self { job, trees, found, links: DeferredLinks::default() }
     }
 
     async fn copy_all(&self) -> Outcome {
@@ -296,7 +299,8 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        directory::all(self.job, &stores, copies).await.map(drop)
+        directory::all(self.job, &stores, copies).await?;
+        self.links.make(self.job).await
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
@@ -346,9 +350,9 @@ impl<'a> Sync<'a> {
 
     async fn carry_out(&self, work: Work) -> CopyOutcome {
         match work {
-            Work::Copy(source) => self.copy(source).await.into(),
+            Work::Copy(source) => self.copy(source).await,
             Work::Ask { source, target } => match Box::pin(self.trees.ask(&source, &target)).await {
-                Ok(Some(_)) => self.copy(source).await.into(),
+                Ok(Some(_)) => self.copy(source).await,
                 Ok(None) => {
                     self.found.borrow_mut().unchanged += 1;
                     CopyOutcome::LeftOut
@@ -359,15 +363,18 @@ impl<'a> Sync<'a> {
         }
     }
 
-    async fn copy(&self, source: TreeObject) -> Outcome<CompletedCopy> {
+    async fn copy(&self, source: TreeObject) -> CopyOutcome {
         let size = source.object.known_size();
         self.job.report.expect(size);
         let to = self.trees.target.place(&source.key);
-        if let Some(path) = self.trees.source.path(&source.key) {
-            return upload::file(self.job, &path, path.display().to_string(), &to).await;
-        }
         let from = self.trees.source.place(&source.key);
-        download::object(self.job, &from.url(), &from, size, &to).await
+        if let Some(ended) = self.links.take(self.job, &from.url(), &from, &to).await {
+            return ended;
+        }
+        if let Some(path) = self.trees.source.path(&source.key) {
+            return upload::file(self.job, &path, path.display().to_string(), &to).await.into();
+        }
+        download::object(self.job, &from.url(), &from, size, &to).await.into()
     }
 }
 
@@ -459,8 +466,7 @@ impl Recheck {
         let all = batch.len();
         let batch = match self.source.clone() {
             Some(source) => {
-                let is_missing =
-                    move |extra: &ExtraObject| source.join(&extra.key).symlink_metadata().is_err();
+                let is_missing = move |extra: &ExtraObject| !links::is_there(&source, &extra.key);
                 let missing = move || batch.into_iter().filter(is_missing).collect();
                 tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
                     resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))

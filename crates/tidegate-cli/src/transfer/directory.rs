@@ -12,6 +12,7 @@ use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::job::CopyJob;
+use super::links::DeferredLinks;
 use super::report::CompletedCopy;
 use super::{download, naming, upload};
 use crate::common_cause::CommonCause;
@@ -66,18 +67,25 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
     let links = job.writing.links();
     let (store, _) = job.stores.tree_with(source, links.of_source()).await?;
     let found = job.report.found();
-    let except = except.into_iter().chain(target.directory());
+    let except = except.into_iter().chain(target.directory()).collect();
     let files = walk::files(&store, path.to_owned(), except, job.journals, links).inspect(move |_| {
         found.fetch_add(1, Relaxed);
     });
     let files = listing::ahead(files);
-    let target = &target;
+    let (target, links, store) = (&target, &DeferredLinks::default(), &store);
     let copies = files.map(|file| async move {
         match file {
             Ok(file) => {
                 job.report.expect(Some(file.object.size));
                 let source = file.path.display().to_string();
-                upload::file(job, &file.path, source, &target.place(&file.object.key)).await.into()
+                let (from, to) = (
+                    ObjectPlace { store: store.clone(), key: file.object.key.clone() },
+                    target.place(&file.object.key),
+                );
+                if let Some(ended) = links.take(job, &source, &from, &to).await {
+                    return ended;
+                }
+                upload::file(job, &file.path, source, &to).await.into()
             }
             // The walk ends with this error.
             Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => CopyOutcome::Stopped(failure),
@@ -91,14 +99,14 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
     if all(job, &Vec::from_iter(target.if_remote()), copies).await? == 0 {
         job.report.say(&format!("nothing copied: there is no file below {source}"));
     }
-    Ok(())
+    links.make(job).await
 }
 
 /// Copies the objects below a prefix of a store.
 pub(crate) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
     let (from, prefix) = job.stores.tree(source).await?;
     let target = CopyTarget::new(job, source, target).await?;
-    let (from, prefix, target) = (&from, prefix.as_str(), &target);
+    let (from, prefix, target, links) = (&from, prefix.as_str(), &target, &DeferredLinks::default());
     let found = job.report.found();
     let entries = from.list(prefix).inspect(move |_| {
         found.fetch_add(1, Relaxed);
@@ -123,11 +131,14 @@ pub(crate) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location
             return CopyOutcome::LeftOut;
         }
         job.report.expect(size);
+        if let Some(ended) = links.take(job, &from.url(), &from, &to).await {
+            return ended;
+        }
         download::object(job, &from.url(), &from, size, &to).await.into()
     });
     let stores: Vec<_> = std::iter::once(from).chain(target.if_remote()).collect();
     if all(job, &stores, copies).await? > 0 {
-        return Ok(());
+        return links.make(job).await;
     }
     if !prefix.is_empty() {
         return Err(CommandFailure::nothing_at(source, "there is no object below it"));

@@ -27,6 +27,9 @@ pub(crate) enum LinkChoice {
     Skip,
     /// As files, but links to directories are entered, except one that leads back to a directory above it.
     Follow,
+    /// A link is the object NAME.rclonelink, which holds the link's text, as with `rclone --links`. Downloads make the links
+    /// again, after all files, and write nothing through a link below the target.
+    Preserve,
 }
 
 impl LinkChoice {
@@ -36,6 +39,7 @@ impl LinkChoice {
             Self::Files => LinkPolicy::Files,
             Self::Skip => LinkPolicy::Skip,
             Self::Follow => LinkPolicy::Follow,
+            Self::Preserve => LinkPolicy::Objects,
         }
     }
 
@@ -43,6 +47,7 @@ impl LinkChoice {
     pub(crate) fn of_target(self) -> LinkPolicy {
         match self {
             Self::Files | Self::Skip | Self::Follow => LinkPolicy::Files,
+            Self::Preserve => LinkPolicy::Objects,
         }
     }
 }

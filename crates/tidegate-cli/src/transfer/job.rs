@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
 
 use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
@@ -114,11 +115,30 @@ impl CopyWriteSettings {
         self.files.preserve
     }
 
-    /// A download of `place` to a file, with the user's settings.
-    pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
+    /// The time that is kept of a link: in the metadata of its object, or as the time of the link that is made.
+    pub(crate) fn time_of_link(
+        &self,
+        object: &Object,
+        is_from_disk: bool,
+        is_to_disk: bool,
+    ) -> Option<SystemTime> {
+        let kept = match (self.files.preserve, is_from_disk) {
+            (true, true) => object.modified,
+            (true, false) => FileAttributes::from_metadata(&object.attributes.metadata).0.modified,
+            (false, _) => None,
+        };
+        kept.or(object.modified.filter(|_| is_to_disk && !is_from_disk && self.keep_modified))
+    }
+
+    /// A download of `place` to a file below the directory `root`, with the user's settings.
+    pub(crate) fn download(&self, place: &ObjectPlace, root: PathBuf, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         let builder = builder.preserve(self.files.preserve);
+        let builder = match self.files.links {
+            LinkChoice::Preserve => builder.refuse_links_below(root),
+            LinkChoice::Files | LinkChoice::Skip | LinkChoice::Follow => builder,
+        };
         if self.create_only { builder.create_only() } else { builder }
     }
 

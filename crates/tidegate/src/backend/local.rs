@@ -57,6 +57,7 @@ mod beneath;
 mod copy;
 mod fault;
 mod links;
+mod no_links;
 mod parents;
 mod place;
 mod read;
@@ -74,7 +75,7 @@ pub(crate) use arrival::{Arrival, Destination, NotedTarget};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
-pub use links::LinkPolicy;
+pub use links::{LINK_SUFFIX, LONGEST_LINK, LinkPolicy};
 use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
@@ -139,7 +140,8 @@ impl Local {
     }
 
     fn to_write(&self, key: &str) -> Result<Target, Fault> {
-        Ok(Target::to_write(&self.root, key)?.relative(self.is_relative))
+        let target = Target::to_write(&self.root, key)?.relative(self.is_relative);
+        Ok(if self.links == LinkPolicy::Objects { target.without_links(&self.root, key) } else { target })
     }
 
     /// `fault`, or `NoBucket` if the object was not found because the root is missing.
@@ -229,6 +231,9 @@ impl Backend for Local {
         options: &WriteOptions,
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
+        if let Some(link) = self.link(key)? {
+            return self.put_link(key, link, payload, options).await;
+        }
         let target = self.to_write(key)?;
         let (parents, how) = (self.parents.clone(), Publish::of_write(options));
         let waiter = Waiter::default();
@@ -242,9 +247,14 @@ impl Backend for Local {
     }
 
     async fn head(&self, key: &str, _attempt: Attempt) -> Result<Object, Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let root = self.root.clone();
         blocking(move || {
+            if let Some(link) = &link
+                && let Some(described) = links::describe(link, target.key())?
+            {
+                return Ok(described);
+            }
             let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
             let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
             target::check_readable(&metadata)?;
@@ -260,9 +270,14 @@ impl Backend for Local {
         same: Option<&Object>,
         _attempt: Attempt,
     ) -> Result<Body, Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let (root, same) = (self.root.clone(), same.cloned());
         blocking(move || {
+            if let Some(link) = &link
+                && let Some(body) = links::open(link, target.key(), range.clone(), same.as_ref())?
+            {
+                return Ok(body);
+            }
             read::open(&target, range, same.as_ref()).map_err(|fault| Self::or_no_root(&root, fault))
         })
         .await
@@ -277,9 +292,14 @@ impl Backend for Local {
 
     /// The system has no conditional removal: with `same`, the file is looked at right before it is removed.
     async fn delete(&self, key: &str, same: Option<&Object>, _attempt: Attempt) -> Result<(), Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let (root, same) = (self.root.clone(), same.cloned());
         blocking(move || {
+            if let Some(link) = &link
+                && links::remove(&root, link, target.key(), same.as_ref())?
+            {
+                return Ok(());
+            }
             let Some(directory) = Self::directory_of(&root, &target)? else {
                 let missing = Self::or_no_root(&root, fault(Errno::NOENT.into(), target.directory()));
                 return if missing.kind == FaultKind::NoBucket { Err(missing) } else { Ok(()) };
@@ -332,6 +352,9 @@ impl Parts for Local {
         _origin: PartOrigin,
         _attempt: Attempt,
     ) -> Result<Session, Fault> {
+        if self.link(key)?.is_some() {
+            return Err(invalid("the text of a symbolic link is written in one request"));
+        }
         let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;

@@ -84,6 +84,7 @@ pub struct DownloadBuilder {
     key: String,
     path: PathBuf,
     how: Publish,
+    without_links_below: Option<PathBuf>,
     gives: GivenAttributes,
     size_hint: Option<u64>,
     progress: Progress,
@@ -120,6 +121,7 @@ impl DownloadBuilder {
             key,
             path,
             how,
+            without_links_below: None,
             gives: GivenAttributes::default(),
             size_hint: None,
             progress,
@@ -155,6 +157,14 @@ impl DownloadBuilder {
     /// [`FileAttributes`]: crate::object::FileAttributes
     pub fn preserve(mut self, preserve: bool) -> Self {
         self.gives.preserved = preserve;
+        self
+    }
+
+    /// Fails with [`ErrorKind::InvalidInput`] if there is a symbolic link in the file's place, or on the way from `root`, a
+    /// directory above the file, to it. Without this, a file behind a link is replaced. The way is looked at before the
+    /// first byte is received.
+    pub fn refuse_links_below(mut self, root: impl Into<PathBuf>) -> Self {
+        self.without_links_below = Some(root.into());
         self
     }
 
@@ -245,7 +255,13 @@ impl DownloadBuilder {
 
     fn destination(&self, source: &ObjectSource) -> Destination {
         let owners = self.context.engine().owners.clone();
-        Destination { path: self.path.clone(), mark: mark(source.url(), &self.path), owners }
+        let without_links_below = self.without_links_below.clone();
+        Destination {
+            path: self.path.clone(),
+            mark: mark(source.url(), &self.path),
+            owners,
+            without_links_below,
+        }
     }
 
     fn warn(&self, warning: &str) {

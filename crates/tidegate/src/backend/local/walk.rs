@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::beneath::{self, Entered};
 use super::fault::{fault, invalid};
-use super::links::LinkPolicy;
+use super::links::{self, LinkPolicy};
 use super::{target, temp};
 use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
 
@@ -275,15 +275,32 @@ impl TreeWalk {
                 && self.follows()
                 && follow::leads_to_directory(directory, entry.file_name());
             let kind = if is_followed { FileKind::FollowedLink } else { kind };
-            let name = if kind.is_entered() { name + "/" } else { name };
             if !kind.is_entered() && temp::is_temp(&name) != (self.want == Want::Sessions) {
                 continue;
             }
+            let name = match kind {
+                FileKind::Directory | FileKind::FollowedLink => name + "/",
+                FileKind::Link if self.links == LinkPolicy::Objects => name + links::LINK_SUFFIX,
+                _ => name,
+            };
             if self.leads_to_prefix(below, &name) {
                 names.push(Name { name, kind });
             }
         }
         names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        // Beside the link `a`, there may be a file `a.rclonelink`.
+        names.dedup_by(|name, before| {
+            let is_twice = name.name == before.name;
+            if is_twice {
+                let file = path.join(&name.name);
+                let message = format!(
+                    "{}: a file has this name, and a symbolic link has it as an object",
+                    file.display()
+                );
+                self.faults.push(invalid(message));
+            }
+            is_twice
+        });
         Ok(names)
     }
 
@@ -339,6 +356,12 @@ impl TreeWalk {
                 Err(error) => Some(Err(fault(error.into(), &path))),
             };
         }
+        if kind == FileKind::Link
+            && self.links == LinkPolicy::Objects
+            && let Some(link) = links::link_key(&name)
+        {
+            return self.link(&directory, link, key, &path);
+        }
         let failed = |error: Errno| fault(error.into(), &path);
         // A name that is gone was removed meanwhile.
         let found = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -360,6 +383,10 @@ impl TreeWalk {
             FileKind::File => Entry::Object(target::describe(&key, &found)),
             FileKind::NotRegular => other(OtherKind::NotRegular),
             FileKind::Link if self.links == LinkPolicy::Skip => other(OtherKind::Link),
+            // Swapped for a link since its name was read.
+            FileKind::Link if self.links == LinkPolicy::Objects => {
+                return self.link(&directory, &name, key.clone() + links::LINK_SUFFIX, &path);
+            }
             FileKind::Link => match statat(&*directory, &name, AtFlags::empty()) {
                 Ok(found) => match FileKind::of(FileType::from_raw_mode(found.st_mode)) {
                     FileKind::File => Entry::Object(target::describe(&key, &found)),
@@ -372,6 +399,23 @@ impl TreeWalk {
             },
         };
         Some(Ok(WalkItem::Entry(entry)))
+    }
+
+    /// The link of this name as an object. One that is gone, or something else by now, was removed meanwhile.
+    fn link(
+        &self,
+        directory: &OwnedFd,
+        link: &str,
+        key: String,
+        path: &Path,
+    ) -> Option<Result<WalkItem, Fault>> {
+        match statat(directory, link, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if FileKind::of(FileType::from_raw_mode(found.st_mode)) == FileKind::Link => {
+                Some(Ok(WalkItem::Entry(Entry::Object(target::describe(&key, &found)))))
+            }
+            Ok(_) | Err(Errno::NOENT) => None,
+            Err(error) => Some(Err(fault(error.into(), path))),
+        }
     }
 
     /// The session of the regular file `name`, if it is one and has the prefix.

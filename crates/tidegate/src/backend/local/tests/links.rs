@@ -120,3 +120,111 @@ async fn nothing_is_removed_through_a_followed_link() {
     assert!(fault.message.contains("is a symbolic link"), "{fault}");
     assert_eq!(fs::read(out.join("f")).expect("a file"), b"keep");
 }
+
+fn objects(disk: &Disk) -> Local {
+    disk.store.clone().links(LinkPolicy::Objects)
+}
+
+async fn put(store: &Local, key: &str, text: &[u8], options: &WriteOptions) -> Result<Object, Fault> {
+    store.put(key, payload(text), options, Attempt::FIRST).await
+}
+
+#[tokio::test]
+async fn a_link_is_an_object() {
+    let disk = disk();
+    let store = objects(&disk);
+    disk.file("d/f", b"1");
+    symlink("..", disk.root().join("d/up")).expect("a link");
+    symlink("no/where", disk.root().join("d-e")).expect("a link");
+    assert_eq!(keys(&store, "", true).await, ["d-e.rclonelink", "d/f", "d/up.rclonelink"]);
+    assert_eq!(keys(&store, "d/up.", true).await, ["d/up.rclonelink"]);
+    assert_eq!(read(&store, "d-e.rclonelink", None).await.expect("get"), b"no/where");
+    assert_eq!(read(&store, "d-e.rclonelink", Some(3..99)).await.expect("get"), b"where");
+    let before = store.head("d-e.rclonelink", Attempt::FIRST).await.expect("head");
+    assert_eq!(before.size, 8);
+
+    let made = put(&store, "d-e.rclonelink", b"d/f", &options()).await.expect("put");
+    assert_eq!(fs::read_link(disk.root().join("d-e")).expect("a link"), Path::new("d/f"));
+    assert!(made.is_same(&store.head("d-e.rclonelink", Attempt::FIRST).await.expect("head")));
+    assert_eq!(kind(put(&store, "d-e.rclonelink", b"x", &create_only()).await), FaultKind::Exists);
+    assert_eq!(
+        kind(store.delete("d-e.rclonelink", Some(&before), Attempt::FIRST).await),
+        FaultKind::Replaced
+    );
+    store.delete("d-e.rclonelink", Some(&made), Attempt::FIRST).await.expect("removed");
+    put(&store, "new/er/link.rclonelink", b"/", &create_only()).await.expect("put");
+    assert_eq!(disk.everything(), ["d/", "d/f", "d/up", "new/", "new/er/", "new/er/link"]);
+    // Of a file that only has such a name.
+    disk.file("file.rclonelink", b"bytes");
+    assert_eq!(read(&store, "file.rclonelink", None).await.expect("get"), b"bytes");
+}
+
+#[tokio::test]
+async fn what_is_no_text_of_a_link_is_refused() {
+    let disk = disk();
+    let store = objects(&disk);
+    for text in [&b""[..], b"a\0b", &[b'x'; 4097]] {
+        assert_eq!(kind(put(&store, "k.rclonelink", text, &options()).await), FaultKind::Invalid);
+    }
+    for key in ["../k.rclonelink", "a//k.rclonelink", "/k.rclonelink"] {
+        assert_eq!(kind(put(&store, key, b"x", &options()).await), FaultKind::Invalid, "{key}");
+    }
+    disk.file("d/f", b"1");
+    assert_eq!(kind(put(&store, "d.rclonelink", b"x", &options()).await), FaultKind::Invalid, "a directory");
+    assert_eq!(disk.everything(), ["d/", "d/f"]);
+}
+
+#[tokio::test]
+async fn nothing_is_written_through_a_link() {
+    let disk = disk();
+    let store = objects(&disk);
+    let out = disk.directory.path().join("out");
+    fs::create_dir(&out).expect("a directory");
+    fs::write(out.join("passwd"), b"keep").expect("a file");
+    put(&store, "d.rclonelink", out.to_str().expect("UTF-8").as_bytes(), &options()).await.expect("put");
+    put(&store, "passwd.rclonelink", b"../out/passwd", &options()).await.expect("put");
+    for key in ["d/passwd", "d/new", "d/new/er", "passwd", "d/link.rclonelink", "d/new/link.rclonelink"] {
+        let fault = put(&store, key, b"hostile", &options()).await.expect_err(key);
+        assert!(
+            fault.kind == FaultKind::Invalid && fault.message.contains("is a symbolic link"),
+            "{key}: {fault}"
+        );
+        let opened = store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await;
+        assert_eq!(kind(opened), FaultKind::Invalid, "{key}");
+    }
+    let download = crate::Tidegate::builder().build().expect("an engine");
+    let source = download.open("memory://b").await.expect("a store");
+    source.put("k", "hostile").await.expect("put");
+    for key in ["d/passwd", "d/new/er", "passwd"] {
+        let path = disk.root().join(key);
+        for hint in [7, 1 << 30] {
+            let refused = source.download("k", &path).size_hint(hint).refuse_links_below(disk.root()).await;
+            let error = refused.expect_err(key);
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{error}");
+        }
+    }
+    source.download("k", disk.root().join("a/b")).refuse_links_below(disk.root()).await.expect("no link");
+    // Without that, a user who made the link means what it leads to.
+    source.download("k", disk.root().join("d/other")).await.expect("through a link");
+    assert_eq!(fs::read(out.join("passwd")).expect("a file"), b"keep");
+    assert_eq!(fs::read_dir(&out).expect("a directory").count(), 2);
+}
+
+/// A link that comes to stand where a directory was.
+#[tokio::test]
+async fn the_way_is_looked_at_again_before_a_session_is_published() {
+    let disk = disk();
+    let store = objects(&disk);
+    let out = disk.directory.path().join("out");
+    fs::create_dir(&out).expect("a directory");
+    let session = store.open("d/k", &options(), PartOrigin::Sent, Attempt::FIRST).await.expect("open");
+    fs::rename(disk.root().join("d"), out.join("d")).expect("renamed");
+    symlink(out.join("d"), disk.root().join("d")).expect("a link");
+    let bytes = payload(b"hostile");
+    let part =
+        store.part(&session, 1, 0, PartSource::Bytes(bytes.clone()), Attempt::FIRST).await.expect("a part");
+    let checksum = bytes.checksum();
+    let ended = store.complete(&session, &[part], checksum.as_ref(), &options(), Attempt::FIRST).await;
+    assert_eq!(kind(ended), FaultKind::Invalid);
+    assert!(!out.join("d/k").exists());
+}

@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
-        let (target, _) = target_at(path)?;
+        let (target, _) = target_at(path, None)?;
         let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
         Ok(make(&target, &Bytes::from_static(text.as_bytes()), how, waiting)?.is_some())
     }
@@ -133,7 +133,7 @@ mod tests {
         if !can(directory.path()) {
             return;
         }
-        let (target, _) = target_at(&directory.path().join("a")).unwrap();
+        let (target, _) = target_at(&directory.path().join("a"), None).unwrap();
         let opened = open(directory.path(), OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR);
         give_name_by_number(&opened.unwrap().into(), &target).unwrap();
         assert!(target.path().exists());
