@@ -453,6 +453,9 @@ impl ServerCopy for Local {
         options: &WriteOptions,
         _attempt: Attempt,
     ) -> Result<Copied, Fault> {
+        if self.link(key)?.is_some() {
+            return Err(Fault::new(FaultKind::Unsupported, "a symbolic link is made anew, not copied"));
+        }
         self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
     }
 }

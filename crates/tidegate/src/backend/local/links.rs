@@ -156,7 +156,16 @@ fn rename_new(_: &OwnedFd, _: &str, _: &str) -> Result<(), Errno> {
 fn set_time(directory: &OwnedFd, name: &str, time: SystemTime) {
     let (seconds, nanoseconds) = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
-        Err(before) => (-i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX), 0),
+        Err(before) => {
+            let before = before.duration();
+            let whole = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            // The nanoseconds count upwards from a whole second.
+            if before.subsec_nanos() == 0 {
+                (whole, 0)
+            } else {
+                (whole - 1, 1_000_000_000 - before.subsec_nanos())
+            }
+        }
     };
     let kept = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let modified = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };

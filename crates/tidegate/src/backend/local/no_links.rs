@@ -1,5 +1,6 @@
 //! Looks for symbolic links on the way from a root to a file that is to be written.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat, statat};
@@ -8,33 +9,35 @@ use rustix::io::Errno;
 use super::fault::{fault, invalid};
 use crate::backend::Fault;
 
-/// Fails if the file of `key` is a symbolic link or lies below one. Only the root itself may be a link. What does not exist
-/// yet is fine.
-pub(super) fn check(root: &Path, key: &str) -> Result<(), Fault> {
+/// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if the file is a symbolic link or lies
+/// below one. Only the root itself may be a link.
+pub(super) fn directory(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault> {
     let failed = |error: Errno| fault(error.into(), root);
     let mut directory = match open(root, OFlags::DIRECTORY | PATH, Mode::empty()) {
         Ok(directory) => directory,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let mut end = 0;
-    for name in key.split('/') {
-        end += name.len();
-        match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => match FileType::from_raw_mode(found.st_mode) {
-                FileType::Symlink => return Err(written_through(&root.join(&key[..end]))),
-                FileType::Directory => {}
-                _ => return Ok(()),
-            },
-            Err(Errno::NOENT) => return Ok(()),
+    let mut start = 0;
+    loop {
+        let name = key[start..].split('/').next().unwrap_or_default();
+        let end = start + name.len();
+        let kind = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Some(FileType::from_raw_mode(found.st_mode)),
+            Err(Errno::NOENT) => None,
             Err(error) => return Err(failed(error)),
+        };
+        match kind {
+            Some(FileType::Symlink) => return Err(written_through(&root.join(&key[..end]))),
+            _ if end == key.len() => return Ok(Some(directory)),
+            Some(FileType::Directory) => {}
+            _ => return Ok(None),
         }
         // Fails if a link has come there since.
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | PATH;
         directory = openat(&directory, name, flags, Mode::empty()).map_err(failed)?;
-        end += 1; // the slash
+        start = end + 1;
     }
-    Ok(())
 }
 
 pub(super) fn written_through(link: &Path) -> Fault {

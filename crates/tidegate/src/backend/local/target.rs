@@ -1,6 +1,7 @@
 //! Maps a key to a path below the root, and describes a file as an object.
 
 use std::fs::Metadata;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,7 +52,15 @@ impl Target {
     }
 
     fn check_links(&self) -> Result<(), Fault> {
-        self.without_links.as_ref().map_or(Ok(()), |(root, key)| no_links::check(root, key))
+        self.without_links.as_ref().map_or(Ok(()), |(root, key)| no_links::directory(root, key).map(drop))
+    }
+
+    /// The directory, opened without following links, in which the file is to get its name; `None` if links may be
+    /// followed.
+    pub(super) fn directory_without_links(&self) -> Result<Option<OwnedFd>, Fault> {
+        let Some((root, key)) = &self.without_links else { return Ok(None) };
+        let gone = || invalid(format!("{} was removed meanwhile", self.directory().display()));
+        no_links::directory(root, key)?.ok_or_else(gone).map(Some)
     }
 
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].

@@ -4,13 +4,13 @@
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat, renameat};
 use rustix::io::Errno;
 
 use super::fault::fault;
@@ -275,7 +275,13 @@ pub(super) fn publish(
         file.sync_all().map_err(|error| fault(error, directory))?;
     }
     waiting.check()?;
-    let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
+    let renamed = match target.directory_without_links()? {
+        // The name is made in the directory that was looked at, even if names change meanwhile.
+        Some(opened) if create_only => rename_no_replace(temp, &opened, target.name().as_ref()),
+        Some(opened) => renameat(CWD, temp, &opened, target.name()).map_err(io::Error::from),
+        None if create_only => rename_new(temp, target.path()),
+        None => fs::rename(temp, target.path()),
+    };
     renamed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if create_only => exists(),
         io::ErrorKind::Unsupported if create_only => {
@@ -308,7 +314,7 @@ pub(super) fn unsynced(directory: &Path, error: io::Error) -> Fault {
 
 /// Renames without replacing; by a hard link if the file system has no such rename.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match rename_no_replace(from, to) {
+    match rename_no_replace(from, CWD, to) {
         Err(error) if cannot(&error) => link_new(from, to),
         result => result,
     }
@@ -322,13 +328,13 @@ fn cannot(error: &io::Error) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+fn rename_no_replace(from: &Path, directory: impl AsFd, to: &Path) -> io::Result<()> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, from, directory, to, RenameFlags::NOREPLACE)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn rename_no_replace(_: &Path, _: &Path) -> io::Result<()> {
+fn rename_no_replace(_: &Path, _: impl AsFd, _: &Path) -> io::Result<()> {
     Err(rustix::io::Errno::NOSYS.into())
 }
 

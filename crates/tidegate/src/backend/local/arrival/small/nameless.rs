@@ -2,7 +2,8 @@
 //! the process ends.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::slice::from_ref;
 
 use bytes::Bytes;
@@ -38,25 +39,31 @@ pub(super) fn make(
     }
     // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
-    if waiting.meanwhile(|| give_name(&file, target))?.is_err() {
+    let directory = target.directory_without_links()?;
+    if waiting.meanwhile(|| give_name(&file, directory.as_ref(), target))?.is_err() {
         return Ok(None);
     }
     PARENTS.settle(target.directory());
     Ok(Some(target::describe(target.key(), &metadata)))
 }
 
-fn give_name(file: &File, target: &Target) -> rustix::io::Result<()> {
-    match linkat(file, "", CWD, target.path(), AtFlags::EMPTY_PATH) {
+/// Gives the file its name: in `directory`, if that is given.
+fn give_name(file: &File, directory: Option<&OwnedFd>, target: &Target) -> rustix::io::Result<()> {
+    let (directory, name) = match directory {
+        Some(directory) => (directory.as_fd(), Path::new(target.name())),
+        None => (CWD, target.path()),
+    };
+    match linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 this needs a privilege.
-        Err(Errno::NOENT) => give_name_by_number(file, target),
+        Err(Errno::NOENT) => give_name_by_number(file, directory, name),
         named => named,
     }
 }
 
 /// By the way that open(2) describes.
-fn give_name_by_number(file: &File, target: &Target) -> rustix::io::Result<()> {
+fn give_name_by_number(file: &File, directory: BorrowedFd<'_>, name: &Path) -> rustix::io::Result<()> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-    linkat(CWD, opened, CWD, target.path(), AtFlags::SYMLINK_FOLLOW)
+    linkat(CWD, opened, directory, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 #[cfg(test)]
@@ -135,7 +142,7 @@ mod tests {
         }
         let (target, _) = target_at(&directory.path().join("a"), None).unwrap();
         let opened = open(directory.path(), OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR);
-        give_name_by_number(&opened.unwrap().into(), &target).unwrap();
+        give_name_by_number(&opened.unwrap().into(), CWD, target.path()).unwrap();
         assert!(target.path().exists());
     }
 }
