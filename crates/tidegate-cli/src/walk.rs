@@ -231,6 +231,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn followed_links_lead_neither_to_what_is_left_out_nor_to_journals() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| elsewhere.path().join(name);
+        for name in ["store/file", "journal/1.journal", "z"] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), "1").unwrap();
+        }
+        symlink(elsewhere.path(), root.path().join("link")).unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let local = tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source());
+        let store = tide.store(std::sync::Arc::new(local));
+        let except = vec![at("store").canonicalize().unwrap()];
+        let walk = |journals: &[PathBuf]| {
+            files(&store, root.path().to_owned(), except.clone(), journals, LinkChoice::Follow)
+        };
+        let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
+        assert_eq!(found, ["link/journal/1.journal", "link/z"]);
+        let found: Vec<_> = walk(&[at("journal")]).collect().await;
+        assert!(matches!(&found[..], [Err(Missed::Failed(CommandFailure::Usage(_)))]), "{found:?}");
+    }
+
+    #[tokio::test]
     async fn a_link_to_where_journals_are_ends_the_walk() {
         let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let journal = elsewhere.path().join("disk/journal");

@@ -119,15 +119,16 @@ impl CopyWriteSettings {
     pub(crate) fn time_of_link(
         &self,
         object: &Object,
-        is_from_disk: bool,
-        is_to_disk: bool,
+        from: &ObjectPlace,
+        to: &ObjectPlace,
     ) -> Option<SystemTime> {
-        let kept = match (self.files.preserve, is_from_disk) {
-            (true, true) => object.modified,
-            (true, false) => FileAttributes::from_metadata(&object.attributes.metadata).0.modified,
-            (false, _) => None,
+        let is_download = to.is_local() && !from.is_local();
+        let kept = match self.files.preserve {
+            true if from.is_local() => object.modified,
+            true => FileAttributes::from_metadata(&object.attributes.metadata).0.modified,
+            false => None,
         };
-        kept.or(object.modified.filter(|_| is_to_disk && !is_from_disk && self.keep_modified))
+        kept.or(object.modified.filter(|_| is_download && self.keep_modified))
     }
 
     /// A download of `place` to a file below the directory `root`, with the user's settings.

@@ -107,7 +107,7 @@ impl LinkCopy {
             return Err(unusable("its content is no text of a symbolic link".to_owned()));
         }
         let builder = job.writing.builder(&to).strategy(Strategy::Put).size_hint(text.len() as u64);
-        let builder = match job.writing.time_of_link(&object, from.is_local(), to.is_local()) {
+        let builder = match job.writing.time_of_link(&object, &from, &to) {
             Some(time) => builder.file_attributes(&attributes(time)),
             None => builder,
         };
