@@ -248,7 +248,11 @@ def test_an_interruption_is_an_error_of_its_own_kind(tidegate, on):
 def test_quiet_prints_errors_and_results_only(tidegate, on, tmp_path):
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "link").symlink_to("/")
-    silent = [("cp", tmp_path / "a", on.url("x/a")), ("check", on.url("x"), on.url("x2")), ("rm", "-r", on.url("x"))]
+    silent = [
+        ("cp", tmp_path / "a", on.url("x/a")),
+        ("check", "--size-only", on.url("x"), on.url("x2")),
+        ("rm", "-r", on.url("x")),
+    ]
     silent += [("sync", on.url("t"), on.url("x2")), ("mb", f"s3://t-{secrets.token_hex(6)}")]
     on.put("x2/a", b"a")
     for words in silent:

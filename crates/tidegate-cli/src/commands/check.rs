@@ -99,6 +99,7 @@ impl CheckArgs {
             out.flow().await?;
         }
         out.finish().await?;
+        trees.skipped_line().iter().for_each(|line| output::say(line));
         if let Some(failure) = failed {
             return Err(failure);
         }
