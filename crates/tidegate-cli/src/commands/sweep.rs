@@ -75,7 +75,7 @@ impl SweepArgs {
             out.finish().await?;
             result?;
             if let Some(left_out) = store.unlisted_sessions() {
-                output::warn(&left_out.to_string());
+                output::warn(left_out);
             }
             match report.failed {
                 0 => Ok(()),
