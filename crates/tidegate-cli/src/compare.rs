@@ -109,7 +109,7 @@ impl Trees {
         {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
-        let (from, to) = (Tree::open(stores, source).await?, Tree::open(stores, target).await?);
+        let (from, to) = (Tree::open(stores.source(), source).await?, Tree::open(stores, target).await?);
         let trees = Self { source: from, target: to, options, readers: Semaphore::new(READERS) };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
@@ -242,6 +242,12 @@ impl Tree {
         format!("{}/{}", self.store.location(), self.prefix)
     }
 
+    /// The URL, whatever profile it is reached by.
+    fn address(&self) -> String {
+        let url = self.url();
+        url.parse().map_or(url, |location: Location| location.without_profile().to_string())
+    }
+
     /// Whether one of the trees lies in the other, or both are the same.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.directory, &other.directory) {
@@ -250,8 +256,9 @@ impl Tree {
                 ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
-                let (ours, theirs) = (self.url(), other.url());
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
+                let (ours, theirs) = (self.address(), other.address());
+                let is_one_endpoint = self.store.endpoint() == other.store.endpoint();
+                is_one_endpoint && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
             _ => false,
         }

@@ -29,6 +29,8 @@ pub(crate) enum CommandFailure {
     Store(Error),
     /// Any other failure, in one sentence.
     Failed(String),
+    /// Everything failed, each time with this exit code.
+    All(u8, String),
     /// The reader of standard output has gone. Nothing is printed.
     NobodyReads,
     /// A signal ended the command, which has already printed its message.
@@ -44,6 +46,7 @@ impl CommandFailure {
             Self::Denied(_) => 4,
             Self::Store(error) => code_of(error),
             Self::Failed(_) | Self::NobodyReads => 1,
+            Self::All(code, _) => *code,
             Self::Interrupted(signal) => signal.exit_code(),
         }
     }
@@ -54,6 +57,7 @@ impl CommandFailure {
             Self::Usage(sentence)
             | Self::NotFound(sentence)
             | Self::Denied(sentence)
+            | Self::All(_, sentence)
             | Self::Failed(sentence) => Some(sentence.clone()),
             Self::Store(error) if error.kind() == ErrorKind::NotFound => {
                 Some(format!("{error}{}", pattern_note(error.object())))
@@ -72,7 +76,7 @@ impl CommandFailure {
                 _ => Reach::One,
             },
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
-            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) => Reach::One,
+            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) => Reach::One,
         }
     }
 
@@ -161,18 +165,23 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
         output::flush();
         return ExitCode::SUCCESS;
     };
+    say(&failure, verbose);
+    output::flush();
+    ExitCode::from(failure.code())
+}
+
+/// Prints why a command failed, with `verbose` also the underlying causes.
+pub(crate) fn say(failure: &CommandFailure, verbose: bool) {
     if let Some(sentence) = failure.sentence() {
         output::say(&format!("error: {sentence}"));
     }
-    if let (CommandFailure::Store(error), true) = (&failure, verbose) {
+    if let (CommandFailure::Store(error), true) = (failure, verbose) {
         let mut cause = error.source();
         while let Some(error) = cause {
             output::say(&format!("  because: {error}"));
             cause = error.source();
         }
     }
-    output::flush();
-    ExitCode::from(failure.code())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod dev;
 mod exit;
 mod interrupt;
 mod invocation;
+mod label;
 mod listing;
 mod notices;
 mod options;
@@ -18,6 +19,7 @@ mod other_tools;
 mod output;
 mod removal;
 mod runtime;
+mod shared_output;
 mod spread;
 mod standard;
 mod stores;
@@ -35,8 +37,8 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, serve, sessions,
-    stat, sweep, sync,
+    cat, check, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, run, serve,
+    sessions, stat, sweep, sync,
 };
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
@@ -44,6 +46,7 @@ use crate::invocation::Invocation;
 const AFTER_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
+  s3://PROFILE@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
   PATH, file:///PATH    a file on this machine
@@ -83,6 +86,7 @@ enum Command {
     Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
+    Run(run::RunArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -110,6 +114,7 @@ impl Command {
             Self::Presign(args) => args.run(invocation).await,
             Self::Mb(args) => args.run(invocation).await,
             Self::Rb(args) => args.run(invocation).await,
+            Self::Run(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,
             Self::Journal(command) => command.run(invocation).await,

@@ -16,7 +16,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::standard;
+use crate::label::with_label;
+use crate::shared_output::SharedPiece;
+use crate::{shared_output, standard};
 
 /// The longest line for people, in bytes.
 const LONGEST: usize = 8 << 10;
@@ -31,7 +33,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
 /// A thread writes the lines in order. A reader that has stopped blocks only that thread, until
 /// [`WAITING`](Stderr::WAITING) lines wait.
 pub(crate) fn say(text: &str) {
-    let text = without_passwords(text);
+    let text = with_label(without_passwords(text).into_owned());
     Stderr::get().send(Said::Line(line(&text).into_owned()));
 }
 
@@ -132,7 +134,11 @@ pub(crate) struct TextOutput {
 
 /// Opens standard output for text. [`io::stdout`] would write at the end of every line.
 pub(crate) fn text() -> Outcome<TextOutput> {
-    Ok(TextOutput { output: ByteOutput::stdout()?, gathered: Vec::new() })
+    let output = match shared_output::writer()? {
+        Some(writer) => ByteOutput::shared(writer),
+        None => ByteOutput::stdout()?,
+    };
+    Ok(TextOutput { output, gathered: Vec::new() })
 }
 
 impl TextOutput {
@@ -231,6 +237,18 @@ impl ByteOutput {
         let written = tokio::task::spawn_blocking(move || {
             while let Some(piece) = waiting.blocking_recv() {
                 file.write_all(&piece)?;
+            }
+            Ok(())
+        });
+        Self { pieces, written: Some(written) }
+    }
+
+    /// Standard output that other commands write to as well. Each piece must be whole lines.
+    fn shared(writer: mpsc::Sender<SharedPiece>) -> Self {
+        let (pieces, mut waiting) = mpsc::channel::<Bytes>(Self::WAITING);
+        let written = tokio::spawn(async move {
+            while let Some(piece) = waiting.recv().await {
+                shared_output::write(&writer, piece).await?;
             }
             Ok(())
         });

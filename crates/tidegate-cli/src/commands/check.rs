@@ -4,11 +4,12 @@ use std::io::Write;
 
 use futures::StreamExt;
 use serde::Serialize;
+use tidegate::checksum::Algorithm;
 
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::options::ConnectionOptions;
+use crate::options::{ConnectionOptions, SourceOptions};
 use crate::removal::say;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -36,6 +37,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 /// A line of `--json`.
@@ -49,6 +53,8 @@ impl CheckArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
+            let algorithm = Algorithm::default();
+            self.source.reach(stores, &self.connection, algorithm, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare).await?;
             self.check(&trees).await

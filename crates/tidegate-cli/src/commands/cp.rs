@@ -134,6 +134,8 @@ impl CpArgs {
             attributes,
         );
         Stores::with(invocation, engine, async |stores| {
+            let sources: Vec<_> = source.place().into_iter().collect();
+            self.transfer.reach_source(stores, self.checksum, &sources, target.place())?;
             let named: Vec<_> = [&source, &target].into_iter().filter_map(CopyEnd::place).collect();
             self.spread.open(stores, &named).await?;
             let report = CopyReport::new(show, stores, writing.is_journaled())?;
@@ -206,6 +208,13 @@ impl CpArgs {
         }
     }
 
+    /// Keeps the journals of `--strategy journal` in these directories, which are those of `tidegate run`.
+    pub(crate) fn keep_journals(&mut self, directories: &[PathBuf]) {
+        if self.strategy == Strategy::Journal {
+            self.journal.extend_from_slice(directories);
+        }
+    }
+
     /// The strategy. `--journal` implies the strategy journal.
     fn strategy(&self) -> Strategy {
         match self.strategy {
@@ -219,19 +228,19 @@ async fn copy(job: &CopyJob<'_>, source: CopyEnd, target: CopyEnd, recursive: bo
     match (source, target) {
         (CopyEnd::Standard, CopyEnd::Place(target)) => upload::standard_input(job, &target).await,
         (CopyEnd::Place(source), CopyEnd::Standard) => {
-            let from = job.stores.object(&source).await?;
+            let from = job.stores.source().object(&source).await?;
             download::to_standard_output(job, &source, &from).await
         }
         (CopyEnd::Place(source), CopyEnd::Place(Location::Local { path }))
             if !recursive && standard::is_output(&path) =>
         {
-            let from = job.stores.object(&source).await?;
+            let from = job.stores.source().object(&source).await?;
             download::to_standard_output(job, &source, &from).await
         }
         (CopyEnd::Place(source @ Location::Local { .. }), CopyEnd::Place(Location::Local { path }))
             if !recursive && is_stream(&path) =>
         {
-            let from = job.stores.object(&source).await?;
+            let from = job.stores.source().object(&source).await?;
             download::to_device(job, &source, &from, &path).await
         }
         (CopyEnd::Place(source), CopyEnd::Place(target)) if is_directory(&source) => {
@@ -245,7 +254,7 @@ async fn copy(job: &CopyJob<'_>, source: CopyEnd, target: CopyEnd, recursive: bo
             directory::copy(job, &source, &target).await
         }
         (CopyEnd::Place(source), CopyEnd::Place(target)) => {
-            let from = job.stores.object(&source).await?;
+            let from = job.stores.source().object(&source).await?;
             let target = naming::of_one(&source, &target)?;
             match &target {
                 Location::Local { path } if is_stream(path) => {

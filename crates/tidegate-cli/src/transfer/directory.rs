@@ -90,7 +90,7 @@ pub(crate) async fn upload(job: &CopyJob<'_>, source: &Location, target: &Locati
 
 /// Copies the objects below a prefix of a store.
 pub(crate) async fn copy(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
-    let (from, prefix) = job.stores.tree(source).await?;
+    let (from, prefix) = job.stores.source().tree(source).await?;
     let target = CopyTarget::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
     let found = job.report.found();
@@ -178,10 +178,9 @@ where
     let mut on_their_way = FuturesUnordered::new();
     let mut begun = 0;
     let mut stopped: Option<CommandFailure> = None;
-    let open_files = open_files();
     loop {
         let requests = stores.iter().map(|store| store.in_flight_limit()).sum();
-        let most = at_once(requests, job.writing.is_journaled(), open_files);
+        let most = at_once(requests, job.writing.is_journaled(), open_files());
         let ended = tokio::select! {
             biased;
             Some(copy) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {

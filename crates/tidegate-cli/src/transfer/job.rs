@@ -1,6 +1,7 @@
 //! The settings and state that all transfers of one `cp` share.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use tidegate::download::DownloadBuilder;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
@@ -32,6 +33,8 @@ pub(crate) struct CopyWriteSettings {
     attributes: Attributes,
     /// The attributes that targets could not hold.
     pub(crate) left_out: LeftOut,
+    /// Whether the first copy that the store was to make itself was allowed.
+    allows_copies: OnceLock<bool>,
 }
 
 impl CopyWriteSettings {
@@ -43,7 +46,16 @@ impl CopyWriteSettings {
         attributes: Attributes,
     ) -> Self {
         let left_out = LeftOut::default();
-        Self { strategy, create_only, sync, keep_modified: false, expect_size, attributes, left_out }
+        Self {
+            strategy,
+            create_only,
+            sync,
+            keep_modified: false,
+            expect_size,
+            attributes,
+            left_out,
+            allows_copies: OnceLock::new(),
+        }
     }
 
     /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
@@ -92,11 +104,20 @@ impl CopyWriteSettings {
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
     pub(crate) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
-        if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
+        if self.allows_copies.get() == Some(&false)
+            || self.strategy != Strategy::Auto
+            || !from.store.is_one_with(&to.store)
+        {
             return None;
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
         Some(if self.create_only { copy.create_only() } else { copy })
+    }
+
+    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of
+    /// all others: the account of the target may not read the source.
+    pub(crate) fn copy_ended(&self, is_allowed: bool) {
+        self.allows_copies.get_or_init(|| is_allowed);
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

@@ -1,12 +1,15 @@
 //! The options of every command that transfers objects.
 
 use tidegate::checksum::Algorithm;
+use tidegate::location::Location;
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Tidegate, TidegateBuilder};
 
 use super::choices::{Hedge, ProgressChoice};
 use super::report::CopyDisplay;
-use crate::options::{ConnectionOptions, Owners};
+use crate::exit::Outcome;
+use crate::options::{ConnectionOptions, Owners, SourceOptions};
+use crate::stores::Stores;
 use crate::{bar, values};
 
 /// How objects are transferred, and what is shown of it.
@@ -49,6 +52,9 @@ pub(crate) struct TransferOptions {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 impl TransferOptions {
@@ -69,6 +75,17 @@ impl TransferOptions {
             Some(bytes) => engine.part_size(bytes),
             None => engine,
         }
+    }
+
+    /// Makes `stores` reach the sources by their own options, if any are given.
+    pub(crate) fn reach_source(
+        &self,
+        stores: &Stores,
+        checksum: Algorithm,
+        sources: &[&Location],
+        target: Option<&Location>,
+    ) -> Outcome {
+        self.source.reach(stores, &self.connection, checksum, sources, target)
     }
 
     pub(crate) fn is_json(&self) -> bool {

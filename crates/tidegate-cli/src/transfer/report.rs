@@ -113,6 +113,8 @@ impl<'a> CopyReport<'a> {
     const BEAT: Duration = Duration::from_millis(100);
 
     pub(crate) fn new(show: CopyDisplay, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
+        // Bars of several commands would overwrite each other.
+        let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),

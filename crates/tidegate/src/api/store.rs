@@ -53,6 +53,11 @@ impl Store {
         self.context.location()
     }
 
+    /// Where the store is reached, such as `https://HOST`: stores of one endpoint share a limiter, whatever their accounts.
+    pub fn endpoint(&self) -> &str {
+        self.context.backend().endpoint()
+    }
+
     /// Writes `bytes` as the object `key`. Options as for [`writer`](Self::writer).
     ///
     /// ```
