@@ -34,7 +34,8 @@ class Recorder:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._seen = bytearray()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads = []
+        self._start(self._accept)
 
     @property
     def keys(self):
@@ -49,10 +50,20 @@ class Recorder:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                return
-            server = socket.create_connection(self._upstream)
-            for source, target, seen in [(client, server, self._seen), (server, client, bytearray())]:
-                threading.Thread(target=self._pass, args=(source, target, seen), daemon=True).start()
+                return  # It is closed.
+            self._start(self._serve, client)
+
+    def _start(self, what, *arguments):
+        thread = threading.Thread(target=what, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def _serve(self, client):
+        with client, socket.create_connection(self._upstream) as server:
+            back = self._start(self._pass, server, client, bytearray())
+            self._pass(client, server, self._seen)
+            back.join()
 
     @staticmethod
     def _pass(source, target, seen):
@@ -65,7 +76,11 @@ class Recorder:
             pass  # The other side has left.
 
     def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for thread in self._threads:
+            thread.join(20)
+            assert not thread.is_alive(), "a connection of a program that has ended stays open"
 
 
 @pytest.fixture
@@ -188,7 +203,9 @@ def test_options_of_the_source_need_a_source_in_s3(tidegate, here, tmp_path):
     for source in (tmp_path / "file", "-", "gs://bucket/key"):
         run = tidegate("cp", "--source-profile", "p", source, here.url("k"), env=here.env)
         assert run.exit == 2 and run.err.startswith("error: --source-profile: "), run
-    run = tidegate("cp", "--source-region", "r", "--prefixed", here.url("t"), here.url("t/a"), here.url("k"), env=here.env)
+    run = tidegate(
+        "cp", "--source-region", "r", "--prefixed", here.url("t"), here.url("t/a"), here.url("k"), env=here.env
+    )
     assert run.exit == 2 and "--prefixed" in run.err, run
 
 
@@ -239,7 +256,19 @@ def users(tmp_path_factory):
     root = Endpoint(f"http://{address}", "root-user", "root-secret-key")
     server = Server(
         "versitygw",
-        [tool("versitygw"), "--port", address, "--region", REGION, "--health", "/health", "--iam-dir", folder / "iam", "posix", folder / "data"],
+        [
+            tool("versitygw"),
+            "--port",
+            address,
+            "--region",
+            REGION,
+            "--health",
+            "/health",
+            "--iam-dir",
+            folder / "iam",
+            "posix",
+            folder / "data",
+        ],
         folder / "versitygw.log",
         env={"ROOT_ACCESS_KEY_ID": root.access_key, "ROOT_SECRET_ACCESS_KEY": root.secret_key},
     )
