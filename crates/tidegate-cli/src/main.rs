@@ -46,7 +46,7 @@ use crate::invocation::Invocation;
 const AFTER_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
-  s3://PROFILE@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
+  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
   PATH, file:///PATH    a file on this machine

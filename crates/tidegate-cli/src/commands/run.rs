@@ -30,7 +30,7 @@ use parse::ParsedLine;
 /// Run many commands at the same time, one a line of a file or of standard input
 ///
 ///     tidegate run list.txt
-///     find . -name '*.log' -printf "cp '%p' s3://BUCKET/logs/\\n" | tidegate run -
+///     find . -name '*.log' -printf "cp '%p' s3://BUCKET/logs/\n" | tidegate run -
 ///
 ///     # list.txt: empty lines and comments are skipped
 ///     cp 'big file.tar' s3://BUCKET/
@@ -252,11 +252,14 @@ impl RunArgs {
                 }
             }
         }
-        if let Some(failure) = unread {
-            exit::say(&failure, invocation.is_verbose());
-            return Err(CommandFailure::Failed(tally.sentence()));
+        match unread {
+            None => tally.outcome(),
+            Some(failure) if tally.ended == 0 => Err(failure),
+            Some(failure) => {
+                exit::say(&failure, invocation.is_verbose());
+                Err(CommandFailure::Failed(format!("{}, and the rest could not be read", tally.sentence())))
+            }
         }
-        tally.outcome()
     }
 
     /// Runs a command, and prints why it fails.
@@ -321,7 +324,7 @@ impl LineTally {
     fn outcome(&self) -> Outcome {
         let mut sentence = self.sentence();
         if self.is_hopeless() {
-            sentence += ", and no more were begun: the last 100 could not reach their stores";
+            sentence += &format!(", and no more were begun, as the last {ALIKE} failed alike");
         }
         match self.codes {
             CommonCode::None => Ok(()),

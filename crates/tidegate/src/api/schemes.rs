@@ -115,7 +115,8 @@ mod tests {
         let schemes = Schemes::new(account("engine"), GcsSettings::default(), NamedSchemes::default());
         let kept = || schemes.s3.schemes.lock().unwrap().len();
         let of_the_engine = schemes.named("s3").unwrap();
-        assert!(Arc::ptr_eq(&of_the_engine, &schemes.s3(&account("engine"))));
+        let wanted: Arc<dyn Scheme> = schemes.s3(&account("engine"));
+        assert!(Arc::ptr_eq(&of_the_engine, &wanted));
         let ours = schemes.s3(&account("ours"));
         assert!(Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))));
         assert_eq!(kept(), 2);
