@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ROOT
+from .lines import LINES, MESSAGES, as_text, checked
 from .process import die_with_parent
 
 _MEASURE = Path(__file__).with_name("measure.py")
@@ -76,6 +77,21 @@ class Result:
         """The JSON objects on stdout, one a line."""
         return [json.loads(line) for line in self.text.splitlines() if line.strip()]
 
+    @property
+    def messages(self):
+        """The JSON objects on stderr, one a line."""
+        return [json.loads(line) for line in self.err.splitlines()]
+
+    @property
+    def said(self):
+        """What is on stderr, as text with --json too."""
+        return "".join(f"{as_text(line)}\n" for line in self.err.splitlines())
+
+    def check_lines(self):
+        """Whether every line is one of those that the schema of --json describes."""
+        checked(self.text, LINES.keys() - MESSAGES)
+        checked(self.err, MESSAGES)
+
     def __str__(self):
         shown = self.out[:2000].decode(errors="replace")
         return f"{' '.join(self.command)}\nexit {self.exit}\nstdout: {shown}\nstderr: {self.err}"
@@ -83,6 +99,9 @@ class Result:
 
 class Run:
     """A program under way. Its output goes to files, so it never waits for a reader."""
+
+    # Whether it is `tidegate --json`, whose lines are checked.
+    prints_lines = False
 
     def __init__(self, command, env, stdin, cwd, stdout):
         self.command = [str(word) for word in command]
@@ -162,7 +181,7 @@ class Run:
         with self._out, self._err:
             self._out.seek(0)
             self._err.seek(0)
-            return Result(
+            result = Result(
                 command=self.command,
                 exit=os.waitstatus_to_exitcode(int(status)),
                 out=self._out.read(),
@@ -171,6 +190,10 @@ class Run:
                 cpu_seconds=float(user) + float(system),
                 seconds=seconds,
             )
+        # What is killed may be in the middle of a line.
+        if self.prints_lines and result.exit != -signal.SIGKILL:
+            result.check_lines()
+        return result
 
 
 class CommandLine:
@@ -185,6 +208,7 @@ class CommandLine:
         """`stdin` is bytes, a file or pipe, or None for an empty one; `stdout` a file or pipe, or None to have it
         in the result."""
         run = Run([self._program, *arguments], env, stdin, cwd, stdout)
+        run.prints_lines = self._program == binary() and "--json" in arguments
         self._runs.append(run)
         return run
 

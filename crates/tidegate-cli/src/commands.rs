@@ -9,6 +9,7 @@ pub(crate) mod journal;
 pub(crate) mod lifecycle;
 pub(crate) mod ls;
 pub(crate) mod mb;
+pub(crate) mod mv;
 pub(crate) mod prefix;
 pub(crate) mod presign;
 pub(crate) mod rb;

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
-use futures::{Stream, StreamExt, future};
-use tidegate::backend::Entry;
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::stores::{ObjectPlace, Stores};
+use crate::select::ObjectFilter;
+use crate::stores::{ObjectPlace, Stores, address};
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -72,6 +73,7 @@ pub(crate) struct Trees {
     pub(crate) source: Tree,
     pub(crate) target: Tree,
     options: CompareOptions,
+    filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
 }
@@ -96,6 +98,7 @@ impl Trees {
         source: &Location,
         target: &Location,
         options: CompareOptions,
+        filter: ObjectFilter,
     ) -> Outcome<Self> {
         if let Location::Local { path } = source {
             let found = path.metadata().map_err(|error| CommandFailure::of_file(path, &error))?;
@@ -110,17 +113,32 @@ impl Trees {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
         let (from, to) = (Tree::open(stores.source(), source).await?, Tree::open(stores, target).await?);
-        let trees = Self { source: from, target: to, options, readers: Semaphore::new(READERS) };
+        let trees = Self { source: from, target: to, options, filter, readers: Semaphore::new(READERS) };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
         Ok(trees)
     }
 
-    /// The keys of both trees in order.
+    /// The keys of both trees in order, without those that the filter leaves out. Of a key in both trees, the object of
+    /// the source decides; one that is only in the target is left alone if it would not be taken from the source.
     pub(crate) fn steps(&self) -> impl Stream<Item = Step> + use<> {
         let as_files = self.source.is_local() || self.target.is_local();
-        merge(self.source.list(as_files), self.target.list_target(as_files))
+        let (names, filter) = (self.filter.of_names(), self.filter.clone());
+        let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
+        steps.filter(move |step| {
+            future::ready(match step {
+                Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
+                    filter.takes(&object.key, &object.object)
+                }
+                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder { .. } => true,
+            })
+        })
+    }
+
+    /// Whether the filter takes a path below the source.
+    pub(crate) fn takes_path(&self, path: &Path) -> bool {
+        self.source.key_of(path).is_none_or(|key| self.filter.takes_name(key))
     }
 
     /// Compares two objects of one key as far as the listings describe them.
@@ -139,6 +157,7 @@ impl Trees {
             let is_kept = match &step {
                 Step::TargetOnly(object) => !left_out.has(&object.key),
                 Step::TargetMissed(missed) => !missed.is_harmless(),
+                Step::SourceMissed(Missed::LeftOut(path, _)) => self.takes_path(path),
                 _ => true,
             };
             future::ready(is_kept.then_some(step))
@@ -237,15 +256,14 @@ impl Tree {
         self.directory.as_ref().map(|directory| directory.join(key))
     }
 
+    /// The key of a path in the directory of the tree.
+    fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+    }
+
     /// The URL of the tree, or the path of the directory.
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.store.location(), self.prefix)
-    }
-
-    /// The URL, whatever profile it is reached by.
-    fn address(&self) -> String {
-        let url = self.url();
-        url.parse().map_or(url, |location: Location| location.without_profile().to_string())
     }
 
     /// Whether one of the trees lies in the other, or both are the same.
@@ -256,28 +274,28 @@ impl Tree {
                 ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
-                let (ours, theirs) = (self.address(), other.address());
-                let is_one_endpoint = self.store.endpoint() == other.store.endpoint();
-                is_one_endpoint && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
             _ => false,
         }
     }
 
-    /// Lists the tree, ahead of the consumer. The embedded server's own files are left out.
+    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own files are left out.
     ///
     /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
     /// such an object, without content, in place of a directory.
-    pub(crate) fn list(&self, as_files: bool) -> TreeListing {
+    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
             let except = dev::directory().canonicalize().ok();
-            let files = walk::files(&self.store, directory.clone(), except, &[]);
+            let files = walk::files(self.named(names), directory.clone(), except, &[]);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();
         }
         let (prefix, root) = (self.prefix.clone(), self.store.location());
-        let entries = listing::ahead(self.store.list(&self.prefix));
+        let entries = listing::ahead(self.named(names));
         let found = entries.filter_map(move |entry| {
             future::ready(match entry {
                 Ok(Entry::Object(object)) => {
@@ -295,18 +313,29 @@ impl Tree {
         found.boxed_local()
     }
 
+    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps what
+    /// it has below such a name.
+    fn named(&self, names: &ObjectFilter) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
+        let (names, root) = (names.clone(), self.prefix.len());
+        self.store.list(&self.prefix).try_filter(move |entry| {
+            let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
+            let key = entry.key().get(root..).unwrap_or_default();
+            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
+        })
+    }
+
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet is
     /// empty.
-    pub(crate) fn list_target(&self, as_files: bool) -> TreeListing {
+    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         match &self.directory {
             Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
                 stream::empty().boxed_local()
             }
             None if self.makes_bucket => {
-                let listed = self.list(as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
+                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
                 listed.boxed_local()
             }
-            _ => self.list(as_files),
+            _ => self.list(names, as_files),
         }
     }
 }
@@ -329,8 +358,7 @@ pub(crate) struct LeftOutNames(HashSet<String>);
 impl LeftOutNames {
     /// Adds a path in the directory of the tree.
     pub(crate) fn add(&mut self, tree: &Tree, path: &Path) {
-        let key = tree.directory.as_ref().and_then(|directory| path.strip_prefix(directory).ok());
-        self.0.extend(key.and_then(Path::to_str).map(str::to_owned));
+        self.0.extend(tree.key_of(path).map(str::to_owned));
     }
 
     /// Whether a key is one of these names, or lies below one.

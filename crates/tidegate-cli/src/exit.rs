@@ -1,11 +1,9 @@
 //! How a command ends: its message on standard error, and its exit code.
 
-use std::error::Error as _;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate::location::Location;
 use tidegate::location::LocationError;
 use tidegate::text::printable;
 use tidegate::{Error, ErrorKind};
@@ -35,9 +33,14 @@ pub(crate) enum CommandFailure {
     NobodyReads,
     /// A signal ended the command, which has already printed its message.
     Interrupted(Signal),
+    /// A failure that concerns one object, place or file, whose URL or path is the first value.
+    At(String, Box<CommandFailure>),
 }
 
 impl CommandFailure {
+    /// The kind of a failure that a signal caused.
+    pub(crate) const INTERRUPTED: &str = "interrupted";
+
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -48,6 +51,29 @@ impl CommandFailure {
             Self::Failed(_) | Self::NobodyReads => 1,
             Self::All(code, _) => *code,
             Self::Interrupted(signal) => signal.exit_code(),
+            Self::At(_, failure) => failure.code(),
+        }
+    }
+
+    /// The kind, for programs: that of the library's error, or the one that comes closest.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::NotFound(_) => ErrorKind::NotFound.name(),
+            Self::Denied(_) => ErrorKind::PermissionDenied.name(),
+            Self::Store(error) => error.kind().name(),
+            Self::Failed(_) | Self::All(..) | Self::NobodyReads => "failed",
+            Self::Interrupted(_) => Self::INTERRUPTED,
+            Self::At(_, failure) => failure.kind(),
+        }
+    }
+
+    /// The URL or path of what it concerns, if that is one object, place or file.
+    pub(crate) fn object(&self) -> Option<&str> {
+        match self {
+            Self::Store(error) => Some(error.object()),
+            Self::At(object, _) => Some(object),
+            _ => None,
         }
     }
 
@@ -59,11 +85,9 @@ impl CommandFailure {
             | Self::Denied(sentence)
             | Self::All(_, sentence)
             | Self::Failed(sentence) => Some(sentence.clone()),
-            Self::Store(error) if error.kind() == ErrorKind::NotFound => {
-                Some(format!("{error}{}", pattern_note(error.object())))
-            }
-            Self::Store(error) => Some(error.to_string()),
+            Self::Store(error) => Some(sentence_of(error)),
             Self::NobodyReads | Self::Interrupted(_) => None,
+            Self::At(_, failure) => failure.sentence(),
         }
     }
 
@@ -77,13 +101,15 @@ impl CommandFailure {
             },
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
             Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) => Reach::One,
+            Self::At(_, failure) => failure.reach(),
         }
     }
 
     /// A failure of the local file `path`, with the system's message.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
-        Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)))
+        let failure = Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)));
+        Self::At(path, failure.into())
     }
 
     /// A failure of a local file: the error's kind decides the exit code.
@@ -96,9 +122,10 @@ impl CommandFailure {
     }
 
     /// There is nothing at `location`; `what` says so in words.
-    pub(crate) fn nothing_at(location: &Location, what: &str) -> Self {
+    pub(crate) fn nothing_at(location: &impl ToString, what: &str) -> Self {
         let location = location.to_string();
-        Self::NotFound(format!("{}: {what}{}", printable(&location), pattern_note(&location)))
+        let sentence = format!("{}: {what}{}", printable(&location), pattern_note(&location));
+        Self::At(location, Self::NotFound(sentence).into())
     }
 }
 
@@ -113,16 +140,27 @@ pub(crate) enum Reach {
     AskStore,
 }
 
-/// A hint for keys that look like patterns, because no command expands patterns.
+/// A hint for keys that look like patterns of another tool.
 fn pattern_note(location: &str) -> &'static str {
-    if location.contains(['*', '?', '[']) {
-        "; patterns are not expanded: `*`, `?` and `[` are characters of the key"
+    if location.contains(['?', '[']) {
+        "; only `*` and `**` make a pattern: `?` and `[` are characters of the key"
+    } else if location.contains('*') {
+        "; here, `*` is a character of the key"
     } else {
         ""
     }
 }
 
-fn code_of(error: &Error) -> u8 {
+/// The sentence for people about an error of the library.
+pub(crate) fn sentence_of(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("{error}{}", pattern_note(error.object())),
+        _ => error.to_string(),
+    }
+}
+
+/// The exit code of a command that ends with an error of the library.
+pub(crate) fn code_of(error: &Error) -> u8 {
     match error.kind() {
         _ if is_input(error) => 2,
         ErrorKind::NotFound | ErrorKind::NoBucket => 3,
@@ -172,15 +210,9 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
 
 /// Prints why a command failed, with `verbose` also the underlying causes.
 pub(crate) fn say(failure: &CommandFailure, verbose: bool) {
-    if let Some(sentence) = failure.sentence() {
-        output::say(&format!("error: {sentence}"));
-    }
-    if let (CommandFailure::Store(error), true) = (failure, verbose) {
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            output::say(&format!("  because: {error}"));
-            cause = error.source();
-        }
+    output::fail(failure);
+    if verbose {
+        output::because(failure);
     }
 }
 

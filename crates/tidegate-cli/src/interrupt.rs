@@ -40,7 +40,8 @@ impl Signal {
     }
 }
 
-type LastWords = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+/// Prints the last messages.
+type LastWords = Arc<dyn Fn() + Send + Sync>;
 
 /// The one listener of the process, because signals arrive per process.
 struct Listener {
@@ -88,8 +89,8 @@ impl Listener {
         let (said, is_said) = mpsc::channel::<()>();
         // Both asking for the last messages and printing them may block, so another thread does that.
         let saying = std::thread::Builder::new().spawn(move || {
-            first.into_iter().for_each(output::say);
-            words.iter().flat_map(|words| words()).for_each(|line| output::say(&line));
+            first.into_iter().for_each(|first| output::interrupted(signal, first));
+            words.iter().for_each(|words| words());
             output::flush();
             drop(said);
         });
@@ -123,7 +124,7 @@ impl Signals {
         }
     }
 
-    /// Sets the messages to print if the process must end before the command does; `None` clears them.
+    /// Sets what prints the last messages if the process must end before the command does; `None` clears them.
     pub(crate) fn last_words(&self, words: Option<LastWords>) {
         *listener().last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }

@@ -14,7 +14,12 @@ pub(crate) async fn labelled<T>(label: String, command: impl Future<Output = T>)
     LABEL.scope(label.into(), command).await
 }
 
-/// The text as it is printed: with the label of the command that prints it, if it has one.
-pub(crate) fn with_label(text: String) -> String {
-    LABEL.try_with(|label| format!("{label}{text}")).unwrap_or(text)
+/// Does something at once, whose lines on standard error begin with this label.
+pub(crate) fn labelled_now<T>(label: String, work: impl FnOnce() -> T) -> T {
+    LABEL.sync_scope(label.into(), work)
+}
+
+/// The label of the command that is being polled, if it has one.
+pub(crate) fn current() -> Option<Arc<str>> {
+    LABEL.try_with(Arc::clone).ok()
 }

@@ -12,13 +12,16 @@ mod exit;
 mod interrupt;
 mod invocation;
 mod label;
+mod lines;
 mod listing;
+mod messages;
 mod notices;
 mod options;
 mod other_tools;
 mod output;
 mod removal;
 mod runtime;
+mod select;
 mod shared_output;
 mod spread;
 mod standard;
@@ -37,11 +40,11 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, du, journal, lifecycle, ls, mb, prefix, presign, rb, rm, run, serve,
+    cat, check, completions, cp, du, journal, lifecycle, ls, mb, mv, prefix, presign, rb, rm, run, serve,
     sessions, stat, sweep, sync,
 };
-use crate::exit::Outcome;
-use crate::invocation::Invocation;
+use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::{Invocation, OutputFormat};
 
 const AFTER_HELP: &str = "\
 Locations:
@@ -76,6 +79,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Cp(Box<cp::CpArgs>),
+    Mv(Box<mv::MvArgs>),
     Sync(Box<sync::SyncArgs>),
     Check(check::CheckArgs),
     Cat(cat::CatArgs),
@@ -104,6 +108,7 @@ impl Command {
     async fn run(self, invocation: &Invocation) -> Outcome {
         match self {
             Self::Cp(args) => args.run(invocation).await,
+            Self::Mv(args) => args.run(invocation).await,
             Self::Sync(args) => args.run(invocation).await,
             Self::Check(args) => args.run(invocation).await,
             Self::Cat(args) => args.run(invocation).await,
@@ -133,6 +138,7 @@ fn main() -> ExitCode {
         Err(wrong) if wrong.use_stderr() => refuse(&wrong),
         Err(help) => return exit::end(show(&help), false),
     };
+    output::set_messages(invocation.format(), invocation.is_quiet());
     log(invocation.logs());
     exit::end(runtime::run(command.run(&invocation)), invocation.is_verbose())
 }
@@ -149,21 +155,41 @@ fn show(help: &clap::Error) -> Outcome {
 fn refuse(error: &clap::Error) -> ! {
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    if let Some(line) = foreign_command(error, &arguments) {
-        output::say(&line);
-        output::flush();
-        std::process::exit(error.exit_code())
+    let is_json =
+        arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    if is_json {
+        output::set_messages(OutputFormat::Json, false);
     }
-    match refusal(&error.to_string(), arguments.into_iter()) {
-        // clap prints its own message, with its colors.
-        None => error.exit(),
-        Some(lines) => lines.iter().for_each(|line| output::say(line)),
+    if let Some(sentence) = foreign_command(error, &arguments) {
+        output::fail(&CommandFailure::Usage(sentence));
+    } else if is_json {
+        output::fail(&CommandFailure::Usage(sentence(error)));
+    } else {
+        match refusal(&error.to_string(), arguments.into_iter()) {
+            // clap prints its own message, with its colors.
+            None => error.exit(),
+            Some(lines) => lines.iter().for_each(|line| output::say(line)),
+        }
     }
     output::flush();
     std::process::exit(error.exit_code())
 }
 
-/// The line to print if the command is one of another tool. `None` leaves it to clap, which suggests names that are
+/// What is wrong, from clap's message, without the usage that follows it.
+fn sentence(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "a command is missing: `tidegate --help` lists them".to_owned();
+    }
+    let message = error.to_string();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let end = ["\n\nUsage: ", "\n\nFor more information"].iter().filter_map(|end| message.find(end)).min();
+    let paragraphs = message[..end.unwrap_or(message.len())].split("\n\n");
+    let lines: Vec<String> =
+        paragraphs.map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    lines.join("; ")
+}
+
+/// The sentence to print if the command is one of another tool. `None` leaves it to clap, which suggests names that are
 /// nearly the same.
 fn foreign_command(error: &clap::Error, arguments: &[String]) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -174,7 +200,7 @@ fn foreign_command(error: &clap::Error, arguments: &[String]) -> Option<String> 
     // such as `journal`.
     let command = arguments.iter().find(|argument| !argument.starts_with('-'))?;
     let instead = other_tools::instead_of(name).filter(|_| command == name)?;
-    Some(format!("error: there is no command `{name}`: {instead}"))
+    Some(format!("there is no command `{name}`: {instead}"))
 }
 
 /// The lines to print in place of clap's message, which quotes arguments as they are. `None` if the message can be
@@ -222,7 +248,7 @@ mod tests {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             foreign_command(&wrong, &words)
         };
-        let get = "error: there is no command `get`: use `tidegate cp s3://BUCKET/KEY FILE`";
+        let get = "there is no command `get`: use `tidegate cp s3://BUCKET/KEY FILE`";
         assert_eq!(answer(&["get", "s3://bkt/k"]).as_deref(), Some(get));
         assert_eq!(answer(&["-v", "get", "s3://bkt/k", "--force"]).as_deref(), Some(get));
         for left_to_clap in
@@ -230,6 +256,18 @@ mod tests {
         {
             assert_eq!(answer(left_to_clap), None, "{left_to_clap:?}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_message_for_a_program() {
+        let said = |words: &[&str]| {
+            sentence(&CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err())
+        };
+        let tip = "tip: to pass '--frob' as a value, use '-- --frob'";
+        assert_eq!(said(&["ls", "--frob"]), format!("unexpected argument '--frob' found; {tip}"));
+        assert!(said(&[]).starts_with("a command is missing"));
+        let missing = said(&["stat"]);
+        assert!(missing.contains("<URL>") && !missing.contains("Usage"), "{missing}");
     }
 
     #[test]

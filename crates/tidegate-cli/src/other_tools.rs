@@ -7,7 +7,7 @@ const ANSWERS: [(&[&str], &str); 18] = [
     (&["put", "upload", "push"], "use `tidegate cp FILE s3://BUCKET/KEY`"),
     (&["copy", "copyto"], "use `tidegate cp SOURCE TARGET`, with -r for everything below"),
     (&["pipe", "rcat"], "use `tidegate cp - s3://BUCKET/KEY`"),
-    (&["mv", "move", "moveto", "rename"], "use `tidegate cp SOURCE TARGET`, then `tidegate rm SOURCE`"),
+    (&["move", "moveto", "rename", "ren"], "use `tidegate mv SOURCE TARGET`"),
     (&["rsync", "mirror", "synchronize"], "use `tidegate sync SOURCE TARGET`"),
     (&["diff", "compare", "cryptcheck"], "use `tidegate check SOURCE TARGET`"),
     (

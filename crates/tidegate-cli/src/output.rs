@@ -1,5 +1,6 @@
 //! Standard output and standard error. All text for people passes through here: control characters, line ends and
-//! characters that reorder text are escaped, very long lines are cut, and passwords in URLs are removed.
+//! characters that reorder text are escaped, very long lines are cut, and passwords in URLs are removed. With `--json`,
+//! each line is a JSON object: see [`lines`](crate::lines) and [`messages`](crate::messages).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,30 +12,78 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tidegate::text::{printable, printable_bytes, without_passwords};
+use tidegate::text::{printable, printable_bytes};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::label::with_label;
+use crate::interrupt::Signal;
+use crate::invocation::OutputFormat;
+use crate::lines::OutputLine;
+use crate::messages::{Message, causes};
 use crate::shared_output::SharedPiece;
-use crate::{shared_output, standard};
+use crate::{label, shared_output, standard};
 
-/// The longest line for people, in bytes.
-const LONGEST: usize = 8 << 10;
+/// The longest line for people, and the longest message in JSON, in bytes.
+pub(crate) const LONGEST: usize = 8 << 10;
 
 /// Text for people, as one escaped line of at most `LONGEST` bytes.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST { printable(text) } else { printable_bytes(text.as_bytes(), LONGEST).into() }
 }
 
+/// Sets how messages are written, before the first one. With `is_quiet`, notices are not.
+pub(crate) fn set_messages(format: OutputFormat, is_quiet: bool) {
+    // A second call, which tests make, has no effect.
+    let _ = Stderr::get().mode.set(StderrMode { format, is_quiet });
+}
+
+/// Prints a notice: what a command did, or what it waits for.
+pub(crate) fn say(text: &str) {
+    tell(&Message::notice(text));
+}
+
+/// Prints a warning: something was done, and not all of it as the user may expect.
+pub(crate) fn warn(text: &str) {
+    tell(&Message::warning(text));
+}
+
+/// Prints a failure: of a command, or of one object among many. Prints nothing if there is nothing to say of it.
+pub(crate) fn fail(failure: &CommandFailure) {
+    Message::of_failure(failure).iter().for_each(tell);
+}
+
+/// Prints an error of the library, as [`fail`].
+pub(crate) fn fail_with(error: &tidegate::Error) {
+    tell(&Message::of_error(error));
+}
+
+/// Prints the underlying causes of a failure. In JSON they are part of the error itself.
+pub(crate) fn because(failure: &CommandFailure) {
+    if let (CommandFailure::Store(error), OutputFormat::Text) = (failure, Stderr::get().mode().format) {
+        causes(error).iter().for_each(|cause| tell(&Message::log(&format!("  because: {cause}"))));
+    }
+}
+
+/// Prints that a signal ends the command.
+pub(crate) fn interrupted(signal: Signal, text: &str) {
+    tell(&Message::interrupted(signal, text));
+}
+
 /// Prints a line on standard error, above the progress bar. A closed standard error is not a failure.
 ///
 /// A thread writes the lines in order. A reader that has stopped blocks only that thread, until
 /// [`WAITING`](Stderr::WAITING) lines wait.
-pub(crate) fn say(text: &str) {
-    let text = with_label(without_passwords(text).into_owned());
-    Stderr::get().send(Said::Line(line(&text).into_owned()));
+fn tell(message: &Message) {
+    let stderr = Stderr::get();
+    let StderrMode { format, is_quiet } = stderr.mode();
+    if !(is_quiet && matches!(message, Message::Notice { .. })) {
+        let line = match label::current() {
+            Some(label) => message.line_with_label(format, &label),
+            None => message.line(format),
+        };
+        stderr.send(Said::Line(line));
+    }
 }
 
 /// Waits until every line said so far is written.
@@ -55,6 +104,14 @@ struct Stderr {
     /// `None` if the system gives no thread: then the caller writes each line itself.
     lines: Option<SyncSender<Said>>,
     bar: Mutex<Option<ProgressBar>>,
+    /// How messages are written: a property of the whole process, as the stream is.
+    mode: OnceLock<StderrMode>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StderrMode {
+    format: OutputFormat,
+    is_quiet: bool,
 }
 
 enum Said {
@@ -72,8 +129,12 @@ impl Stderr {
             let (lines, waiting) = sync_channel(Self::WAITING);
             let thread = std::thread::Builder::new().name("stderr".to_owned()).stack_size(256 << 10);
             let writing = thread.spawn(move || Self::get().write_all(&waiting));
-            Self { lines: writing.is_ok().then_some(lines), bar: Mutex::default() }
+            Self { lines: writing.is_ok().then_some(lines), bar: Mutex::default(), mode: OnceLock::new() }
         })
+    }
+
+    fn mode(&self) -> StderrMode {
+        self.mode.get().copied().unwrap_or_default()
     }
 
     fn send(&self, said: Said) {
@@ -108,13 +169,13 @@ impl Stderr {
     }
 }
 
-/// The writer for the log: each event is one line of [`say`].
+/// The writer for the log: each event is one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogWriter;
 
 impl Write for LogWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        say(String::from_utf8_lossy(event).trim_end_matches('\n'));
+        tell(&Message::log(String::from_utf8_lossy(event).trim_end_matches('\n')));
         Ok(event.len())
     }
 
@@ -130,20 +191,34 @@ impl Write for LogWriter {
 pub(crate) struct TextOutput {
     output: ByteOutput,
     gathered: Vec<u8>,
+    format: OutputFormat,
 }
 
-/// Opens standard output for text. [`io::stdout`] would write at the end of every line.
-pub(crate) fn text() -> Outcome<TextOutput> {
+/// Opens standard output for lines of text or JSON. [`io::stdout`] would write at the end of every line.
+pub(crate) fn text(format: OutputFormat) -> Outcome<TextOutput> {
     let output = match shared_output::writer()? {
         Some(writer) => ByteOutput::shared(writer),
         None => ByteOutput::stdout()?,
     };
-    Ok(TextOutput { output, gathered: Vec::new() })
+    Ok(TextOutput { output, gathered: Vec::new(), format })
 }
 
 impl TextOutput {
     /// How many bytes are gathered before they are written.
     const PIECE: usize = 64 << 10;
+
+    /// Whether lines are JSON objects.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == OutputFormat::Json
+    }
+
+    /// Writes a line in the format of this output.
+    pub(crate) fn print(&mut self, line: &impl OutputLine) -> Outcome {
+        if self.is_json() {
+            return self.json(line);
+        }
+        Ok(writeln!(self, "{}", line.text())?)
+    }
 
     /// Writes a JSON document as one line. Characters that a terminal acts on become ASCII escapes; the rest stays as
     /// it is.
@@ -158,6 +233,14 @@ impl TextOutput {
     pub(crate) async fn flow(&mut self) -> Outcome {
         if self.gathered.len() < Self::PIECE {
             return Ok(());
+        }
+        self.output.write(std::mem::take(&mut self.gathered).into()).await
+    }
+
+    /// Passes the gathered text on at once. While several pieces wait for a slow reader, as [`flow`](Self::flow).
+    pub(crate) async fn flow_soon(&mut self) -> Outcome {
+        if self.output.is_behind() {
+            return self.flow().await;
         }
         self.output.write(std::mem::take(&mut self.gathered).into()).await
     }
@@ -255,6 +338,11 @@ impl ByteOutput {
         Self { pieces, written: Some(written) }
     }
 
+    /// Whether as many pieces wait to be written as may wait.
+    fn is_behind(&self) -> bool {
+        self.pieces.capacity() == 0
+    }
+
     /// Gives the next bytes.
     pub(crate) async fn write(&mut self, piece: Bytes) -> Outcome {
         if self.pieces.send(piece).await.is_ok() {
@@ -310,7 +398,7 @@ mod tests {
     async fn a_name_in_a_line_starts_no_other() {
         let mut file = tempfile::tempfile().unwrap();
         let output = ByteOutput::new(file.try_clone().unwrap());
-        let mut text = TextOutput { output, gathered: Vec::new() };
+        let mut text = TextOutput { output, gathered: Vec::new(), format: OutputFormat::Text };
         let key = "k\n   99 bytes  forged";
         writeln!(text, "12 bytes  {key}").unwrap();
         write!(text, "{key}, ").unwrap();

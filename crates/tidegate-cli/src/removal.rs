@@ -10,7 +10,8 @@ use tidegate::store::Deletion;
 use tidegate::{ErrorKind, Result, Store, Tidegate};
 
 use crate::common_cause::CommonCause;
-use crate::exit::CommandFailure;
+use crate::exit::{CommandFailure, Outcome};
+use crate::lines::{ObjectLines, RemoveLine};
 use crate::output;
 
 /// The result of removing many objects.
@@ -23,7 +24,7 @@ pub(crate) struct Removal {
     pub(crate) stopped: Option<CommandFailure>,
 }
 
-/// Removes the objects of `store` with these keys. Prints a failure and continues.
+/// Removes the objects of `store` with these keys, and adds each to `lines`. Prints a failure and continues.
 ///
 /// An error among the keys is that of a listing. The listing of a local directory continues after it (`is_local`);
 /// that of a store has ended.
@@ -32,7 +33,9 @@ pub(crate) async fn remove(
     store: &Store,
     is_local: bool,
     keys: impl Stream<Item = Result<String>> + Send + 'static,
-) -> Removal {
+    lines: &mut ObjectLines,
+) -> Outcome<Removal> {
+    let root = store.location();
     let cause = CommonCause::of(tide, (!is_local).then_some(store));
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stops = is_stopped.clone();
@@ -45,7 +48,11 @@ pub(crate) async fn remove(
             Some((failure, is_common)) = failures.next() => (failure, is_common),
             Some(Deletion { key, result, .. }) = removals.next() => {
                 match (key, result) {
-                    (_, Ok(())) => ended.removed += 1,
+                    (key, Ok(())) => {
+                        ended.removed += 1;
+                        let url = format!("{root}/{}", key.unwrap_or_default());
+                        lines.print(&RemoveLine { url: &url, dry_run: false }).await?;
+                    }
                     (Some(_), Err(error)) => {
                         let cause = &cause;
                         failures.push(async move {
@@ -56,7 +63,7 @@ pub(crate) async fn remove(
                     }
                     (None, Err(error)) if is_local && error.kind() != ErrorKind::NoBucket => {
                         ended.failed += 1;
-                        say(&error.into());
+                        output::fail(&error.into());
                     }
                     (None, Err(error)) => {
                         cause.no_more();
@@ -66,21 +73,14 @@ pub(crate) async fn remove(
                 }
                 continue;
             }
-            else => return ended,
+            else => return Ok(ended),
         };
         ended.failed += 1;
         if is_common {
             is_stopped.store(true, Relaxed);
             ended.stopped.get_or_insert(failure);
         } else {
-            say(&failure);
+            output::fail(&failure);
         }
-    }
-}
-
-/// Prints a failure.
-pub(crate) fn say(failure: &CommandFailure) {
-    if let Some(sentence) = failure.sentence() {
-        output::say(&format!("error: {sentence}"));
     }
 }

@@ -24,6 +24,7 @@ use crate::{output, text};
 mod accounts;
 mod shared;
 
+pub(crate) use accounts::address;
 pub(crate) use shared::SharedEngine;
 
 /// How long aborting sessions may take after a signal: the process must end within two seconds.
@@ -159,7 +160,7 @@ impl Stores {
             is_shared: false,
         };
         let tide = stores.tide.clone();
-        signals.last_words(Some(Arc::new(move || left_behind(&tide.unsettled()))));
+        signals.last_words(Some(Arc::new(move || say_left_behind(&tide.unsettled()))));
         let outcome = {
             let mut work = std::pin::pin!(work(&stores));
             tokio::select! {
@@ -175,7 +176,7 @@ impl Stores {
                 failed = stores.tide.settled() => {
                     let left: Vec<&str> = failed.iter().map(Error::object).collect();
                     if !left.is_empty() {
-                        output::say(&unaborted(&left));
+                        output::warn(&unaborted(&left));
                     }
                     outcome
                 }
@@ -186,7 +187,7 @@ impl Stores {
             },
             Err((signal, said)) => {
                 let progress = stores.tide.progress().snapshot();
-                output::say(&(said + &kept(progress.kept, progress.kept_of)));
+                output::interrupted(signal, &(said + &kept(progress.kept, progress.kept_of)));
                 // Whether the aborts finished or the time limit passed, the command ends and names what is left.
                 let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
                 stores.say_what_is_left(&signals);
@@ -206,9 +207,7 @@ impl Stores {
     /// Prints the uploads whose end is uncertain, and makes sure that the signal thread does not print them again.
     fn say_what_is_left(&self, signals: &Signals) {
         signals.last_words(None);
-        for line in left_behind(&self.tide.unsettled()) {
-            output::say(&line);
-        }
+        say_left_behind(&self.tide.unsettled());
     }
 
     pub(crate) fn tide(&self) -> &Tidegate {
@@ -354,17 +353,16 @@ fn unaborted(objects: &[&str]) -> String {
     format!("{count} could not be aborted and may hold parts: see `tidegate sessions ls {place}`")
 }
 
-/// The messages about uploads whose end is uncertain when the process must end.
-fn left_behind(uploads: &[Unsettled]) -> Vec<String> {
-    let mut lines: Vec<String> = uploads.iter().take(NAMED).map(left).collect();
+/// Prints the uploads whose end is uncertain when the process must end.
+fn say_left_behind(uploads: &[Unsettled]) {
+    uploads.iter().take(NAMED).for_each(|upload| output::warn(&left(upload)));
     if uploads.len() > NAMED {
-        lines.push(format!("and {} more", uploads.len() - NAMED));
+        output::warn(&format!("and {} more", uploads.len() - NAMED));
     }
     if uploads.iter().any(|upload| upload.session.is_some()) {
         let objects: Vec<&str> = uploads.iter().map(|upload| &*upload.object).collect();
-        lines.push(format!("`tidegate sweep {}` ends what is left", text::quoted(common(&objects))));
+        output::say(&format!("`tidegate sweep {}` ends what is left", text::quoted(common(&objects))));
     }
-    lines
 }
 
 fn left(upload: &Unsettled) -> String {

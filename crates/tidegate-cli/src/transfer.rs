@@ -2,14 +2,17 @@
 
 mod carried;
 pub(crate) mod choices;
-pub(crate) mod directory;
+pub(crate) mod copies;
+pub(crate) mod copy;
 pub(crate) mod download;
+mod item;
 pub(crate) mod job;
 pub(crate) mod journaled;
 pub(crate) mod naming;
 mod opened;
 pub(crate) mod options;
 pub(crate) mod report;
+mod sources;
 mod stdin;
 pub(crate) mod upload;
 pub(crate) mod verify;

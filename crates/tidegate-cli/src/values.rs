@@ -1,7 +1,7 @@
 //! Parsers for option values: sizes, pairs, ranges, times.
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidegate::object::Encryption;
 use tidegate::settings::Concurrency;
@@ -177,6 +177,18 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write an age such as 1d, 12h or 90min".to_owned())
 }
 
+/// A time: an age before now (`7d`), a date, or a date with a time of day, in UTC.
+pub(crate) fn moment(text: &str) -> Result<SystemTime, String> {
+    let wrong =
+        || "write an age such as 7d or 12h, or a time such as 2026-11-27 or 2026-11-27T10:15:00Z".to_owned();
+    if let Ok(age) = humantime::parse_duration(text) {
+        return SystemTime::now().checked_sub(age).ok_or_else(wrong);
+    }
+    let is_date = text.len() == "2026-11-27".len();
+    let midnight = format!("{text}T00:00:00Z");
+    humantime::parse_rfc3339_weak(if is_date { &midnight } else { text }).map_err(|_| wrong())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +259,25 @@ mod tests {
         ] {
             let example = "write a size such as 16MiB, 64MB, 1.5G or 1048576";
             assert_eq!(size(text), Err(format!("{what}: {example}")));
+        }
+    }
+
+    #[test]
+    fn moments_are_ages_or_times() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        for (text, seconds) in [
+            ("1970-01-02", 86_400),
+            ("1970-01-01T00:01:00Z", 60),
+            ("1970-01-01 00:01:00", 60),
+            ("1970-01-01T00:01:00", 60),
+        ] {
+            assert_eq!(moment(text), Ok(at(seconds)), "{text}");
+        }
+        let (before, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        let moment_before = moment("1h").unwrap();
+        assert!(moment_before >= before - hour && moment_before <= SystemTime::now() - hour);
+        for text in ["", "yesterday", "2026-13-01", "2026-1-1", "-1d", "5"] {
+            assert!(moment(text).is_err(), "{text}");
         }
     }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use futures::{Stream, StreamExt};
+use tidegate::Object;
 use tidegate::backend::{Entry, OtherKind};
-use tidegate::{Object, Store};
 
 use crate::exit::CommandFailure;
 use crate::listing;
@@ -33,18 +33,21 @@ impl Missed {
     }
 }
 
-/// The files below `root`, which is the root of `store`, except those below `except`. A link to a file counts as that
-/// file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
-pub(crate) fn files(
-    store: &Store,
+/// The files among the entries of a listing of the directory `root`, except those below `except`. A link to a file counts
+/// as that file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
+pub(crate) fn files<Entries>(
+    entries: Entries,
     root: PathBuf,
     except: Option<PathBuf>,
     journals: &[PathBuf],
-) -> impl Stream<Item = Result<FoundFile, Missed>> + use<> {
+) -> impl Stream<Item = Result<FoundFile, Missed>> + use<Entries>
+where
+    Entries: Stream<Item = tidegate::Result<Entry>> + Send + 'static,
+{
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
     let except = except.and_then(|except| key_below(&root, &except));
-    let found = listing::ahead(store.list("")).filter_map(move |entry| {
+    let found = listing::ahead(entries).filter_map(move |entry| {
         let found = look_at(&root, except.as_deref(), &journals, entry);
         std::future::ready(found)
     });
@@ -112,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn store(root: &Path) -> Store {
+    fn store(root: &Path) -> tidegate::Store {
         let tide = tidegate::Tidegate::builder().build().unwrap();
         tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(root)))
     }
@@ -128,7 +131,7 @@ mod tests {
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
         let store = store(root);
-        let mut files = Box::pin(files(&store, root.to_owned(), except, journals));
+        let mut files = Box::pin(files(store.list(""), root.to_owned(), except, journals));
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.object.key),

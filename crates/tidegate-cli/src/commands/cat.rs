@@ -1,24 +1,34 @@
 //! `tidegate cat`: writes objects, or a range of each, to standard output.
 
+use std::ffi::OsString;
+
 use futures::TryStreamExt;
 use tidegate::Tidegate;
-use tidegate::location::Location;
+use tidegate::backend::Entry;
 use tidegate::settings::Concurrency;
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::ByteOutput;
+use crate::select::{ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
-use crate::stores::Stores;
+use crate::stores::{ObjectPlace, Stores};
 use crate::values::{self, ByteRange};
 
-/// Write objects to standard output, one after another.
+/// Write objects to standard output, one after another
+///
+///     tidegate cat s3://BUCKET/KEY | less
+///     tidegate cat s3://BUCKET/KEY --range 0-1023
+///     tidegate cat 's3://BUCKET/logs/2026-11-*.gz' | zcat
+///
+/// What matches a pattern is written in the order of the keys.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CatArgs {
-    /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a path.
+    /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, a path, or a pattern.
     #[arg(required = true, value_name = "URL")]
-    objects: Vec<String>,
+    objects: Vec<OsString>,
 
     /// Write only these bytes of each object. FIRST and LAST count from 0, and LAST is included; without LAST, to the
     /// end. For example 0-1023.
@@ -34,6 +44,9 @@ pub(crate) struct CatArgs {
     concurrency: Concurrency,
 
     #[command(flatten)]
+    pattern: PatternOption,
+
+    #[command(flatten)]
     spread: PrefixedOption,
 
     #[command(flatten)]
@@ -42,13 +55,15 @@ pub(crate) struct CatArgs {
 
 impl CatArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        let objects: Vec<Location> =
-            self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        invocation.refuse_json("the objects themselves")?;
+        let parse = |text: &OsString| self.pattern.parse(text, false);
+        let sources: Vec<SourceArgument> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
         Stores::with(invocation, self.connection.reached(engine), async |stores| {
-            self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
+            let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
+            self.spread.open(stores, &locations).await?;
             let mut output = ByteOutput::stdout()?;
-            let written = show(stores, &objects, self.range, &mut output).await;
+            let written = show(stores, &sources, self.range, &mut output).await;
             // Bytes that were read before an error are written all the same.
             output.finish().await?;
             written
@@ -59,22 +74,42 @@ impl CatArgs {
 
 async fn show(
     stores: &Stores,
-    objects: &[Location],
+    sources: &[SourceArgument],
     range: Option<ByteRange>,
     output: &mut ByteOutput,
 ) -> Outcome {
-    for location in objects {
-        let place = stores.object(location).await?;
-        let reader = place.store.reader(&place.key);
-        let reader = match range {
-            Some(ByteRange { first, last: Some(last) }) => reader.range(first..=last),
-            Some(ByteRange { first, last: None }) => reader.range(first..),
-            None => reader,
-        };
-        let mut reader = reader.await?;
-        while let Some(piece) = reader.try_next().await? {
-            output.write(piece).await?;
+    for source in sources {
+        if source.pattern.is_none() {
+            show_one(&stores.object(&source.location).await?, range, output).await?;
+            continue;
         }
+        let (store, prefix) = stores.tree(&source.location).await?;
+        let mut entries = source.selection(&ObjectFilter::default()).list(&store, &prefix);
+        let mut is_empty = true;
+        while let Some(entry) = entries.try_next().await? {
+            if let Entry::Object(object) = entry {
+                is_empty = false;
+                let place = ObjectPlace { store: store.clone(), key: object.key };
+                show_one(&place, range, output).await?;
+            }
+        }
+        if is_empty {
+            return Err(source.no_match());
+        }
+    }
+    Ok(())
+}
+
+async fn show_one(place: &ObjectPlace, range: Option<ByteRange>, output: &mut ByteOutput) -> Outcome {
+    let reader = place.store.reader(&place.key);
+    let reader = match range {
+        Some(ByteRange { first, last: Some(last) }) => reader.range(first..=last),
+        Some(ByteRange { first, last: None }) => reader.range(first..),
+        None => reader,
+    };
+    let mut reader = reader.await?;
+    while let Some(piece) = reader.try_next().await? {
+        output.write(piece).await?;
     }
     Ok(())
 }

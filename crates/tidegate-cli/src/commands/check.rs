@@ -4,13 +4,12 @@ use std::io::Write;
 
 use futures::StreamExt;
 use serde::Serialize;
-use tidegate::checksum::Algorithm;
 
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, SourceOptions};
-use crate::removal::say;
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -28,9 +27,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     compare: CompareOptions,
 
-    /// Print one JSON object per difference.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -42,41 +40,49 @@ pub(crate) struct CheckArgs {
     source: SourceOptions,
 }
 
-/// A line of `--json`.
+/// A difference as a JSON object.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "difference")]
 struct FoundDifference<'a> {
+    /// The key below both trees.
     key: &'a str,
     difference: &'static str,
+    /// The object of the source, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    /// The object of the target, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
 }
 
 impl CheckArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
-            let algorithm = Algorithm::default();
-            self.source.reach(stores, &self.connection, algorithm, &[&source], Some(&target))?;
+            self.source.reach(stores, &self.connection, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
-            self.check(&trees).await
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
+            self.check(&trees, invocation).await
         })
         .await
     }
 
-    async fn check(&self, trees: &Trees) -> Outcome {
-        let mut out = output::text()?;
+    async fn check(&self, trees: &Trees, invocation: &Invocation) -> Outcome {
+        let mut out = output::text(invocation.format())?;
         let mut changes = std::pin::pin!(trees.changes());
         let (mut compared, mut different, mut failed) = (0_u64, 0_u64, None);
         while let Some(change) = changes.next().await {
             let change = match change {
                 Ok(change) => change,
                 Err(failure) => {
-                    failed.replace(failure).iter().for_each(say);
+                    failed.replace(failure).iter().for_each(output::fail);
                     continue;
                 }
             };
             let (key, difference) = match &change {
                 Change::LeftOut(what) => {
-                    output::say(&format!("left out: {what}"));
+                    output::warn(&format!("left out: {what}"));
                     continue;
                 }
                 Change::None => (None, ""),
@@ -87,8 +93,10 @@ impl CheckArgs {
             compared += 1;
             let Some(key) = key else { continue };
             different += 1;
-            if self.json {
-                out.json(&FoundDifference { key, difference })?;
+            if out.is_json() {
+                let source = (difference != "extra").then(|| trees.source.place(key).url());
+                let target = (difference != "missing").then(|| trees.target.place(key).url());
+                out.json(&FoundDifference { key, difference, source, target })?;
             } else {
                 writeln!(out, "{difference:8}  {key}")?;
             }

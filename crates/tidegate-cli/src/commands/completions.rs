@@ -19,9 +19,10 @@ pub(crate) struct CompletionsArgs {
 
 impl CompletionsArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
+        invocation.refuse_json("a script")?;
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "tidegate", &mut script);
-        let mut out = output::text()?;
+        let mut out = output::text(invocation.format())?;
         out.write_all(&script)?;
         out.finish().await
     }

@@ -12,7 +12,7 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
-use crate::removal::say;
+use crate::select::{FilterOptions, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::text;
@@ -27,8 +27,8 @@ use crate::text;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DuArgs {
-    /// Buckets, prefixes (s3://BUCKET/PREFIX/, with or without the slash), objects or directories. Places that overlap are
-    /// counted twice in the total.
+    /// Buckets, prefixes (s3://BUCKET/PREFIX/, with or without the slash), objects, directories or patterns. Places that
+    /// overlap are counted twice in the total.
     #[arg(required = true, value_name = "URL")]
     places: Vec<String>,
 
@@ -36,9 +36,11 @@ pub(crate) struct DuArgs {
     #[arg(short = 'H', long)]
     human: bool,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pattern: PatternOption,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -54,7 +56,7 @@ struct TreeSize {
     bytes: u64,
 }
 
-/// A line of `--json`.
+/// A line as a JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum UsageLine<'a> {
@@ -71,12 +73,14 @@ enum UsageLine<'a> {
 
 impl DuArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        let locations: Vec<Location> =
-            self.places.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        let parse = |text: &String| self.pattern.parse(text.as_ref(), false);
+        let sources: Vec<SourceArgument> = self.places.iter().map(parse).collect::<Result<_, _>>()?;
+        let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
-            self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
-            let mut out = output::text()?;
-            let measured = self.measure_all(stores, &locations, &mut out).await;
+            let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
+            self.spread.open(stores, &locations).await?;
+            let mut out = output::text(invocation.format())?;
+            let measured = self.measure_all(stores, &sources, &filter, &mut out).await;
             // What was measured before an error is printed all the same.
             out.finish().await?;
             measured
@@ -86,39 +90,44 @@ impl DuArgs {
 
     /// Measures and prints each location, then the total. After a failure, continues with the next location, and
     /// prints no total.
-    async fn measure_all(&self, stores: &Stores, locations: &[Location], out: &mut TextOutput) -> Outcome {
+    async fn measure_all(
+        &self,
+        stores: &Stores,
+        sources: &[SourceArgument],
+        filter: &ObjectFilter,
+        out: &mut TextOutput,
+    ) -> Outcome {
         let mut total = TreeSize::default();
         let mut failures = Vec::new();
-        for location in locations {
-            match measure(stores, location).await {
+        for source in sources {
+            match measure(stores, source, filter).await {
                 Ok(stored) => {
-                    total.count(stored.objects, stored.bytes, location)?;
-                    let url = location.to_string();
-                    self.print(out, &UsageLine::Usage { url: &url, stored })?;
-                    out.flow().await?;
+                    total.count(stored.objects, stored.bytes, &source.location)?;
+                    self.print(out, &UsageLine::Usage { url: &source.name(), stored })?;
+                    out.flow_soon().await?;
                 }
                 Err(failure) => failures.push(failure),
             }
         }
         // Nothing was measured, and all failures have one cause: exit with the cause's code.
         let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
-        let last = if failures.len() == locations.len() && is_one_cause { failures.pop() } else { None };
-        failures.iter().for_each(say);
+        let last = if failures.len() == sources.len() && is_one_cause { failures.pop() } else { None };
+        failures.iter().for_each(output::fail);
         if let Some(failure) = last {
             return Err(failure);
         }
         if !failures.is_empty() {
-            let all = text::count(locations.len() as u64, "place");
+            let all = text::count(sources.len() as u64, "place");
             return Err(CommandFailure::Failed(format!("{} of {all} could not be measured", failures.len())));
         }
-        if locations.len() > 1 {
+        if sources.len() > 1 {
             self.print(out, &UsageLine::Total { stored: total })?;
         }
         Ok(())
     }
 
     fn print(&self, out: &mut TextOutput, line: &UsageLine<'_>) -> Outcome {
-        if self.json {
+        if out.is_json() {
             return out.json(line);
         }
         let (name, TreeSize { objects, bytes }) = match line {
@@ -137,14 +146,15 @@ impl DuArgs {
 /// # Errors
 /// If there is neither; an empty bucket or directory is fine. If an entry cannot be listed, or has no known size: the
 /// sum would be wrong.
-async fn measure(stores: &Stores, location: &Location) -> Outcome<TreeSize> {
+async fn measure(stores: &Stores, source: &SourceArgument, filter: &ObjectFilter) -> Outcome<TreeSize> {
+    let location = &source.location;
     if let Location::Local { path } = location
         && !path.is_dir()
     {
         return measure_object(stores, location).await;
     }
     let (store, prefix) = stores.tree(location).await?;
-    let mut entries = store.list(&prefix);
+    let mut entries = source.selection(filter).list(&store, &prefix);
     let mut stored = TreeSize::default();
     while let Some(entry) = entries.next().await {
         if let Entry::Object(object) = entry? {
@@ -152,6 +162,8 @@ async fn measure(stores: &Stores, location: &Location) -> Outcome<TreeSize> {
         }
     }
     match stored.objects {
+        0 if !filter.is_everything() => Ok(stored),
+        0 if source.pattern.is_some() => Err(source.no_match()),
         0 if !prefix.is_empty() => measure_object(stores, location).await,
         _ => Ok(stored),
     }

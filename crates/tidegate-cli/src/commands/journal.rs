@@ -49,22 +49,28 @@ impl JournalCommand {
     }
 }
 
-/// An upload in `--json`.
+/// An upload as a JSON object.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "journal")]
 struct DescribedJournal {
     id: String,
     file: PathBuf,
-    /// `finished`: it needs no producer any more. `cut`: it needs its producer. `in-use`: a process has it.
+    /// `finished`: it needs no producer any more. `cut`: it needs its producer. `in_use`: a process has it.
     /// `damaged`, `newer`, `refused` (another user may have written it) and `unreadable`: `problem` says why. In the
     /// last five states the other fields are empty.
     state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     bytes: u64,
     acknowledged_bytes: u64,
     parts: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
@@ -73,7 +79,7 @@ impl DescribedJournal {
         let state = match (left.problem(), left.is_finished()) {
             (None, true) => "finished",
             (None, false) => "cut",
-            (Some(JournalError::InUse { .. }), _) => "in-use",
+            (Some(JournalError::InUse { .. }), _) => "in_use",
             (Some(JournalError::Damaged { .. }), _) => "damaged",
             (Some(JournalError::Newer { .. }), _) => "newer",
             (Some(JournalError::Untrusted(_)), _) => "refused",
@@ -104,7 +110,8 @@ impl DescribedJournal {
         let size = if self.url.is_some() { text::size(self.bytes) } else { "-".to_owned() };
         let what = self.url.as_deref().or(self.problem.as_deref()).unwrap_or("-");
         let (id, what) = (printable(&self.id), printable(what));
-        format!("{id}  {:>10}  {age:>8}  {size:>12}  {what}", self.state)
+        let state = self.state.replace('_', "-");
+        format!("{id}  {state:>10}  {age:>8}  {size:>12}  {what}")
     }
 }
 
@@ -169,7 +176,7 @@ impl Undone {
     fn or_done<T>(&mut self, done: Outcome<T>) -> Option<T> {
         done.inspect_err(|failure| {
             self.0 += 1;
-            output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
+            output::fail(failure);
         })
         .ok()
     }

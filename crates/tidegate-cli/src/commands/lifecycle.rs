@@ -26,10 +26,6 @@ pub(crate) struct LifecycleShow {
     #[arg(value_name = "URL")]
     bucket: String,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -44,42 +40,40 @@ pub(crate) struct LifecycleEnsure {
     #[arg(value_name = "URL")]
     bucket: String,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
 
-/// A rule in `--json`.
+/// A rule as a JSON object.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "rule")]
 struct DescribedRule<'a> {
+    /// The bucket, or the prefix for which the rule was ensured.
+    url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     enabled: bool,
     prefix: &'a str,
     narrowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     abort_after_days: Option<u32>,
     actions: &'a [String],
+    /// Whether `ensure` added the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added: Option<bool>,
 }
 
-/// The output of `ensure --json`.
-#[derive(Serialize)]
-struct Ensured<'a> {
-    added: bool,
-    rule: DescribedRule<'a>,
-    disturbed: &'a [String],
-}
-
-impl<'a> From<&'a LifecycleRule> for DescribedRule<'a> {
-    fn from(rule: &'a LifecycleRule) -> Self {
+impl<'a> DescribedRule<'a> {
+    fn of(url: String, rule: &'a LifecycleRule) -> Self {
         Self {
+            url,
             id: rule.id.as_deref(),
             enabled: rule.enabled,
             prefix: &rule.prefix,
             narrowed: rule.narrowed,
             abort_after_days: rule.abort_after_days,
             actions: &rule.actions,
+            added: None,
         }
     }
 }
@@ -99,16 +93,16 @@ impl LifecycleShow {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let (store, _) = stores.tree(&location).await?;
             let lifecycle = store.lifecycle().await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             for rule in &lifecycle.rules {
-                if self.json {
-                    out.json(&DescribedRule::from(rule))?;
+                if out.is_json() {
+                    out.json(&DescribedRule::of(store.location(), rule))?;
                 } else {
                     writeln!(out, "{}", line(rule))?;
                 }
             }
             out.finish().await?;
-            if lifecycle.rules.is_empty() && !self.json {
+            if lifecycle.rules.is_empty() {
                 output::say(&format!("{} has no lifecycle rules", store.location()));
             }
             Ok(())
@@ -125,10 +119,10 @@ impl LifecycleEnsure {
             let store = store.within(&prefix);
             let ensured = store.ensure_lifecycle().await?;
             let rule = &ensured.rule;
-            let mut out = output::text()?;
-            if self.json {
-                let line = Ensured { added: ensured.added, rule: rule.into(), disturbed: &ensured.disturbed };
-                out.json(&line)?;
+            let mut out = output::text(invocation.format())?;
+            if out.is_json() {
+                let described = DescribedRule::of(store.location(), rule);
+                out.json(&DescribedRule { added: Some(ensured.added), ..described })?;
             } else {
                 let id = rule.id.as_deref().unwrap_or("without a name");
                 let days = text::count(rule.abort_after_days.unwrap_or_default().into(), "day");
@@ -138,7 +132,7 @@ impl LifecycleEnsure {
             }
             out.finish().await?;
             for other in &ensured.disturbed {
-                output::say(&format!("warning: rule {other} reads differently now: look at it"));
+                output::warn(&format!("rule {other} reads differently now: look at it"));
             }
             Ok(())
         })

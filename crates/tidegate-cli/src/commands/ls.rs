@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt, future};
 use serde::Serialize;
 use tidegate::Error;
 use tidegate::backend::Entry;
@@ -11,6 +11,7 @@ use tidegate::location::{Location, LocationError};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
+use crate::select::{FilterOptions, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -19,6 +20,7 @@ use crate::{output, text};
 ///
 ///     tidegate ls s3://BUCKET/logs/
 ///     tidegate ls -r s3://BUCKET/logs/2026-    everything whose key begins so
+///     tidegate ls 's3://BUCKET/logs/**.gz'     everything that matches a pattern
 ///     tidegate ls gs://                        the buckets of a project
 ///
 /// Lines have date and time (UTC), size in bytes, and name, in the columns of `aws s3 ls`:
@@ -30,7 +32,8 @@ use crate::{output, text};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory. s3://, gs:// or dev:// alone lists the buckets there.
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/), a directory, or a pattern. s3://, gs:// or dev:// alone lists the buckets
+    /// there.
     #[arg(default_value = "s3://", value_name = "URL")]
     prefix: String,
 
@@ -42,9 +45,11 @@ pub(crate) struct LsArgs {
     #[arg(short = 'H', long)]
     human: bool,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    pattern: PatternOption,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -53,12 +58,13 @@ pub(crate) struct LsArgs {
     connection: ConnectionOptions,
 }
 
-/// A line of `--json`.
+/// A line as a JSON object.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum ListingLine<'a> {
     Bucket {
         url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         created: Option<String>,
     },
     Prefix {
@@ -71,23 +77,27 @@ enum ListingLine<'a> {
     },
     Object {
         url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         modified: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
         etag: Option<&'a str>,
     },
 }
 
 impl LsArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        let listed = ListTarget::parse(&self.prefix)?;
+        let listed = ListTarget::parse(&self.prefix, self.pattern, self.recursive)?;
+        let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| match &listed {
-            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme).await,
-            ListTarget::Objects(location) => self.list(stores, location).await,
+            ListTarget::Buckets(scheme) => self.list_buckets(stores, scheme, invocation).await,
+            ListTarget::Objects(source) => self.list(stores, source, &filter, invocation).await,
         })
         .await
     }
 
-    async fn list_buckets(&self, stores: &Stores, scheme: &str) -> Outcome {
+    async fn list_buckets(&self, stores: &Stores, scheme: &str, invocation: &Invocation) -> Outcome {
         if self.recursive {
             let message = format!(
                 "{scheme}://: all objects of one bucket are listed: name it, as in {scheme}://BUCKET"
@@ -96,13 +106,13 @@ impl LsArgs {
         }
         self.spread.open(stores, &[]).await?;
         let mut buckets = stores.buckets(scheme).await?;
-        let mut out = output::text()?;
+        let mut out = output::text(invocation.format())?;
         let mut failed = None;
         loop {
             match buckets.try_next().await {
                 Ok(Some(bucket)) => {
                     let url = format!("{scheme}://{}", bucket.name);
-                    if self.json {
+                    if out.is_json() {
                         out.json(&ListingLine::Bucket { url, created: bucket.created.map(text::time) })?;
                     } else {
                         let created = bucket.created.map(text::time_of_listing).unwrap_or_default();
@@ -122,14 +132,32 @@ impl LsArgs {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    async fn list(&self, stores: &Stores, location: &Location) -> Outcome {
+    async fn list(
+        &self,
+        stores: &Stores,
+        source: &SourceArgument,
+        filter: &ObjectFilter,
+        invocation: &Invocation,
+    ) -> Outcome {
+        let location = &source.location;
         self.spread.open(stores, &[location]).await?;
-        let (store, prefix) = stores.bucket(location).await?;
+        let (store, prefix) = match source.pattern {
+            Some(_) => stores.tree(location).await?,
+            None => stores.bucket(location).await?,
+        };
         let root = store.location();
-        let mut entries = store.list(&prefix).recursive(self.recursive);
+        let directory = prefix.rfind('/').map_or(0, |slash| slash + 1);
+        let selection = source.selection(filter);
+        let mut entries = if source.pattern.is_some() {
+            selection.list(&store, &prefix)
+        } else {
+            let entries = store.list(&prefix).recursive(self.recursive);
+            let is_taken = move |entry: &Entry| selection.takes_entry(entry, directory);
+            entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
+        };
         // Names are shown without the directory part of the prefix, or, as by `aws s3 ls --recursive`, whole.
-        let shown_from = if self.recursive { 0 } else { prefix.rfind('/').map_or(0, |slash| slash + 1) };
-        let mut out = output::text()?;
+        let shown_from = if self.recursive { 0 } else { directory };
+        let mut out = output::text(invocation.format())?;
         let (mut shown, mut failed) = (0_u64, 0_u64);
         let mut first = None;
         while let Some(entry) = entries.next().await {
@@ -151,7 +179,7 @@ impl LsArgs {
             shown += 1;
             first.take().into_iter().for_each(say);
             out.flow().await?;
-            if self.json {
+            if out.is_json() {
                 out.json(&line(&root, &entry))?;
                 continue;
             }
@@ -164,13 +192,18 @@ impl LsArgs {
             // Nothing was listed, and this error is the reason.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            (None, 0) if shown == 0 && !prefix.is_empty() => Err(CommandFailure::nothing_at(
-                location,
-                match location {
-                    Location::Local { .. } => "no such file or directory",
-                    _ => "no key begins with this",
-                },
-            )),
+            (None, 0) if filter.is_everything() && shown == 0 && source.pattern.is_some() => {
+                Err(source.no_match())
+            }
+            (None, 0) if shown == 0 && !prefix.is_empty() && filter.is_everything() => {
+                Err(CommandFailure::nothing_at(
+                    location,
+                    match location {
+                        Location::Local { .. } => "no such file or directory",
+                        _ => "no key begins with this",
+                    },
+                ))
+            }
             (None, 0) => Ok(()),
             (None, failed) => {
                 let names = text::count(failed, "failure");
@@ -200,26 +233,26 @@ fn columns(entry: &Entry, shown_from: usize, human: bool) -> Option<String> {
 }
 
 /// What is listed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum ListTarget {
     /// The buckets of a scheme.
     Buckets(&'static str),
-    /// What begins with a URL, or is in a directory.
-    Objects(Location),
+    /// What begins with a URL, is in a directory, or matches a pattern.
+    Objects(SourceArgument),
 }
 
 impl ListTarget {
     /// Parses a URL, or a scheme alone (`s3://`).
-    fn parse(text: &str) -> Result<Self, LocationError> {
-        match text.parse() {
+    fn parse(text: &str, pattern: PatternOption, is_recursive: bool) -> Outcome<Self> {
+        match text.parse::<Location>() {
             Err(LocationError::NoBucket { scheme, .. }) if text.ends_with("://") => Ok(Self::Buckets(scheme)),
-            parsed => parsed.map(Self::Objects),
+            _ => Ok(Self::Objects(pattern.parse(text.as_ref(), is_recursive)?)),
         }
     }
 }
 
 fn say(error: Error) {
-    output::say(&format!("error: {error}"));
+    output::fail(&error.into());
 }
 
 fn line<'a>(root: &str, entry: &'a Entry) -> Option<ListingLine<'a>> {
@@ -266,13 +299,14 @@ mod tests {
 
     #[test]
     fn a_scheme_alone_means_its_buckets() {
+        let parse = |text: &str| ListTarget::parse(text, PatternOption::default(), false);
         for (text, scheme) in [("s3://", "s3"), ("gs://", "gs"), ("gcs://", "gs"), ("DEV://", "dev")] {
-            assert_eq!(ListTarget::parse(text), Ok(ListTarget::Buckets(scheme)), "{text}");
+            assert!(matches!(parse(text), Ok(ListTarget::Buckets(named)) if named == scheme), "{text}");
         }
-        assert!(matches!(ListTarget::parse("s3://bucket"), Ok(ListTarget::Objects(_))));
-        assert!(matches!(ListTarget::parse("out/"), Ok(ListTarget::Objects(_))));
+        assert!(matches!(parse("s3://bucket"), Ok(ListTarget::Objects(_))));
+        assert!(matches!(parse("out/"), Ok(ListTarget::Objects(_))));
         for wrong in ["s3:///", "s3:///key", "s3:", "ftp://", ""] {
-            assert!(ListTarget::parse(wrong).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `tidegate mb`: creates a bucket.
 
+use serde::Serialize;
 use tidegate::location::Location;
 
 use crate::exit::Outcome;
@@ -26,13 +27,25 @@ pub(crate) struct MbArgs {
     connection: ConnectionOptions,
 }
 
+/// The bucket as a JSON object.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "create")]
+struct CreatedBucket {
+    url: String,
+}
+
 impl MbArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let location: Location = self.bucket.parse()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             stores.create_bucket(&location).await?;
-            output::say(&format!("created {location}"));
-            Ok(())
+            if !invocation.is_json() {
+                output::say(&format!("created {location}"));
+                return Ok(());
+            }
+            let mut out = output::text(invocation.format())?;
+            out.json(&CreatedBucket { url: location.to_string() })?;
+            out.finish().await
         })
         .await
     }

@@ -1,14 +1,12 @@
 //! `tidegate prefix`: manages keys that are spread over prefixes.
 
-use std::io::Write;
-
 use serde::Serialize;
 use tidegate::Store;
 use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::output::TextOutput;
+use crate::lines::OutputLine;
 use crate::spread;
 use crate::stores::Stores;
 
@@ -36,13 +34,15 @@ impl PrefixCommand {
     }
 }
 
-/// A layout in `--json`.
+/// A layout. Its serialized form is the JSON object.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "layout")]
 struct DescribedLayout {
     url: String,
     #[serde(flatten)]
     layout: Layout,
     /// The layout before, while objects are still to be moved or removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     older: Option<Layout>,
     /// What this migration has done.
     #[serde(flatten)]
@@ -53,16 +53,10 @@ impl DescribedLayout {
     fn of(store: &PrefixedStore) -> Self {
         Self { url: store.location(), layout: store.layout(), older: store.older(), done: None }
     }
+}
 
-    /// Prints a JSON object if `json` is set, otherwise a line.
-    fn print(&self, out: &mut TextOutput, json: bool) -> Outcome {
-        if json {
-            return out.json(self);
-        }
-        Ok(writeln!(out, "{}", self.line())?)
-    }
-
-    fn line(&self) -> String {
+impl OutputLine for DescribedLayout {
+    fn text(&self) -> String {
         let Self { url, layout, older, .. } = self;
         let keys = format!("{url}: keys are spread over {layout}");
         match older {

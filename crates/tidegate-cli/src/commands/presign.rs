@@ -35,19 +35,19 @@ pub(crate) struct PresignArgs {
     #[arg(long, alias = "expires-in", default_value = "1h", value_parser = values::lifetime, value_name = "TIME")]
     expires: Duration,
 
-    /// Print one JSON object: the URL, the method of its request, and the time (UTC) when it expires.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
 
-/// The output of `--json`.
+/// A signed URL as a JSON object.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "presigned")]
 struct PresignedUrl<'a> {
-    url: &'a str,
+    /// The object.
+    url: String,
+    signed_url: &'a str,
     method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
 }
 
@@ -69,10 +69,10 @@ impl PresignArgs {
                 false => ("GET", place.store.presign_get(&place.key, self.expires).await?),
                 true => ("PUT", place.store.presign_put(&place.key, self.expires).await?),
             };
-            let mut out = output::text()?;
-            if self.json {
+            let mut out = output::text(invocation.format())?;
+            if out.is_json() {
                 let expires = now.checked_add(self.expires).map(text::time);
-                out.json(&PresignedUrl { url: &url, method, expires })?;
+                out.json(&PresignedUrl { url: place.url(), signed_url: &url, method, expires })?;
             } else {
                 // As it is, however long: a URL that is cut is no URL.
                 out.write_all(url.as_bytes())?;

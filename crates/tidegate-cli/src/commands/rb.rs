@@ -5,6 +5,7 @@ use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::RemoveLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -35,9 +36,14 @@ impl RbArgs {
                     Err(CommandFailure::Failed(not_empty(&location)))
                 }
                 Err(failure) => Err(failure),
-                Ok(()) => {
+                Ok(()) if !invocation.is_json() => {
                     output::say(&format!("removed {location}"));
                     Ok(())
+                }
+                Ok(()) => {
+                    let mut out = output::text(invocation.format())?;
+                    out.print(&RemoveLine { url: &location.to_string(), dry_run: false })?;
+                    out.finish().await
                 }
             }
         })

@@ -1,18 +1,23 @@
 //! `tidegate rm`: removes objects.
 
-use std::io::Write;
+use std::future::Future;
 use std::path::PathBuf;
 
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use tidegate::backend::Entry;
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
+use tokio::sync::Mutex;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::{ObjectLines, RemoveLine};
 use crate::options::ConnectionOptions;
-use crate::removal::{self, Removal, say};
+use crate::removal::{self, Removal};
+use crate::select::{
+    FilterOptions, ListedNames, NamesOption, ObjectFilter, PatternOption, Selection, SourceArgument,
+};
 use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
 use crate::{listing, output, text};
@@ -20,23 +25,39 @@ use crate::{listing, output, text};
 /// The most removals in flight.
 const IN_FLIGHT: usize = 64;
 
-/// Remove objects. After a failure, prints an error and continues; a missing object is a failure.
+/// Remove objects
 ///
-/// Each object is looked up (HEAD) before it is removed, because stores report success for the removal of a missing
-/// object. Patterns are not expanded.
+///     tidegate rm s3://BUCKET/KEY
+///     tidegate rm -r s3://BUCKET/tmp/ --older-than 7d
+///     tidegate rm 's3://BUCKET/logs/2025-*.gz' --dry-run
+///
+/// After a failure, prints an error and continues. A missing object is a failure: each object
+/// that is named by its URL is looked up (HEAD) before it is removed, because stores report
+/// success for the removal of a missing object.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct RmArgs {
-    /// Objects to remove. With -r, everything below each URL.
-    #[arg(required = true, value_name = "URL")]
+    /// Objects to remove, or patterns of them. With -r, everything below each URL. With --files-from, at most one: the
+    /// names are those of objects below it.
+    #[arg(value_name = "URL", required_unless_present = "files_from")]
     objects: Vec<String>,
 
     /// Remove everything below URL/.
     #[arg(short, long)]
     recursive: bool,
 
-    /// Print the URLs of the objects that would be removed, one per line, and remove nothing.
-    #[arg(long)]
+    /// Print which objects would be removed, one a line, and remove nothing.
+    #[arg(short = 'n', long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    names: NamesOption,
+
+    #[command(flatten)]
+    pattern: PatternOption,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -54,60 +75,151 @@ struct Tally {
 
 impl RmArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
-        let locations: Vec<Location> =
-            self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        if !self.recursive {
-            locations.iter().try_for_each(refuse_trees)?;
-        }
+        let parse = |text: &String| self.pattern.parse(text.as_ref(), self.recursive);
+        let sources: Vec<SourceArgument> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
+        let filter = self.filter.clone().filter()?;
+        self.check(&sources)?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
-            self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
-            if self.recursive {
-                self.remove_trees(stores, &locations).await
+            let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
+            self.spread.open(stores, &locations).await?;
+            let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
+            let lines = Mutex::new(lines(invocation)?);
+            let removed = if let Some(listed) = self.names.open().await? {
+                self.remove_listed(stores, sources.first(), listed, &lines).await
+            } else if self.recursive || sources.iter().any(|source| source.pattern.is_some()) {
+                self.remove_trees(stores, &sources, &filter, &lines).await
             } else {
-                self.remove_each(stores, &locations).await
-            }
+                let locations = stream::iter(locations.into_iter().cloned().map(Ok));
+                self.remove_each(stores, locations, &lines).await
+            };
+            // The lines of objects that were removed before an error are printed all the same.
+            lines.into_inner().finish().await?;
+            removed
         })
         .await
     }
 
-    /// Removes single objects.
-    async fn remove_each(&self, stores: &Stores, locations: &[Location]) -> Outcome {
-        let mut tally = Tally::default();
-        let mut failures = Vec::new();
-        let removals = locations.iter().map(|location| self.remove_one(stores, location));
-        let mut removals = std::pin::pin!(stream::iter(removals).buffered(IN_FLIGHT));
-        while let Some(removal) = removals.next().await {
-            match removal {
-                Ok(()) => tally.removed += 1,
-                Err(failure) => failures.push(failure),
+    /// Refuses combinations of arguments that make no sense.
+    fn check(&self, sources: &[SourceArgument]) -> Outcome {
+        let usage = |message: String| Err(CommandFailure::Usage(message));
+        if self.names.is_given() {
+            if sources.len() > 1 || self.recursive || sources.iter().any(|source| source.pattern.is_some()) {
+                return usage(
+                    "--files-from: it goes with at most one URL, and without -r and patterns".to_owned(),
+                );
+            }
+        } else if !self.recursive {
+            let single = || sources.iter().filter(|source| source.pattern.is_none());
+            single().try_for_each(|source| refuse_trees(&source.location))?;
+            if let (Some(option), Some(_)) = (self.filter.given(), single().next()) {
+                return usage(format!("{option}: it chooses among many objects: add -r, or use a pattern"));
             }
         }
-        tally.failed = failures.len() as u64;
-        let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
+        match self.filter.given() {
+            Some(option) if self.names.is_given() => {
+                usage(format!("{option}: it does not go with --files-from, which names the objects"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the objects that a list names: below `source`, or, without one, each by its whole URL or path.
+    async fn remove_listed(
+        &self,
+        stores: &Stores,
+        source: Option<&SourceArgument>,
+        listed: ListedNames,
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
+        let Some(source) = source else {
+            let locations = listed.names.map(|name| Ok(name?.parse()?));
+            return self.remove_each(stores, locations, lines).await;
+        };
+        let (store, prefix) = stores.tree(&source.location).await?;
+        let places = listed.names.map(|name| {
+            let name = name?;
+            let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
+            Ok(ObjectPlace { store: store.clone(), key })
+        });
+        self.remove_places(places.map(|place| async { place }), lines).await
+    }
+
+    /// Removes single objects.
+    async fn remove_each(
+        &self,
+        stores: &Stores,
+        locations: impl Stream<Item = Outcome<Location>>,
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
+        let places = locations.map(|location| async { stores.object(&location?).await });
+        self.remove_places(places, lines).await
+    }
+
+    async fn remove_places<F>(&self, places: impl Stream<Item = F>, lines: &Mutex<ObjectLines>) -> Outcome
+    where
+        F: Future<Output = Outcome<ObjectPlace>>,
+    {
+        let mut tally = Tally::default();
+        let mut last: Option<CommandFailure> = None;
+        let mut is_one_cause = true;
+        let removals = places.map(|place| async { self.remove_one(&place.await?, lines).await });
+        let mut removals = std::pin::pin!(removals.buffered(IN_FLIGHT));
+        while let Some(removal) = removals.next().await {
+            let Err(failure) = removal else {
+                tally.removed += 1;
+                continue;
+            };
+            tally.failed += 1;
+            if let Some(before) = last.replace(failure) {
+                is_one_cause &= Some(before.code()) == last.as_ref().map(CommandFailure::code);
+                output::fail(&before);
+            }
+        }
         // Nothing was removed, and all failures have one cause: exit with the cause's code.
-        let last = if tally.removed == 0 && is_one_cause { failures.pop() } else { None };
-        failures.iter().for_each(say);
-        last.map_or_else(|| tally.outcome(self.dry_run, ""), Err)
+        match last {
+            Some(failure) if tally.removed == 0 && is_one_cause => Err(failure),
+            Some(failure) => {
+                output::fail(&failure);
+                tally.outcome(self.dry_run, "")
+            }
+            None => tally.outcome(self.dry_run, ""),
+        }
     }
 
     /// Removes one object; a missing one is a failure.
-    async fn remove_one(&self, stores: &Stores, location: &Location) -> Outcome {
-        let place = stores.object(location).await?;
-        refuse_missing(location, &place).await?;
-        if self.dry_run {
-            return would_remove(&place.url()).await;
+    async fn remove_one(&self, place: &ObjectPlace, lines: &Mutex<ObjectLines>) -> Outcome {
+        refuse_missing(place).await?;
+        if !self.dry_run {
+            place.store.delete(&place.key).await?;
         }
-        Ok(place.store.delete(&place.key).await?)
+        lines.lock().await.print(&RemoveLine { url: &place.url(), dry_run: self.dry_run }).await
     }
 
     /// Removes everything below each of the locations.
-    async fn remove_trees(&self, stores: &Stores, locations: &[Location]) -> Outcome {
+    async fn remove_trees(
+        &self,
+        stores: &Stores,
+        sources: &[SourceArgument],
+        filter: &ObjectFilter,
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
         let mut all = Tally::default();
         let mut last = None;
-        for location in locations {
+        for source in sources {
             let mut tally = Tally::default();
-            let below = if is_entry(location) { String::new() } else { format!(" below {location}") };
-            let ended = self.remove_tree(stores, location, &mut tally).await;
+            let is_single = source.pattern.is_none() && (!self.recursive || is_entry(&source.location));
+            let ended = if is_single {
+                // A file is removed as by `rm -r`. For a link, only the link is removed: its target is not below it.
+                let place = stores.object(&source.location).await;
+                async { self.remove_one(&place?, lines).await }.await.map(|()| tally.removed += 1)
+            } else {
+                self.remove_tree(stores, source, filter, &mut tally, lines).await
+            };
+            let below = match &source.pattern {
+                _ if is_single => String::new(),
+                None => format!(" below {}", source.location),
+                Some(_) => format!(" of {}", source.text()),
+            };
             all.removed += tally.removed;
             all.failed += tally.failed;
             let ended = ended.and_then(|()| tally.outcome(self.dry_run, &below));
@@ -117,9 +229,7 @@ impl RmArgs {
                     return Err(failure);
                 }
                 Err(failure) => {
-                    if let Some(before) = last.replace(failure) {
-                        say(&before);
-                    }
+                    last.replace(failure).iter().for_each(output::fail);
                 }
             }
         }
@@ -132,20 +242,28 @@ impl RmArgs {
         }
     }
 
-    async fn remove_tree(&self, stores: &Stores, location: &Location, tally: &mut Tally) -> Outcome {
-        if is_entry(location) {
-            // A file is removed as by `rm -r`. For a link, only the link is removed: its target is not below it.
-            self.remove_one(stores, location).await?;
-            tally.removed += 1;
-            return Ok(());
-        }
-        refuse_through_link(location)?;
-        let (store, prefix) = stores.tree(location).await?;
-        if self.dry_run {
-            return show_below(&store, &prefix, location, tally).await;
-        }
-        remove_below(stores, &store, &prefix, location, tally).await
+    async fn remove_tree(
+        &self,
+        stores: &Stores,
+        source: &SourceArgument,
+        filter: &ObjectFilter,
+        tally: &mut Tally,
+        lines: &Mutex<ObjectLines>,
+    ) -> Outcome {
+        refuse_through_link(&source.location)?;
+        let (store, prefix) = stores.tree(&source.location).await?;
+        let tree = RemovedTree { store, prefix, source, selection: source.selection(filter) };
+        let lines = &mut *lines.lock().await;
+        if self.dry_run { tree.show(tally, lines).await } else { tree.remove(stores, tally, lines).await }
     }
+}
+
+/// A tree whose objects are removed, or those of them that are selected.
+struct RemovedTree<'a> {
+    store: Store,
+    prefix: String,
+    source: &'a SourceArgument,
+    selection: Selection,
 }
 
 impl Tally {
@@ -162,12 +280,6 @@ impl Tally {
         let all = text::count(removed + failed, "object");
         Err(CommandFailure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
     }
-}
-
-async fn would_remove(url: &str) -> Outcome {
-    let mut out = output::text()?;
-    writeln!(out, "{url}")?;
-    out.finish().await
 }
 
 /// A bucket or a directory is removed with -r only.
@@ -210,7 +322,7 @@ fn refuse_through_link(location: &Location) -> Outcome {
 ///
 /// If the store does not let the caller describe the object, the removal itself decides: the right to remove does not
 /// include the right to read, and objects with a customer's key are described only with that key.
-async fn refuse_missing(location: &Location, place: &ObjectPlace) -> Outcome {
+async fn refuse_missing(place: &ObjectPlace) -> Outcome {
     if place.is_local() {
         // Check the path, not the object: a link that leads nowhere exists, and is removed.
         let path = place.file()?;
@@ -223,91 +335,89 @@ async fn refuse_missing(location: &Location, place: &ObjectPlace) -> Outcome {
     };
     match error.kind() {
         ErrorKind::NotFound if place.key.ends_with('/') => Err(CommandFailure::nothing_at(
-            location,
+            &place.url(),
             "there is no such object; add -r to remove all that lies below",
         )),
-        ErrorKind::NotFound => Err(CommandFailure::nothing_at(location, "there is no such object")),
+        ErrorKind::NotFound => Err(CommandFailure::nothing_at(&place.url(), "there is no such object")),
         ErrorKind::PermissionDenied => Ok(()),
         ErrorKind::InvalidInput if error.attempts() > 0 => Ok(()),
         _ => Err(error.into()),
     }
 }
 
-/// The result if nothing lies below a prefix. An empty bucket or directory is fine.
-fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
-    if prefix.is_empty() {
-        Ok(())
-    } else {
-        Err(CommandFailure::nothing_at(location, "there is no object below it"))
+impl RemovedTree<'_> {
+    /// The result if there was nothing to remove. An empty bucket or directory is fine, and so is a filter that takes
+    /// nothing.
+    fn refuse_nothing(&self) -> Outcome {
+        if self.selection.is_filtered() {
+            Ok(())
+        } else if self.source.pattern.is_some() {
+            Err(self.source.no_match())
+        } else if self.prefix.is_empty() {
+            Ok(())
+        } else {
+            Err(CommandFailure::nothing_at(&self.source.location, "there is no object below it"))
+        }
     }
-}
 
-/// Prints the objects below `prefix`.
-async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mut Tally) -> Outcome {
-    let mut out = output::text()?;
-    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix)));
-    let root = store.location();
-    let mut failed = None;
-    while let Some(entry) = entries.next().await {
-        match entry {
-            Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
-                writeln!(out, "{root}/{}", entry.key())?;
-                out.flow().await?;
-                tally.removed += 1;
-            }
-            Ok(_) => {}
-            Err(error) => {
-                if let Some(before) = failed.replace(error) {
-                    say(&before.into());
+    /// Prints the objects.
+    async fn show(&self, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
+        let mut entries = std::pin::pin!(listing::ahead(self.selection.list(&self.store, &self.prefix)));
+        let root = self.store.location();
+        let mut failed = None;
+        while let Some(entry) = entries.next().await {
+            match entry {
+                Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
+                    let url = format!("{root}/{}", entry.key());
+                    lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
+                    tally.removed += 1;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    failed.replace(CommandFailure::from(error)).iter().for_each(output::fail);
                 }
             }
         }
+        match failed {
+            Some(failure) => Err(failure),
+            None if tally.removed == 0 => self.refuse_nothing(),
+            None => Ok(()),
+        }
     }
-    out.finish().await?;
-    match failed {
-        Some(error) => Err(error.into()),
-        None if tally.removed == 0 => refuse_nothing(location, prefix),
-        None => Ok(()),
-    }
-}
 
-/// Removes the objects below `prefix`. Continues after a failure, unless every other removal would fail for the same
-/// cause.
-async fn remove_below(
-    stores: &Stores,
-    store: &Store,
-    prefix: &str,
-    location: &Location,
-    tally: &mut Tally,
-) -> Outcome {
-    let listed = listing::ahead(store.list(prefix)).filter_map(|entry| async {
-        match entry {
-            // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and sockets.
-            Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => Some(Ok(entry.key().to_owned())),
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
-        }
-    });
-    let Removal { removed, failed, stopped } =
-        removal::remove(stores.tide(), store, is_local(location), listed).await;
-    tally.removed += removed;
-    tally.failed += failed;
-    match stopped {
-        None if tally.removed + tally.failed == 0 => refuse_nothing(location, prefix),
-        None => Ok(()),
-        Some(failure) if tally.removed == 0 => {
-            // Nothing was removed, so exit with the cause's code.
-            tally.failed = 0;
-            Err(failure)
-        }
-        Some(failure) => {
-            let (removed, all) = (tally.removed, tally.removed + tally.failed);
-            let why = failure.sentence().unwrap_or_default();
-            let location = location.to_string();
-            let below = printable(&location);
-            Err(CommandFailure::Failed(format!(
-                "removed {removed} of {all} objects below {below}, then stopped: {why}"
-            )))
+    /// Removes the objects. Continues after a failure, unless every other removal would fail for the same cause.
+    async fn remove(&self, stores: &Stores, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
+        let entries = listing::ahead(self.selection.list(&self.store, &self.prefix));
+        let listed = entries.filter_map(|entry| async {
+            match entry {
+                // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and
+                // sockets.
+                Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => Some(Ok(entry.key().to_owned())),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            }
+        });
+        let Removal { removed, failed, stopped } =
+            removal::remove(stores.tide(), &self.store, is_local(&self.source.location), listed, lines)
+                .await?;
+        tally.removed += removed;
+        tally.failed += failed;
+        match stopped {
+            None if tally.removed + tally.failed == 0 => self.refuse_nothing(),
+            None => Ok(()),
+            Some(failure) if tally.removed == 0 => {
+                // Nothing was removed, so exit with the cause's code.
+                tally.failed = 0;
+                Err(failure)
+            }
+            Some(failure) => {
+                let (removed, all) = (tally.removed, tally.removed + tally.failed);
+                let why = failure.sentence().unwrap_or_default();
+                let below = printable(self.source.text());
+                Err(CommandFailure::Failed(format!(
+                    "removed {removed} of {all} objects below {below}, then stopped: {why}"
+                )))
+            }
         }
     }
 }
@@ -353,10 +463,19 @@ mod tests {
             std::fs::write(&path, "x").unwrap();
             let objects = vec![path.to_str().unwrap().to_owned()];
             let (spread, connection) = (PrefixedOption::default(), ConnectionOptions::default());
-            RmArgs { objects, recursive, dry_run, spread, connection }
-                .run(&Invocation::default())
-                .await
-                .unwrap();
+            RmArgs {
+                objects,
+                recursive,
+                dry_run,
+                names: NamesOption::default(),
+                pattern: PatternOption::default(),
+                filter: FilterOptions::default(),
+                spread,
+                connection,
+            }
+            .run(&Invocation::default())
+            .await
+            .unwrap();
             assert_eq!(path.exists(), dry_run, "{recursive}");
         }
     }

@@ -15,7 +15,7 @@ use tidegate::{Tidegate, TidegateBuilder};
 
 use crate::exit::{self, CommandFailure, Outcome, Reach};
 use crate::invocation::Invocation;
-use crate::label::labelled;
+use crate::label::{self, labelled};
 use crate::options::Owners;
 use crate::stores::{SharedEngine, Stores};
 use crate::transfer::choices::{DurabilityChoice, Hedge};
@@ -190,7 +190,9 @@ impl RunArgs {
             let Err(message) = parsed else { continue };
             wrong += 1;
             if wrong <= SHOWN {
-                output::say(&format!("{name}:{number}: error: {message}"));
+                label::labelled_now(format!("{name}:{number}: "), || {
+                    output::fail(&CommandFailure::Usage(message))
+                });
             }
         }
         file.rewind().map_err(unreadable)?;
@@ -247,7 +249,7 @@ impl RunArgs {
                 Ok(None) => {}
                 Err(message) => {
                     let failure = CommandFailure::Usage(message);
-                    labelled(label, async { exit::say(&failure, false) }).await;
+                    label::labelled_now(label, || exit::say(&failure, false));
                     tally.add(Err(failure))?;
                 }
             }

@@ -6,12 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Serialize;
 use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage, Tls, TlsError};
 
 use crate::dev::{self, Contact};
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signals;
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, OutputFormat};
 use crate::{output, text, values};
 
 /// How long requests may take to end after a signal: the process must end within two seconds.
@@ -129,7 +130,10 @@ impl ServeArgs {
                 CommandFailure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
-        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open).await;
+        let said = match invocation.is_json() {
+            true => describe(&server, directory).await,
+            false => say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open).await,
+        };
         if said.is_ok() {
             signals.next().await;
         }
@@ -200,6 +204,27 @@ impl ServerCertificate {
     }
 }
 
+/// The running server as a JSON object.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "server")]
+struct DescribedServer<'a> {
+    endpoint_url: &'a str,
+    access_key: &'a str,
+    secret_key: &'a str,
+    region: &'a str,
+    /// Where objects are kept, if they outlive the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<&'a Path>,
+}
+
+async fn describe(server: &Server, directory: Option<&Path>) -> Outcome {
+    let (endpoint_url, (access_key, secret_key)) = (server.endpoint(), server.credentials());
+    let endpoint_url = &endpoint_url;
+    let mut out = output::text(OutputFormat::Json)?;
+    out.json(&DescribedServer { endpoint_url, access_key, secret_key, region: dev::REGION, directory })?;
+    out.finish().await
+}
+
 async fn say_how_to_use(
     server: &Server,
     certificate: Option<&ServerCertificate>,
@@ -208,7 +233,7 @@ async fn say_how_to_use(
     is_open: bool,
 ) -> Outcome {
     let (url, (access_key, secret_key)) = (server.endpoint(), server.credentials());
-    let mut out = output::text()?;
+    let mut out = output::text(OutputFormat::Text)?;
     writeln!(out, "listening on {url}")?;
     match directory {
         Some(directory) => writeln!(out, "objects are kept in {}", directory.display())?,

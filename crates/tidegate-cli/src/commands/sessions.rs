@@ -1,5 +1,7 @@
 //! `tidegate sessions`: lists and aborts unfinished uploads at a store.
 
+use std::ops::Not;
+
 use serde::Serialize;
 use tidegate::sweep::{Process, Unfinished};
 
@@ -26,18 +28,53 @@ impl SessionsCommand {
     }
 }
 
-/// An unfinished upload in `--json`.
+/// An unfinished upload that a command was to end, as a JSON object.
 #[derive(Serialize)]
+pub(super) struct SessionFate<'a> {
+    #[serde(flatten)]
+    pub(super) described: DescribedSession<'a>,
+    /// `ended`, `would_end`, `live`, `young`, `ageless`, `journaled`, `gone` or `failed`.
+    pub(super) fate: &'static str,
+    #[serde(skip_serializing_if = "Not::not")]
+    pub(super) dry_run: bool,
+}
+
+/// What a command did about unfinished uploads, as a JSON object: its last line.
+#[derive(Default, Serialize)]
+#[serde(tag = "type", rename = "sessions")]
+pub(super) struct SessionTotals {
+    pub(super) ended: u64,
+    pub(super) would_end: u64,
+    pub(super) bytes: u64,
+    pub(super) live: u64,
+    pub(super) young: u64,
+    pub(super) ageless: u64,
+    pub(super) journaled: u64,
+    pub(super) failed: u64,
+    #[serde(skip_serializing_if = "Not::not")]
+    pub(super) dry_run: bool,
+}
+
+/// An unfinished upload as a JSON object.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "session")]
 pub(super) struct DescribedSession<'a> {
     url: String,
     id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     started: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     initiator: Option<&'a str>,
-    /// `live`, `gone` or `gave-up`, from the records on this machine.
+    /// `live`, `gone` or `gave_up`, from the records on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
 }
 
@@ -46,7 +83,7 @@ impl<'a> DescribedSession<'a> {
         let (process, pid) = match found.process {
             Process::Live(pid) => (Some("live"), pid),
             Process::Gone(pid) => (Some("gone"), Some(pid)),
-            Process::GaveUp(pid) => (Some("gave-up"), Some(pid)),
+            Process::GaveUp(pid) => (Some("gave_up"), Some(pid)),
             _ => (None, None),
         };
         Self {

@@ -23,10 +23,6 @@ pub(crate) struct StatArgs {
     #[arg(value_name = "URL")]
     object: String,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     spread: PrefixedOption,
 
@@ -34,22 +30,35 @@ pub(crate) struct StatArgs {
     connection: ConnectionOptions,
 }
 
-/// The description of an object. The names are those of `--json`; output for people has them with spaces.
+/// The description of an object. Its serialized form is the JSON object; output for people has its names with spaces.
 #[derive(Serialize)]
+#[serde(tag = "type", rename = "stat")]
 struct ObjectFacts<'a> {
     url: String,
     size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     etag: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     modified: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     crc64nvme: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     crc32c: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_encoding: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_disposition: Option<&'a str>,
+    #[serde(rename = "expires_header", skip_serializing_if = "Option::is_none")]
     expires: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     storage_class: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     encryption: Option<String>,
     metadata: &'a BTreeMap<String, String>,
 }
@@ -62,8 +71,8 @@ impl StatArgs {
             let place = stores.object(&location).await?;
             let object = place.store.head(&place.key).await?;
             let facts = facts(place.url(), &object);
-            let mut out = output::text()?;
-            if self.json {
+            let mut out = output::text(invocation.format())?;
+            if out.is_json() {
                 out.json(&facts)?;
             } else {
                 write(&mut out, &facts)?;

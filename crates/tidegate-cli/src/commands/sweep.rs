@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use serde::Serialize;
 use tidegate::Tidegate;
 use tidegate::location::Location;
 use tidegate::sweep::{KeepReason, SweepOutcome, SweepReport, Swept};
 
-use super::sessions::DescribedSession;
+use super::sessions::{DescribedSession, SessionFate, SessionTotals};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
@@ -37,41 +36,14 @@ pub(crate) struct SweepArgs {
     journal: Vec<PathBuf>,
 
     /// Show which uploads would be aborted, and abort none.
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
-
-    /// Print one JSON object per line: one for each unfinished upload, and one for the totals.
-    #[arg(long)]
-    json: bool,
 
     #[command(flatten)]
     owners: Owners,
 
     #[command(flatten)]
     connection: ConnectionOptions,
-}
-
-/// A line of `--json`.
-#[derive(Serialize)]
-struct SweepLine<'a> {
-    #[serde(flatten)]
-    described: DescribedSession<'a>,
-    /// `ended`, `would-end`, `live`, `young`, `ageless`, `journaled`, `gone` or `failed`.
-    fate: &'static str,
-}
-
-/// The last line of `--json`.
-#[derive(Serialize)]
-struct SweepTotal {
-    dry_run: bool,
-    ended: u64,
-    would_end: u64,
-    bytes: u64,
-    live: u64,
-    young: u64,
-    ageless: u64,
-    journaled: u64,
-    failed: u64,
 }
 
 impl SweepArgs {
@@ -83,7 +55,7 @@ impl SweepArgs {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).stream();
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let mut report = SweepReport::default();
             let mut is_found = false;
             let result = async {
@@ -103,7 +75,7 @@ impl SweepArgs {
             out.finish().await?;
             result?;
             if let Some(left_out) = store.unlisted_sessions() {
-                output::say(&format!("note: {left_out}"));
+                output::warn(&left_out.to_string());
             }
             match report.failed {
                 0 => Ok(()),
@@ -119,12 +91,12 @@ impl SweepArgs {
     fn tell(&self, out: &mut TextOutput, root: &str, swept: &Swept) -> Outcome {
         let described = DescribedSession::of(root, &swept.found);
         if let SweepOutcome::Failed(error) = &swept.fate {
-            output::say(&format!("error: {error}"));
+            output::fail_with(error);
         }
-        if self.json {
+        if out.is_json() {
             let fate = match &swept.fate {
                 SweepOutcome::Ended => "ended",
-                SweepOutcome::WouldEnd => "would-end",
+                SweepOutcome::WouldEnd => "would_end",
                 SweepOutcome::Kept(KeepReason::Live) => "live",
                 SweepOutcome::Kept(KeepReason::Young) => "young",
                 SweepOutcome::Kept(KeepReason::Journaled) => "journaled",
@@ -132,7 +104,7 @@ impl SweepArgs {
                 SweepOutcome::Failed(_) => "failed",
                 _ => "ageless",
             };
-            return out.json(&SweepLine { described, fate });
+            return out.json(&SessionFate { described, fate, dry_run: self.dry_run });
         }
         match &swept.fate {
             SweepOutcome::Ended => writeln!(out, "ended      {}", described.line())?,
@@ -144,9 +116,8 @@ impl SweepArgs {
 
     fn sum_up(&self, out: &mut TextOutput, report: &SweepReport) -> Outcome {
         let &SweepReport { ended, would_end, bytes, live, young, ageless, journaled, failed, .. } = report;
-        if self.json {
-            let total = SweepTotal {
-                dry_run: self.dry_run,
+        if out.is_json() {
+            let total = SessionTotals {
                 ended,
                 would_end,
                 bytes,
@@ -155,6 +126,7 @@ impl SweepArgs {
                 ageless,
                 journaled,
                 failed,
+                dry_run: self.dry_run,
             };
             return out.json(&total);
         }

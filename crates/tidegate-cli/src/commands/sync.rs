@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use futures::{Stream, StreamExt, future, stream};
-use serde::Serialize;
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 use tidegate::text::printable;
@@ -20,12 +19,14 @@ use crate::compare::{
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::{CopyLine, ObjectLines, RemoveLine};
 use crate::removal::{self, Removal};
+use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
-use crate::transfer::directory::{self, CopyOutcome};
-use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
 use crate::transfer::{download, upload};
@@ -49,6 +50,9 @@ pub(crate) struct SyncArgs {
     #[command(flatten)]
     compare: CompareOptions,
 
+    #[command(flatten)]
+    filter: FilterOptions,
+
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
     #[arg(long)]
@@ -63,7 +67,7 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
 
     /// Force downloaded files and their names to disk before sync ends, so that they survive a loss of power.
@@ -83,19 +87,21 @@ pub(crate) struct SyncArgs {
 impl SyncArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let (source, target) = self.trees.locations()?;
+        let filter = self.filter.clone().filter()?;
         let attributes = self.carried.clone().attributes()?;
-        let show = self.transfer.display(false);
+        let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
-            self.transfer.reach_source(stores, Algorithm::default(), &[&source], Some(&target))?;
+            self.transfer.reach_source(stores, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare).await?;
+            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
-                return self.show(&trees, &source).await;
+                return self.show(&trees, &source, invocation).await;
             }
-            let report = CopyReport::new(show, stores, false)?;
+            let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
             let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
-            let job = CopyJob { stores, writing, report, journals: &[] };
+            let (after, is_dry_run) = (AfterCopy::Keep, false);
+            let job = CopyJob { stores, writing, report, journals: &[], after, is_dry_run };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
@@ -105,21 +111,26 @@ impl SyncArgs {
                 }
             };
             if let Some(line) = job.writing.left_out.line() {
-                job.report.say(&line);
+                job.report.warn(&line);
             }
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
             if closed.is_err() && extra.as_ref().is_some_and(|extra| extra.count > 0) {
-                output::say("nothing removed, because not everything could be listed and copied");
+                output::warn("nothing removed, because not everything could be listed and copied");
             }
             closed?;
             self.refuse_nothing(&source, objects)?;
             let removed = match extra {
-                Some(extra) => self.remove(stores, &trees, extra, objects).await?,
+                Some(extra) => {
+                    let mut lines = ObjectLines::of(invocation)?;
+                    let removed = self.remove(stores, &trees, extra, objects, &mut lines).await;
+                    lines.finish().await?;
+                    removed?
+                }
                 None => 0,
             };
-            if matches!(show, CopyDisplay::Bar | CopyDisplay::Line) {
+            if show != CopyDisplay::Nothing || invocation.is_json() {
                 let unchanged = text::count(unchanged, "object");
                 let removed = if self.delete { format!(", {removed} removed") } else { String::new() };
                 output::say(&format!("{unchanged} unchanged{removed}"));
@@ -133,7 +144,7 @@ impl SyncArgs {
     /// fine.
     fn refuse_nothing(&self, source: &Location, objects: u64) -> Outcome {
         let is_prefix = source.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-        if objects == 0 && is_prefix && !self.delete_all {
+        if objects == 0 && is_prefix && !self.delete_all && self.filter.given().is_none() {
             return Err(CommandFailure::nothing_at(source, "there is no object below it"));
         }
         Ok(())
@@ -163,6 +174,7 @@ impl SyncArgs {
         trees: &Trees,
         extra: ExtraObjects,
         objects: u64,
+        lines: &mut ObjectLines,
     ) -> Outcome<u64> {
         self.may_remove(trees, extra.count, objects)?;
         if extra.count == 0 {
@@ -179,11 +191,11 @@ impl SyncArgs {
             async move { stream::iter(recheck.still_extra(batch).await) }
         });
         let keys = keys.flatten().map(Ok);
-        let removal = removal::remove(stores.tide(), &target.store, target.is_local(), keys).await;
-        let Removal { removed, failed, stopped } = removal;
+        let removal = removal::remove(stores.tide(), &target.store, target.is_local(), keys, lines);
+        let Removal { removed, failed, stopped } = removal.await?;
         if changed.load(Relaxed) > 0 {
             let kept = text::count(changed.load(Relaxed), "object");
-            output::say(&format!("{kept} not removed: changed since the listing"));
+            output::warn(&format!("{kept} not removed: changed since the listing"));
         }
         let stopped = stopped.or_else(|| unread.get().map(lost_keys));
         match stopped {
@@ -198,65 +210,61 @@ impl SyncArgs {
     }
 
     /// Prints what would be copied and removed.
-    async fn show(&self, trees: &Trees, source: &Location) -> Outcome {
-        let mut out = output::text()?;
+    async fn show(&self, trees: &Trees, source: &Location, invocation: &Invocation) -> Outcome {
+        let mut lines = ObjectLines::of_dry_run(invocation)?;
         let mut changes = std::pin::pin!(trees.changes());
-        let (mut objects, mut extra, mut failed) = (0_u64, 0_u64, None);
+        let (mut objects, mut extra, mut failed) = (0_u64, ExtraObjects::default(), None);
         while let Some(change) = changes.next().await {
-            let planned = match change {
-                Ok(Change::LeftOut(what)) => {
-                    output::say(&format!("left out: {what}"));
-                    None
-                }
+            match change {
+                Ok(Change::LeftOut(what)) => output::warn(&format!("left out: {what}")),
+                Ok(Change::Remove(object)) => extra.push(&object).map_err(|error| lost_keys(&error))?,
                 Ok(change) => {
-                    objects += u64::from(!matches!(change, Change::Remove(_)));
-                    extra += u64::from(matches!(change, Change::Remove(_)));
-                    self.planned(trees, change)
+                    objects += 1;
+                    announce(trees, &change, &mut lines).await?;
                 }
-                Err(failure) => {
-                    failed.replace(failure).iter().for_each(removal::say);
-                    None
-                }
-            };
-            match planned {
-                Some(planned) if self.transfer.is_json() => out.json(&planned)?,
-                Some(PlannedChange::Copy { source, target }) => writeln!(out, "copy {source} -> {target}")?,
-                Some(PlannedChange::Remove { target }) => writeln!(out, "remove {target}")?,
-                None => {}
+                Err(failure) => failed.replace(failure).iter().for_each(output::fail),
             }
-            out.flow().await?;
         }
-        out.finish().await?;
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
-        self.refuse_nothing(source, objects)?;
-        if self.delete { self.may_remove(trees, extra, objects) } else { Ok(()) }
+        let ended = match failed {
+            Some(failure) => Err(failure),
+            None => self.refuse_nothing(source, objects),
+        };
+        let ended = match ended {
+            Ok(()) if self.delete => self.announce_removals(trees, extra, objects, &mut lines).await,
+            ended => ended,
+        };
+        lines.finish().await?;
+        ended
     }
 
-    fn planned(&self, trees: &Trees, change: Change) -> Option<PlannedChange> {
-        let url = |tree: &Tree, key: &str| tree.place(key).url();
-        match change {
-            Change::Add(TreeObject { key, .. }) | Change::Replace(TreeObject { key, .. }, _) => {
-                Some(PlannedChange::Copy {
-                    source: url(&trees.source, &key),
-                    target: url(&trees.target, &key),
-                })
-            }
-            Change::Remove(TreeObject { key, .. }) if self.delete => {
-                Some(PlannedChange::Remove { target: url(&trees.target, &key) })
-            }
-            Change::Remove(_) | Change::None | Change::LeftOut(_) => None,
+    /// Prints what a real run would remove.
+    async fn announce_removals(
+        &self,
+        trees: &Trees,
+        extra: ExtraObjects,
+        objects: u64,
+        lines: &mut ObjectLines,
+    ) -> Outcome {
+        self.may_remove(trees, extra.count, objects)?;
+        let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = extra.next().await {
+            let url = trees.target.place(&object.key).url();
+            lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
         }
+        unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
     }
 }
 
-/// A line of `--dry-run --json`.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase", tag = "action")]
-enum PlannedChange {
-    Copy { source: String, target: String },
-    Remove { target: String },
+/// Prints what a real run would copy for `change`.
+async fn announce(trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
+    let url = |tree: &Tree, key: &str| tree.place(key).url();
+    match change {
+        Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
+            let (source, target) = (url(&trees.source, key), url(&trees.target, key));
+            lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
+        }
+        Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
+    }
 }
 
 /// A synchronization, and what it has found so far.
@@ -298,7 +306,7 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        directory::all(self.job, &stores, copies).await.map(drop)
+        copies::all(self.job, &stores, copies).await.map(drop)
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
@@ -323,6 +331,9 @@ impl<'a> Sync<'a> {
             Step::SourceMissed(missed) => {
                 if let Missed::LeftOut(path, _) = &missed {
                     found.left_out.add(&self.trees.source, path);
+                    if !self.trees.takes_path(path) {
+                        return None;
+                    }
                 }
                 Some(Work::Report(self.missed(missed, &self.trees.source)))
             }
@@ -341,7 +352,7 @@ impl<'a> Sync<'a> {
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
                 let path = path.display().to_string();
-                self.job.report.say(&format!("left out: {} is {kind}", printable(&path)));
+                self.job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
                 CopyOutcome::LeftOut
             }
         }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use tidegate::backend::s3::{Credentials, S3Settings};
-use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 
 use super::ConnectionOptions;
@@ -46,7 +45,6 @@ impl SourceOptions {
         &self,
         stores: &Stores,
         connection: &ConnectionOptions,
-        checksum: Algorithm,
         sources: &[&Location],
         target: Option<&Location>,
     ) -> Outcome {
@@ -66,7 +64,7 @@ impl SourceOptions {
         let names_profile =
             sources.iter().any(|source| source.profile().is_some()) && target.is_some_and(is_s3);
         if let Some(settings) = self.settings(connection, names_profile) {
-            stores.reach_source(settings.with_checksum(checksum));
+            stores.reach_source(settings);
         }
         Ok(())
     }

@@ -9,6 +9,11 @@ use tidegate::location::Location;
 
 use super::{ObjectPlace, Stores};
 
+/// The URL without the profile by which its store is reached: the same for the same object.
+pub(crate) fn address(url: String) -> String {
+    url.parse().map_or(url, |location: Location| location.without_profile().to_string())
+}
+
 impl Stores {
     /// The engine as it reaches URLs that name this profile.
     pub(super) fn reached_by(&self, profile: Option<&str>) -> Cow<'_, Tidegate> {

@@ -21,13 +21,13 @@ impl LeftOut {
         }
     }
 
-    /// The warning line; `None` if every attribute was carried over.
+    /// The warning; `None` if every attribute was carried over.
     pub(crate) fn line(&self) -> Option<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = counts.iter().map(|(name, count)| format!("{name} ({})", text::count(*count, "object")));
         let named: Vec<_> = named.collect();
         (!named.is_empty())
-            .then(|| format!("warning: the target cannot hold, and the copy left out: {}", named.join(", ")))
+            .then(|| format!("the target cannot hold, and the copy left out: {}", named.join(", ")))
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn object(
     if to.is_local() && !from.is_local() {
         // The file is published whole or not at all; an interrupted download is resumed.
         let download = job.writing.download(from, to.file()?);
-        let mut download = download.on_warning(|warning| output::say(&format!("warning: {warning}")));
+        let mut download = download.on_warning(|warning| output::warn(&warning.to_string()));
         if let Some(size) = size {
             download = download.size_hint(size);
         }

@@ -1,4 +1,4 @@
-//! The settings and state that all transfers of one `cp` share.
+//! The settings and state that all transfers of one command share.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -11,19 +11,49 @@ use super::carried::LeftOut;
 use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
 
-/// The shared settings and state of one `cp`.
+/// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
     pub(crate) stores: &'a Stores,
     pub(crate) writing: CopyWriteSettings,
     pub(crate) report: CopyReport<'a>,
     /// The journal directories.
     pub(crate) journals: &'a [PathBuf],
+    pub(crate) after: AfterCopy,
+    /// Whether to say only what would be done.
+    pub(crate) is_dry_run: bool,
+}
+
+/// What happens to the source of a copy once the target is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterCopy {
+    Keep,
+    /// It is removed, unless it has changed meanwhile.
+    Remove,
+}
+
+/// What to do if the target exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfExists {
+    Replace,
+    Fail,
+    Skip,
+}
+
+impl CopyJob<'_> {
+    pub(crate) fn moves(&self) -> bool {
+        self.after == AfterCopy::Remove
+    }
+
+    /// Whether each object is copied, without a look at the target and without anything afterwards.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.moves() && !self.is_dry_run && self.writing.if_exists != IfExists::Skip
+    }
 }
 
 /// How objects are written.
 pub(crate) struct CopyWriteSettings {
     strategy: Strategy,
-    create_only: bool,
+    pub(crate) if_exists: IfExists,
     /// Whether downloaded files are forced to disk.
     sync: bool,
     /// Whether downloaded files have the times of their objects.
@@ -40,7 +70,7 @@ pub(crate) struct CopyWriteSettings {
 impl CopyWriteSettings {
     pub(crate) fn new(
         strategy: Strategy,
-        create_only: bool,
+        if_exists: IfExists,
         sync: bool,
         expect_size: Option<u64>,
         attributes: Attributes,
@@ -48,7 +78,7 @@ impl CopyWriteSettings {
         let left_out = LeftOut::default();
         Self {
             strategy,
-            create_only,
+            if_exists,
             sync,
             keep_modified: false,
             expect_size,
@@ -60,7 +90,12 @@ impl CopyWriteSettings {
 
     /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
     pub(crate) fn of_sync(attributes: Attributes, fsync: bool) -> Self {
-        Self { keep_modified: true, ..Self::new(Strategy::Auto, false, fsync, None, attributes) }
+        Self { keep_modified: true, ..Self::new(Strategy::Auto, IfExists::Replace, fsync, None, attributes) }
+    }
+
+    /// Whether an object that exists is never replaced.
+    fn creates_only(&self) -> bool {
+        self.if_exists != IfExists::Replace
     }
 
     pub(crate) fn is_journaled(&self) -> bool {
@@ -71,14 +106,14 @@ impl CopyWriteSettings {
     pub(crate) fn builder(&self, place: &ObjectPlace) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);
         let builder = builder.attributes(self.attributes.clone());
-        if self.create_only { builder.create_only() } else { builder }
+        if self.creates_only() { builder.create_only() } else { builder }
     }
 
     /// A download of `place` to a file, with the user's settings.
     pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
-        if self.create_only { builder.create_only() } else { builder }
+        if self.creates_only() { builder.create_only() } else { builder }
     }
 
     /// A writer for a copy to `to` of an object with the attributes `theirs`: attributes that the user did not set
@@ -111,7 +146,7 @@ impl CopyWriteSettings {
             return None;
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
-        Some(if self.create_only { copy.create_only() } else { copy })
+        Some(if self.creates_only() { copy.create_only() } else { copy })
     }
 
     /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of

@@ -8,6 +8,7 @@ use tidegate::{Tidegate, TidegateBuilder};
 use super::choices::{Hedge, ProgressChoice};
 use super::report::CopyDisplay;
 use crate::exit::Outcome;
+use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners, SourceOptions};
 use crate::stores::Stores;
 use crate::{bar, values};
@@ -39,13 +40,10 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
+    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never. Notices are printed in any
+    /// case: see --quiet.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = "Output")]
     progress: ProgressChoice,
-
-    /// Print one JSON object on standard output for each copied object, and no other text there.
-    #[arg(long, help_heading = "Output")]
-    json: bool,
 
     #[command(flatten)]
     owners: Owners,
@@ -81,23 +79,20 @@ impl TransferOptions {
     pub(crate) fn reach_source(
         &self,
         stores: &Stores,
-        checksum: Algorithm,
         sources: &[&Location],
         target: Option<&Location>,
     ) -> Outcome {
-        self.source.reach(stores, &self.connection, checksum, sources, target)
-    }
-
-    pub(crate) fn is_json(&self) -> bool {
-        self.json
+        self.source.reach(stores, &self.connection, sources, target)
     }
 
     /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.
-    pub(crate) fn display(&self, to_terminal: bool) -> CopyDisplay {
+    pub(crate) fn display(&self, invocation: &Invocation, to_terminal: bool) -> CopyDisplay {
         match self.progress {
-            _ if self.json => CopyDisplay::Json,
+            _ if invocation.is_json() || invocation.is_quiet() => CopyDisplay::Nothing,
             ProgressChoice::Never => CopyDisplay::Nothing,
             ProgressChoice::Auto if to_terminal => CopyDisplay::Nothing,
+            // The lines of -v would mix with a bar.
+            ProgressChoice::Auto if invocation.is_verbose() => CopyDisplay::Line,
             ProgressChoice::Auto if bar::is_terminal(std::io::stderr()) => CopyDisplay::Bar,
             ProgressChoice::Auto => CopyDisplay::Line,
         }

@@ -1,4 +1,4 @@
-//! The output of `cp`: the bar, the line at the end, the lines of `--json`.
+//! The output of `cp`: the bar, the line at the end, a line for each object.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,44 +6,32 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use tidegate::progress::Snapshot;
 use tidegate::{Object, Progress, Strategy};
 
 use crate::bar::{Bar, BarFigures};
 use crate::exit::{CommandFailure, Outcome};
-use crate::output::TextOutput;
+use crate::lines::{CopyFigures, CopyLine, ObjectLines, RemoveLine, SkipLine, SkipReason};
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
-/// What to show.
+/// What to show of a copy on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyDisplay {
     /// A bar during the copy, and a line at the end.
     Bar,
     /// A line at the end.
     Line,
-    /// One JSON object per copied object.
-    Json,
     Nothing,
 }
 
-/// A completed transfer; the names are those of `--json`.
-#[derive(Debug, Serialize)]
+/// A completed transfer.
+#[derive(Debug)]
 pub(crate) struct CompletedCopy {
     source: String,
     target: String,
     bytes: u64,
-    seconds: f64,
-    strategy: Option<&'static str>,
-    parts: u64,
-    requests: u64,
-    retries: u64,
-    hedges: u64,
-    checksum: Option<String>,
-    peak_buffered_bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verified: Option<bool>,
+    figures: CopyFigures,
 }
 
 /// The report of one `cp`.
@@ -54,8 +42,7 @@ pub(crate) struct CopyReport<'a> {
     /// Whether interrupted uploads stay in a journal.
     is_journaled: bool,
     bar: Option<Bar>,
-    /// Where the lines of `--json` go, if asked for.
-    json: tokio::sync::Mutex<Option<TextOutput>>,
+    lines: tokio::sync::Mutex<ObjectLines>,
     /// Objects found so far, if a tree is copied.
     found: Arc<AtomicU64>,
     state: Mutex<Totals>,
@@ -82,6 +69,8 @@ struct Totals {
     hedges: u64,
     verified: u64,
     failed: u64,
+    /// How many objects were skipped because their targets exist.
+    skipped: u64,
     /// How many failures have a cause of their own.
     told: u64,
     /// How many later failures share the cause that ended the command.
@@ -112,7 +101,8 @@ impl<'a> CopyReport<'a> {
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    pub(crate) fn new(show: CopyDisplay, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
+    /// A report that shows `show`, and adds each copied object to `lines`.
+    pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores, is_journaled: bool) -> Self {
         // Bars of several commands would overwrite each other.
         let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
         let totals = Totals {
@@ -131,19 +121,20 @@ impl<'a> CopyReport<'a> {
             hedges: 0,
             verified: 0,
             failed: 0,
+            skipped: 0,
             told: 0,
             alike: 0,
         };
-        Ok(Self {
+        Self {
             show,
             began: Instant::now(),
             stores,
             is_journaled,
             bar: (show == CopyDisplay::Bar).then(Bar::new),
-            json: (show == CopyDisplay::Json).then(output::text).transpose()?.into(),
+            lines: lines.into(),
             found: Arc::default(),
             state: Mutex::new(totals),
-        })
+        }
     }
 
     fn totals(&self) -> MutexGuard<'_, Totals> {
@@ -211,22 +202,38 @@ impl<'a> CopyReport<'a> {
 
     /// Records a completed transfer.
     pub(crate) async fn done(&self, done: CompletedCopy) -> Outcome {
-        if let Some(json) = &mut *self.json.lock().await {
-            json.json(&done)?;
-            json.flow().await?;
-        }
+        self.lines.lock().await.print(&done.line()).await?;
         let mut totals = self.totals();
         totals.objects += 1;
-        totals.seconds = done.seconds;
         totals.bytes = totals.bytes.saturating_add(done.bytes); // saturating, because a store may report any size
-        totals.parts += done.parts;
-        totals.requests += done.requests;
-        totals.retries += done.retries;
-        totals.hedges += done.hedges;
-        totals.verified += u64::from(done.verified == Some(true));
+        let figures = &done.figures;
+        totals.seconds = figures.seconds;
+        totals.parts += figures.parts;
+        totals.requests += figures.requests;
+        totals.retries += figures.retries;
+        totals.hedges += figures.hedges;
+        totals.verified += u64::from(figures.verified);
         if !totals.is_tree {
             totals.label = Some((done.source, done.target));
         }
+        Ok(())
+    }
+
+    /// Prints what a dry run would copy.
+    pub(crate) async fn would_copy(&self, source: &str, target: &str, bytes: Option<u64>) -> Outcome {
+        self.lines.lock().await.print(&CopyLine::planned(source, target, bytes)).await
+    }
+
+    /// Prints that the source of a move was removed, or in a dry run would be.
+    pub(crate) async fn removed(&self, url: &str, dry_run: bool) -> Outcome {
+        self.lines.lock().await.print(&RemoveLine { url, dry_run }).await
+    }
+
+    /// Counts an object that was skipped because its target exists.
+    pub(crate) async fn skipped(&self, source: &str, target: &str, dry_run: bool) -> Outcome {
+        let line = SkipLine { source, target, reason: SkipReason::Exists, dry_run };
+        self.lines.lock().await.print(&line).await?;
+        self.totals().skipped += 1;
         Ok(())
     }
 
@@ -236,9 +243,7 @@ impl<'a> CopyReport<'a> {
         totals.failed += 1;
         totals.told += 1;
         drop(totals);
-        if let Some(sentence) = failure.sentence() {
-            self.say(&format!("error: {sentence}"));
-        }
+        output::fail(failure);
     }
 
     /// Counts the transfer whose failure ends the whole command. Its error is printed at the end.
@@ -253,14 +258,19 @@ impl<'a> CopyReport<'a> {
         totals.alike += 1;
         let is_told = totals.alike <= Self::ALIKE;
         drop(totals);
-        if let Some(sentence) = failure.sentence().filter(|_| is_told) {
-            self.say(&format!("error: {sentence}"));
+        if is_told {
+            output::fail(failure);
         }
     }
 
-    /// Prints a line on standard error, above the bar.
+    /// Prints a notice on standard error, above the bar.
     pub(crate) fn say(&self, line: &str) {
         output::say(line);
+    }
+
+    /// Prints a warning on standard error, above the bar.
+    pub(crate) fn warn(&self, line: &str) {
+        output::warn(line);
     }
 
     /// Draws the bar until the future is dropped.
@@ -295,7 +305,7 @@ impl<'a> CopyReport<'a> {
 
     /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
     pub(crate) async fn close(self, copied: Outcome) -> Outcome<Closed> {
-        let Self { show, began, bar, json, state, .. } = self;
+        let Self { show, began, bar, lines, state, .. } = self;
         drop(bar);
         let totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         // For a single object, the time of the transfer alone, without the start and the read-back.
@@ -306,9 +316,7 @@ impl<'a> CopyReport<'a> {
         {
             output::say(&line);
         }
-        if let Some(json) = json.into_inner() {
-            json.finish().await?;
-        }
+        lines.into_inner().finish().await?;
         let all = text::count(totals.objects + totals.failed, "object");
         match copied {
             Ok(()) if totals.failed == 0 => {
@@ -371,15 +379,17 @@ impl CopyInProgress<'_> {
             source,
             target,
             bytes,
-            seconds: self.began.elapsed().as_secs_f64(),
-            strategy: None,
-            parts: sum(|snapshot| snapshot.parts),
-            requests: sum(|snapshot| snapshot.requests),
-            retries: sum(|snapshot| snapshot.retries),
-            hedges: sum(|snapshot| snapshot.hedges),
-            checksum: checksum(object),
-            peak_buffered_bytes: self.report.stores.tide().usage().peak,
-            verified: None,
+            figures: CopyFigures {
+                seconds: self.began.elapsed().as_secs_f64(),
+                strategy: None,
+                parts: sum(|snapshot| snapshot.parts),
+                requests: sum(|snapshot| snapshot.requests),
+                retries: sum(|snapshot| snapshot.retries),
+                hedges: sum(|snapshot| snapshot.hedges),
+                checksum: checksum(object),
+                peak_buffered_bytes: self.report.stores.tide().usage().peak,
+                verified: false,
+            },
         }
     }
 }
@@ -392,22 +402,27 @@ impl Drop for CopyInProgress<'_> {
 
 impl CompletedCopy {
     pub(crate) fn by(mut self, strategy: Strategy) -> Self {
-        self.strategy = Some(strategy.name());
+        self.figures.strategy = Some(strategy.name());
         self
     }
 
     /// Marks a copy that the store made itself.
     pub(crate) fn by_store(mut self) -> Self {
-        self.strategy = Some("copy");
+        self.figures.strategy = Some("copy");
         self
     }
 
     pub(crate) fn parts(&self) -> u64 {
-        self.parts
+        self.figures.parts
     }
 
     pub(crate) fn verified(&mut self) {
-        self.verified = Some(true);
+        self.figures.verified = true;
+    }
+
+    fn line(&self) -> CopyLine<'_> {
+        let Self { source, target, bytes, figures } = self;
+        CopyLine { source, target, bytes: Some(*bytes), dry_run: false, figures: Some(figures) }
     }
 }
 

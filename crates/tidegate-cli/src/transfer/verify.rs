@@ -10,6 +10,7 @@ use tidegate::location::Location;
 use super::job::CopyJob;
 use super::report::CompletedCopy;
 use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::OutputFormat;
 use crate::stores::ObjectPlace;
 use crate::{dev, output, text};
 
@@ -55,7 +56,7 @@ pub(crate) async fn say_where(target: &str, prefixed: Option<&str>, verified: u6
     let directory = dev::directory();
     let is_object = !key.is_empty() && !key.ends_with('/');
     let (command, copy) = if is_object { ("cat", "") } else { ("ls -r", " --recursive") };
-    let mut out = output::text()?;
+    let mut out = output::text(OutputFormat::Text)?;
     let objects = text::count(verified, "object");
     writeln!(out, "verified: {objects} read back, size and checksum agree")?;
     writeln!(out, "{target} is kept in {}; to read it:", directory.display())?;

@@ -257,6 +257,11 @@ impl Store {
         self.engine.runtime.block_on(self.store.delete(key))
     }
 
+    /// Removes the object `key` if it is still `object`; see [`crate::Store::delete_if_unchanged`].
+    pub fn delete_if_unchanged(&self, key: &str, object: &Object) -> Result<()> {
+        self.engine.runtime.block_on(self.store.delete_if_unchanged(key, object))
+    }
+
     /// Sweeps unfinished uploads below `prefix`, set up by `with`; see [`crate::Store::sweep`].
     pub fn sweep(&self, prefix: &str, with: impl FnOnce(Sweep) -> Sweep) -> Result<SweepReport> {
         self.engine.runtime.block_on(with(self.store.sweep(prefix)).run())

@@ -90,7 +90,7 @@ impl RenameBuilder {
         let copy = CopyBuilder::new(context.clone(), self.from.clone(), context, self.to.clone());
         let copy = if self.create_only { copy.create_only() } else { copy };
         let object = copy.described(source.clone()).run().await?;
-        match store.remove(&self.from, Some(&source)).await {
+        match store.delete_if_unchanged(&self.from, &source).await {
             Ok(()) => Ok(object),
             Err(error) if error.kind() == ErrorKind::Replaced => {
                 let target = store.context().url(&self.to);

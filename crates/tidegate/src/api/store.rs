@@ -53,11 +53,6 @@ impl Store {
         self.context.location()
     }
 
-    /// Where the store is reached, such as `https://HOST`: stores of one endpoint share a limiter, whatever their accounts.
-    pub fn endpoint(&self) -> &str {
-        self.context.backend().endpoint()
-    }
-
     /// Writes `bytes` as the object `key`. Options as for [`writer`](Self::writer).
     ///
     /// ```
@@ -151,9 +146,43 @@ impl Store {
         self.remove(key, None).await
     }
 
-    /// Removes an object; with `same`, only that one. Looks at the key before each attempt then, because not every
-    /// store heeds the condition: [`ErrorKind::Replaced`] if the key has another object.
-    pub(super) async fn remove(&self, key: &str, same: Option<&Object>) -> Result<()> {
+    /// Removes the object `key` if it is still `object`, a description from [`head`](Self::head), a listing, a read or
+    /// a write. Succeeds if the key has no object. After the future is dropped, the object may or may not be there.
+    ///
+    /// Compared are the size, and the ETag or the version, as [`Object::is_same`] does; of a local file its inode, its
+    /// size and the time of its last write, which are its ETag. Another object with the same bytes has the same ETag
+    /// in some stores (S3), and counts as unchanged there.
+    ///
+    /// The removal has the store's own condition (`If-Match`, a generation), and a HEAD request asks for the object
+    /// before each attempt, because not every store heeds the condition. Where none does (a local directory, many
+    /// S3-compatible servers; S3 itself does), an object written between that answer and the removal is removed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Replaced`] if the key has another object now, which stays. [`ErrorKind::Unsupported`] if the two
+    /// descriptions share neither an ETag nor a version, so that nothing tells whether they are of one object: it
+    /// stays. Otherwise as [`delete`](Self::delete).
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// use tidegate::ErrorKind;
+    ///
+    /// let first = store.put("a", "1").await?;
+    /// let second = store.put("a", "2").await?;
+    /// let error = store.delete_if_unchanged("a", &first).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Replaced);
+    /// store.delete_if_unchanged("a", &second).await?;
+    /// assert!(!store.exists("a").await?);
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn delete_if_unchanged(&self, key: &str, object: &Object) -> Result<()> {
+        self.remove(key, Some(object)).await
+    }
+
+    /// Removes an object; with `same`, only that one: the key is looked at before each attempt then.
+    async fn remove(&self, key: &str, same: Option<&Object>) -> Result<()> {
         let (context, full) = (&self.context, &self.context.full_key(key));
         context.check(Operation::Delete, key, None)?;
         let requests = context.requests(key, context.engine().progress.clone());
@@ -246,6 +275,18 @@ impl Store {
     /// that moves many small objects keeps a quarter more of them in flight.
     pub fn in_flight_limit(&self) -> usize {
         self.context.in_flight_limit()
+    }
+
+    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other: the same key of a
+    /// bucket at one endpoint, or the same file, by whatever path or link.
+    pub async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
+        self.context.is_one_place(key, &to.context, to_key).await
+    }
+
+    /// Whether both stores are reached at one endpoint, by whatever accounts: then [locations](Self::location) that
+    /// are equal but for a profile are the same place.
+    pub fn shares_endpoint_with(&self, to: &Self) -> bool {
+        self.context.shares_endpoint_with(&to.context)
     }
 
     /// Whether the store itself can copy objects from here to `to`: both have the same endpoint, which supports

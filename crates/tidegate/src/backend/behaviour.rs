@@ -72,6 +72,7 @@ suite! {
         }
         conditions {
             only_the_same_object_is_read_or_removed,
+            the_engine_removes_an_object_only_if_it_is_unchanged,
             create_only_never_replaces,
             a_write_may_replace_one_object_and_no_other,
             conditions_of_a_session_are_decided_at_completion,

@@ -18,7 +18,11 @@ pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<
 
 /// Fails if `found` is not the object `same` that a removal is meant for.
 pub(crate) fn same_or_another(found: &Object, same: &Object) -> Result<(), Fault> {
-    if found.is_same(same) { Ok(()) } else { Err(Fault::new(FaultKind::Replaced, ANOTHER)) }
+    match found.has_tag_of(same) {
+        None => Err(no_identity()),
+        Some(_) if !found.is_same(same) => Err(Fault::new(FaultKind::Replaced, ANOTHER)),
+        Some(_) => Ok(()),
+    }
 }
 
 /// Turns an unmet condition of a removal into `Replaced`.

@@ -290,12 +290,14 @@ impl Context {
     /// Whether the store itself can copy objects from here to `to`.
     pub(crate) fn is_one_with(&self, to: &Self) -> bool {
         let is_spread = self.keys.is_some() || to.keys.is_some();
+        let copies = to.backend.server_copy().is_some() || to.backend.capabilities().copy_parts;
+        !is_spread && copies && self.shares_endpoint_with(to)
+    }
+
+    /// Whether both stores are at one endpoint.
+    pub(crate) fn shares_endpoint_with(&self, to: &Self) -> bool {
         let (from, to) = (&self.backend, &to.backend);
-        let copies = to.server_copy().is_some() || to.capabilities().copy_parts;
-        !is_spread
-            && copies
-            && from.endpoint() == to.endpoint()
-            && scheme(from.location()) == scheme(to.location())
+        from.endpoint() == to.endpoint() && scheme(from.location()) == scheme(to.location())
     }
 }
 

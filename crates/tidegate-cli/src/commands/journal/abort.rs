@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use tidegate::journal::JournalError;
 use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
@@ -11,6 +12,7 @@ use tidegate::{ErrorKind, Tidegate};
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
+use crate::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::transfer::journaled::{self, FoundUpload};
@@ -47,7 +49,8 @@ pub(crate) struct JournalAbort {
 }
 
 /// The result for one upload.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum AbortOutcome {
     Ended,
     /// The object had already been published, and stays.
@@ -58,6 +61,29 @@ enum AbortOutcome {
     Gone,
 }
 
+/// An upload that was to be aborted, and the result.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "abort")]
+struct EndedUpload<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    fate: AbortOutcome,
+}
+
+impl OutputLine for EndedUpload<'_> {
+    fn text(&self) -> String {
+        let (id, url) = (printable(self.id), printable(self.url.as_deref().unwrap_or_default()));
+        let fate = match self.fate {
+            AbortOutcome::Ended => "ended",
+            AbortOutcome::Published => "published before, and left as it is",
+            AbortOutcome::InUse => "in use, and left alone",
+            AbortOutcome::Gone => "gone",
+        };
+        format!("{fate}  {id}  {url}")
+    }
+}
+
 impl JournalAbort {
     pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         refuse_missing(&self.directory)?;
@@ -65,24 +91,17 @@ impl JournalAbort {
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(invocation, engine, async |stores| {
             let all = stores.tide().recover().await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let (mut ended, mut undone) = (0, Undone::default());
             for left in all_chosen(&all, &self.ids, &self.directory)? {
-                let url = left.url().unwrap_or_default();
-                let (id, url) = (printable(left.id()), printable(&url));
-                match undone.or_done(self.end(stores, left).await) {
-                    Some(AbortOutcome::Ended) => {
-                        ended += 1;
-                        writeln!(out, "ended  {id}  {url}")?;
-                    }
-                    Some(AbortOutcome::Published) => {
-                        writeln!(out, "published before, and left as it is  {id}  {url}")?;
-                    }
-                    Some(AbortOutcome::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
-                    Some(AbortOutcome::Gone) | None => {}
-                }
+                let fate = undone.or_done(self.end(stores, left).await);
+                let Some(fate) = fate.filter(|fate| *fate != AbortOutcome::Gone) else { continue };
+                ended += u64::from(fate == AbortOutcome::Ended);
+                out.print(&EndedUpload { id: left.id(), url: left.url(), fate })?;
             }
-            writeln!(out, "ended {}", text::count(ended, "upload"))?;
+            if !out.is_json() {
+                writeln!(out, "ended {}", text::count(ended, "upload"))?;
+            }
             out.finish().await?;
             undone.end("ended")
         })

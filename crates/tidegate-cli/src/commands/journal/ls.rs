@@ -20,10 +20,6 @@ pub(crate) struct JournalLs {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     owners: Owners,
 }
@@ -31,10 +27,10 @@ pub(crate) struct JournalLs {
 impl JournalLs {
     pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         let left = list(&self.directory, &self.owners).await?;
-        let mut out = output::text()?;
+        let mut out = output::text(invocation.format())?;
         for left in &left {
             let described = DescribedJournal::of(left);
-            if self.json {
+            if out.is_json() {
                 out.json(&described)?;
             } else {
                 writeln!(out, "{}", described.line())?;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use tidegate::Tidegate;
 use tidegate::journal::JournalError;
 use tidegate::recover::{LeftUpload, Resumed};
@@ -11,6 +12,7 @@ use tidegate::text::printable;
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
 use crate::transfer::journaled::FoundUpload;
@@ -37,6 +39,22 @@ pub(crate) struct JournalResume {
     connection: ConnectionOptions,
 }
 
+/// An upload that was published.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "publish")]
+struct PublishedUpload {
+    id: String,
+    url: String,
+    size: u64,
+}
+
+impl OutputLine for PublishedUpload {
+    fn text(&self) -> String {
+        let Self { id, url, size } = self;
+        format!("{}  {:>12}  {}", printable(id), text::size(*size), printable(url))
+    }
+}
+
 impl JournalResume {
     pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         refuse_missing(&self.directory)?;
@@ -44,25 +62,27 @@ impl JournalResume {
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(invocation, engine, async |stores| {
             let all = stores.tide().recover().await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let (mut published, mut undone) = (0, Undone::default());
             for left in all_chosen(&all, &self.ids, &self.directory)? {
                 if let Some(line) = undone.or_done(self.resume(stores, left).await).flatten() {
                     published += 1;
-                    writeln!(out, "{line}")?;
-                    out.flow().await?;
+                    out.print(&line)?;
+                    out.flow_soon().await?;
                 }
             }
-            writeln!(out, "published {}", text::count(published, "object"))?;
+            if !out.is_json() {
+                writeln!(out, "published {}", text::count(published, "object"))?;
+            }
             out.finish().await?;
             undone.end("published")
         })
         .await
     }
 
-    /// Publishes one upload and returns the line to print. `None` if another process has it, or it needs its source,
+    /// Publishes one upload and returns it. `None` if another process has it, or it needs its source,
     /// and the user did not give its id.
-    async fn resume(&self, stores: &Stores, left: &LeftUpload) -> Outcome<Option<String>> {
+    async fn resume(&self, stores: &Stores, left: &LeftUpload) -> Outcome<Option<PublishedUpload>> {
         let is_asked_for = !self.ids.is_empty();
         if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {
             return Ok(None);
@@ -82,7 +102,7 @@ impl JournalResume {
         match claimed.resume().await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
-                Ok(Some(format!("{}  {:>12}  {}", printable(id), text::size(object.size), printable(&url))))
+                Ok(Some(PublishedUpload { id: id.to_owned(), url, size: object.size }))
             }
             Resumed::Writer(_) => Ok(None),
         }

@@ -26,15 +26,11 @@ pub(crate) struct JournalShow {
     #[arg(value_name = "ID")]
     id: String,
 
-    /// Print one JSON object, with every part.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     owners: Owners,
 }
 
-/// All details in `--json`.
+/// All details as a JSON object.
 #[derive(Serialize)]
 struct JournalDetails<'a> {
     #[serde(flatten)]
@@ -52,8 +48,8 @@ impl JournalShow {
         let Some(found) = left.recovered() else {
             return Err(CommandFailure::Failed(described.problem.unwrap_or_default()));
         };
-        let mut out = output::text()?;
-        if self.json {
+        let mut out = output::text(invocation.format())?;
+        if out.is_json() {
             let Recovered { state, first, cut, .. } = found;
             let whole = JournalDetails {
                 described: &described,

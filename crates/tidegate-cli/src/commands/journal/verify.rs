@@ -1,8 +1,9 @@
 //! `tidegate journal verify`: checks the bytes of journaled uploads.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use tidegate::journal::JournalError;
 use tidegate::recover::LeftUpload;
 use tidegate::text::printable;
@@ -10,6 +11,7 @@ use tidegate::text::printable;
 use super::list;
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
+use crate::lines::OutputLine;
 use crate::options::Owners;
 use crate::{output, text};
 
@@ -29,8 +31,8 @@ pub(crate) struct JournalVerify {
 
 impl JournalVerify {
     pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
-        let mut out = output::text()?;
-        let bad = verify(list(&self.directory, &self.owners).await?, &mut out).await?;
+        let mut out = output::text(invocation.format())?;
+        let bad = verify(list(&self.directory, &self.owners).await?, |line| out.print(line)).await?;
         out.finish().await?;
         match bad {
             0 => Ok(()),
@@ -39,19 +41,51 @@ impl JournalVerify {
     }
 }
 
+/// A journal that was checked.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "verify")]
+struct VerifiedJournal<'a> {
+    id: &'a str,
+    /// `whole`, or `in_use`: another process writes it, so it was not looked at.
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+}
+
+impl OutputLine for VerifiedJournal<'_> {
+    fn text(&self) -> String {
+        let id = printable(self.id);
+        match (self.bytes, &self.checksum) {
+            (Some(bytes), Some(checksum)) => format!("{id}  whole: {bytes} bytes, {checksum}"),
+            _ => format!("{id}  in use: not looked at"),
+        }
+    }
+}
+
 /// Checks all journals. Returns how many are bad.
-async fn verify(all: Vec<LeftUpload>, out: &mut impl Write) -> Outcome<u64> {
+async fn verify(
+    all: Vec<LeftUpload>,
+    mut print: impl FnMut(&VerifiedJournal<'_>) -> Outcome,
+) -> Outcome<u64> {
     let mut bad = 0;
     for left in all {
-        let id = printable(left.id());
+        let id = left.id();
         match left.verify().await {
-            Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
-            Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
+            Ok(found) => {
+                let (bytes, checksum) = (Some(found.checksum.covers()), Some(found.checksum.to_string()));
+                print(&VerifiedJournal { id, state: "whole", bytes, checksum })?;
+            }
+            Err(JournalError::InUse { .. }) => {
+                print(&VerifiedJournal { id, state: "in_use", bytes: None, checksum: None })?;
+            }
             // The upload ended after it was listed.
             Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 bad += 1;
-                output::say(&format!("error: {error}"));
+                let path = left.path().display().to_string();
+                output::fail(&CommandFailure::At(path, CommandFailure::Failed(error.to_string()).into()));
             }
         }
     }
@@ -77,9 +111,12 @@ mod tests {
         let all = tide.recover().await.unwrap();
         let ends = all.iter().find(|left| left.url().is_some_and(|url| url.ends_with("ends"))).unwrap();
         ends.forget().await.unwrap();
-        let mut out = Vec::new();
-        assert_eq!(verify(all, &mut out).await.unwrap(), 0);
-        let out = String::from_utf8(out).unwrap();
-        assert!(out.lines().count() == 1 && out.contains("whole: 5 bytes"), "{out}");
+        let mut lines = Vec::new();
+        let bad = verify(all, |line| {
+            lines.push(line.text());
+            Ok(())
+        });
+        assert_eq!(bad.await.unwrap(), 0);
+        assert!(lines.len() == 1 && lines[0].contains("whole: 5 bytes"), "{lines:?}");
     }
 }

@@ -29,10 +29,6 @@ pub(crate) struct PrefixInit {
     #[arg(long, default_value = "base2", value_name = "NAMES")]
     naming: Naming,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -42,8 +38,8 @@ impl PrefixInit {
         let layout = Layout::new(self.naming, self.count)?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let store = PrefixedStore::init(&root(stores, &self.root).await?, layout).await?;
-            let mut out = output::text()?;
-            DescribedLayout::of(&store).print(&mut out, self.json)?;
+            let mut out = output::text(invocation.format())?;
+            out.print(&DescribedLayout::of(&store))?;
             out.finish().await
         })
         .await

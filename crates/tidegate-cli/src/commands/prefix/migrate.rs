@@ -40,10 +40,6 @@ pub(crate) struct PrefixMigrate {
     #[arg(long)]
     now: bool,
 
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -65,13 +61,13 @@ impl PrefixMigrate {
             store.change(layout).await?;
             let migrated = if self.later { Migrated::default() } else { self.migrate(&store).await? };
             let Migrated { moved, bytes, removed, .. } = migrated;
-            let mut out = output::text()?;
-            if !self.later && !self.json {
+            let mut out = output::text(invocation.format())?;
+            if !self.later && !out.is_json() {
                 let (objects, size) = (text::count(moved, "object"), text::size(bytes));
                 writeln!(out, "moved {objects} ({size}), and removed {removed} where they were before")?;
             }
             let done = Some(MigrationFigures { moved, bytes, removed });
-            DescribedLayout { done, ..DescribedLayout::of(&store) }.print(&mut out, self.json)?;
+            out.print(&DescribedLayout { done, ..DescribedLayout::of(&store) })?;
             out.finish().await
         })
         .await

@@ -1,12 +1,12 @@
 //! `tidegate prefix show`: shows the layout of a root.
 
-use std::io::Write;
-
+use serde::Serialize;
 use tidegate::prefix::PrefixedStore;
 
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
+use crate::lines::OutputLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
@@ -22,24 +22,35 @@ pub(crate) struct PrefixShow {
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
 
-    /// Print one JSON object.
-    #[arg(long, conflicts_with = "keys")]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
+}
+
+/// Where the object of a key is.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "place")]
+struct KeyPlace<'a> {
+    key: &'a str,
+    url: String,
+}
+
+impl OutputLine for KeyPlace<'_> {
+    fn text(&self) -> String {
+        self.url.clone()
+    }
 }
 
 impl PrefixShow {
     pub(super) async fn run(self, invocation: &Invocation) -> Outcome {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             if self.keys.is_empty() {
-                DescribedLayout::of(&store).print(&mut out, self.json)?;
+                out.print(&DescribedLayout::of(&store))?;
             }
             for key in &self.keys {
-                writeln!(out, "{}/{}", store.location(), store.place(key))?;
+                let url = format!("{}/{}", store.location(), store.place(key));
+                out.print(&KeyPlace { key, url })?;
                 out.flow().await?;
             }
             out.finish().await

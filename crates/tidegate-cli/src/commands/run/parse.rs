@@ -84,10 +84,7 @@ fn sentence(error: &clap::Error, words: &[OsString]) -> String {
         return "help and version are for the command line, not for lines of a list".to_owned();
     }
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let message = foreign_command(error, &words).unwrap_or_else(|| error.to_string());
-    let lines = message.trim().lines().take_while(|line| !line.trim().is_empty());
-    let message = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    message.strip_prefix("error: ").unwrap_or(&message).to_owned()
+    foreign_command(error, &words).unwrap_or_else(|| crate::sentence(error))
 }
 
 #[cfg(test)]
@@ -134,7 +131,7 @@ mod tests {
         for (text, message) in [
             ("cp 'a b", "a quote is not closed"),
             ("cp a", "the following required arguments were not provided: <DST>"),
-            ("tidegate", "'tidegate' requires a subcommand but one was not provided"),
+            ("tidegate", "a command is missing"),
             ("ls --lots s3://bkt", "unexpected argument '--lots' found"),
             ("get s3://bkt/k", "there is no command `get`: use"),
             ("ls --help", "help and version are for the command line"),

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use tidegate::location::Location;
 use tidegate::sweep::{Process, Unfinished};
 
-use super::DescribedSession;
+use super::{DescribedSession, SessionFate, SessionTotals};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
@@ -53,16 +53,15 @@ impl SessionsAbort {
             if meant.is_empty() {
                 return Err(CommandFailure::nothing_at(&location, "there is no such unfinished upload"));
             }
-            let mut out = output::text()?;
-            let (mut ended, mut bytes, mut failed) = (0, 0, 0);
+            let mut out = output::text(invocation.format())?;
+            let (mut ended, mut bytes, mut live, mut failed) = (0, 0, 0, 0);
             for found in meant {
                 let line = DescribedSession::of(&root, found);
                 if matches!(found.process, Process::Live(_)) && !self.force {
-                    output::say(&format!(
-                        "error: {}: a live process is writing it (--force ends it all the same)",
-                        line.url
-                    ));
-                    failed += 1;
+                    let message =
+                        format!("{}: a live process is writing it (--force ends it all the same)", line.url);
+                    output::fail(&CommandFailure::At(line.url, CommandFailure::Failed(message).into()));
+                    live += 1;
                     continue;
                 }
                 match store.abort_session(&found.open.session).await {
@@ -70,18 +69,26 @@ impl SessionsAbort {
                         ended += 1;
                         let held = found.held.as_ref().map_or(0, |held| held.bytes);
                         bytes = u64::saturating_add(bytes, held);
-                        writeln!(out, "ended  {}", line.line())?;
+                        if out.is_json() {
+                            out.json(&SessionFate { described: line, fate: "ended", dry_run: false })?;
+                        } else {
+                            writeln!(out, "ended  {}", line.line())?;
+                        }
                     }
                     Err(error) => {
                         failed += 1;
-                        output::say(&format!("error: {error}"));
+                        output::fail(&error.into());
                     }
                 }
             }
-            let uploads = text::count(ended, "unfinished upload");
-            writeln!(out, "ended {uploads}, freed {}", text::size(bytes))?;
+            if out.is_json() {
+                out.json(&SessionTotals { ended, bytes, live, failed, ..SessionTotals::default() })?;
+            } else {
+                let uploads = text::count(ended, "unfinished upload");
+                writeln!(out, "ended {uploads}, freed {}", text::size(bytes))?;
+            }
             out.finish().await?;
-            match failed {
+            match live + failed {
                 0 => Ok(()),
                 failed => {
                     let uploads = text::count(failed, "unfinished upload");

@@ -19,10 +19,6 @@ pub(crate) struct SessionsLs {
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// Print one JSON object per line.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -34,13 +30,13 @@ impl SessionsLs {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut unfinished = store.unfinished(&prefix);
-            let mut out = output::text()?;
+            let mut out = output::text(invocation.format())?;
             let mut is_found = false;
             let listed = async {
                 while let Some(found) = unfinished.try_next().await? {
                     is_found = true;
                     let line = DescribedSession::of(&root, &found);
-                    if self.json {
+                    if out.is_json() {
                         out.json(&line)?;
                     } else {
                         let initiator =
@@ -57,7 +53,7 @@ impl SessionsLs {
                 refuse_missing(&location)?;
             }
             if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
-                output::say(&format!("note: {left_out}"));
+                output::warn(&left_out.to_string());
             }
             listed
         })

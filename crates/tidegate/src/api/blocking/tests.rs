@@ -19,6 +19,11 @@ fn it_writes_reads_lists_and_aborts() {
     drop(writer);
 
     assert_eq!(store.copy("a", &store, "c", |copy| copy.create_only()).unwrap().size, 200_000);
+    let another = Object { etag: Some("\"another\"".into()), ..store.head("c").unwrap() };
+    let replaced = store.delete_if_unchanged("c", &another).unwrap_err();
+    assert_eq!(replaced.kind(), ErrorKind::Replaced, "{replaced}");
+    store.delete_if_unchanged("c", &store.head("c").unwrap()).unwrap();
+    assert!(!store.exists("c").unwrap());
     store.delete("c").unwrap();
     let mut bytes = Vec::new();
     store.reader("a", |reader| reader.range(99_999..100_001)).unwrap().read_to_end(&mut bytes).unwrap();

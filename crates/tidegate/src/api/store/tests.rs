@@ -11,6 +11,7 @@ use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::{Entry, Tidegate};
 
 mod bulk_delete;
+mod if_unchanged;
 mod no_bucket;
 mod renamed;
 

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 
 use super::*;
+use crate::{ErrorKind, Tidegate};
 
 /// A read of one object never continues with the bytes of another, and a removal of one object removes no other.
 pub(super) async fn only_the_same_object_is_read_or_removed(store: &TestStore) {
@@ -22,6 +23,27 @@ pub(super) async fn only_the_same_object_is_read_or_removed(store: &TestStore) {
     store.delete("k", Some(&now)).await.unwrap();
     store.delete("k", Some(&now)).await.unwrap();
     assert_eq!(told(Some(5..10), &read).await, FaultKind::NotFound);
+}
+
+/// Also on a store that gives the object neither an ETag nor a version.
+pub(super) async fn the_engine_removes_an_object_only_if_it_is_unchanged(store: &TestStore) {
+    let tide = Tidegate::builder().build().unwrap();
+    let (face, key) = (tide.store(store.store.clone()), store.key("k"));
+    let remove = async |object: &Object| face.delete_if_unchanged(&key, object).await;
+    let first = store.put("k", b"first").await;
+    let unknown = Object { etag: None, version: None, ..first.clone() };
+    assert_eq!(remove(&unknown).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    store.put("k", b"other").await;
+    let refused = remove(&first).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Replaced, "{refused}");
+    assert_eq!(store.read("k").await, b"other");
+    let listed = face.list(store.key("")).try_collect::<Vec<_>>().await.unwrap();
+    let [Entry::Object(now)] = &listed[..] else { panic!("{listed:?}") };
+    remove(now).await.unwrap();
+    assert_eq!(kind(store.head("k")).await.0, FaultKind::NotFound);
+    for object in [now, &unknown] {
+        remove(object).await.unwrap();
+    }
 }
 
 pub(super) async fn create_only_never_replaces(store: &TestStore) {

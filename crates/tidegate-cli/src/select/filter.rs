@@ -1,0 +1,239 @@
+//! The options that choose among the objects of a tree: by name, time and size.
+
+use std::time::SystemTime;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use tidegate::Object;
+
+use super::pattern::{KeyPattern, Matches};
+use crate::exit::{CommandFailure, Outcome};
+use crate::values;
+
+/// Which objects of a tree, or of what a pattern matches, to take.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which objects")]
+pub(crate) struct FilterOptions {
+    #[command(flatten)]
+    names: NameRules,
+
+    /// Take only objects that were modified after this: an age (7d, 12h) or a time in UTC (2026-11-27, or
+    /// 2026-11-27T10:15:00Z).
+    #[arg(long, value_parser = values::moment, value_name = "AGE|TIME")]
+    newer_than: Option<SystemTime>,
+
+    /// Take only objects that were modified before this.
+    #[arg(long, value_parser = values::moment, value_name = "AGE|TIME")]
+    older_than: Option<SystemTime>,
+
+    /// Take only objects of at least this size.
+    #[arg(long, value_parser = values::size, value_name = "SIZE")]
+    min_size: Option<u64>,
+
+    /// Take only objects of at most this size.
+    #[arg(long, value_parser = values::size, value_name = "SIZE")]
+    max_size: Option<u64>,
+}
+
+impl FilterOptions {
+    /// Whether an option is given; `None`, or the name of one.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let Self { names, newer_than, older_than, min_size, max_size } = self;
+        [
+            ("--include", names.0.iter().any(|rule| rule.takes)),
+            ("--exclude", names.0.iter().any(|rule| !rule.takes)),
+            ("--newer-than", newer_than.is_some()),
+            ("--older-than", older_than.is_some()),
+            ("--min-size", min_size.is_some()),
+            ("--max-size", max_size.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, is_given)| is_given.then_some(name))
+    }
+
+    /// The filter; refuses a pattern that is too long.
+    pub(crate) fn filter(self) -> Outcome<ObjectFilter> {
+        let rule = |rule: NameRule| {
+            let option = if rule.takes { "--include" } else { "--exclude" };
+            let pattern = KeyPattern::new(&rule.pattern, Matches::NameAndBelow)
+                .map_err(|why| CommandFailure::Usage(format!("{option}: {why}")))?;
+            Ok((rule.takes, pattern))
+        };
+        Ok(ObjectFilter {
+            names: self.names.0.into_iter().map(rule).collect::<Outcome<_>>()?,
+            newer_than: self.newer_than,
+            older_than: self.older_than,
+            sizes: (self.min_size, self.max_size),
+        })
+    }
+}
+
+/// The values of `--include` and `--exclude`, in the order of the command line.
+#[derive(Clone, Debug, Default)]
+struct NameRules(Vec<NameRule>);
+
+#[derive(Clone, Debug)]
+struct NameRule {
+    pattern: String,
+    takes: bool,
+}
+
+/// By hand, because the derived parser keeps no order between two options.
+impl FromArgMatches for NameRules {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let of_option = |option: &'static str, takes| {
+            let places = matches.indices_of(option).into_iter().flatten();
+            let patterns = matches.get_many::<String>(option).into_iter().flatten();
+            places.zip(patterns.map(move |pattern| NameRule { pattern: pattern.clone(), takes }))
+        };
+        let mut rules: Vec<_> = of_option("include", true).chain(of_option("exclude", false)).collect();
+        rules.sort_by_key(|(place, _)| *place);
+        Ok(Self(rules.into_iter().map(|(_, rule)| rule).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for NameRules {
+    fn augment_args(command: Command) -> Command {
+        let option = |name: &'static str| {
+            Arg::new(name)
+                .long(name)
+                .value_name("PATTERN")
+                .action(ArgAction::Append)
+                .value_parser(clap::builder::NonEmptyStringValueParser::new())
+        };
+        let include = option("include").help(
+            "Take only names that match: `*` stands for any characters but `/`, `**` for any characters. The pattern is a \
+             name at any depth, or begins with `/` for the top; it also takes everything below a name. Of several \
+             --include and --exclude, the last that matches decides, and what none matches is taken if the first is an \
+             --exclude",
+        );
+        let exclude = option("exclude").help("Leave out names that match, and everything below them");
+        command.next_help_heading("Which objects").arg(include).arg(exclude)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Which objects to take, by name, time and size.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ObjectFilter {
+    /// Patterns, and whether names that match are taken. The last that matches decides.
+    names: Vec<(bool, KeyPattern)>,
+    newer_than: Option<SystemTime>,
+    older_than: Option<SystemTime>,
+    /// The least and the largest size.
+    sizes: (Option<u64>, Option<u64>),
+}
+
+impl ObjectFilter {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.names.is_empty() && !self.looks_at_objects()
+    }
+
+    /// The filter without its times and sizes.
+    pub(crate) fn of_names(&self) -> Self {
+        Self { names: self.names.clone(), ..Self::default() }
+    }
+
+    /// Whether a time or a size decides, too.
+    fn looks_at_objects(&self) -> bool {
+        self.newer_than.is_some() || self.older_than.is_some() || self.sizes != (None, None)
+    }
+
+    /// Whether to take an object whose key below the tree's root is `key`. An object without a known time or size is
+    /// left out if that decides.
+    pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
+        let (least, most) = self.sizes;
+        let is_size = |fits: &dyn Fn(u64) -> bool| object.known_size().is_some_and(fits);
+        let is_time = |fits: &dyn Fn(SystemTime) -> bool| object.modified.is_some_and(fits);
+        self.takes_name(key)
+            && least.is_none_or(|least| is_size(&|size| size >= least))
+            && most.is_none_or(|most| is_size(&|size| size <= most))
+            && self.newer_than.is_none_or(|after| is_time(&|modified| modified > after))
+            && self.older_than.is_none_or(|before| is_time(&|modified| modified < before))
+    }
+
+    /// Whether the name alone is taken.
+    pub(crate) fn takes_name(&self, key: &str) -> bool {
+        let decides = self.names.iter().rev().find(|(_, pattern)| pattern.matches(key));
+        match (decides, self.names.first()) {
+            (Some((takes, _)), _) => *takes,
+            (None, Some((first_takes, _))) => !first_takes,
+            (None, None) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        filter: FilterOptions,
+    }
+
+    fn filter(words: &[&str]) -> ObjectFilter {
+        let line = Line::try_parse_from([&["tidegate"], words].concat()).unwrap();
+        line.filter.filter().unwrap()
+    }
+
+    #[test]
+    fn the_last_rule_that_matches_decides() {
+        for (words, taken, left_out) in [
+            (&[][..], &["a", "a/b"][..], &[][..]),
+            (&["--include", "*.log"], &["a.log", "a/b.log"], &["a", "a/b"]),
+            (&["--exclude", "*.log"], &["a", "a/b"], &["a.log", "a/b.log"]),
+            (&["--exclude", "*", "--include", "*.log"], &["a.log"], &["a"]),
+            (&["--include", "*.log", "--exclude", "*"], &[], &["a.log", "a"]),
+            (
+                &["--include", "*.log", "--exclude", "tmp", "--include", "keep.log"],
+                &["a.log", "tmp/keep.log"],
+                &["tmp/a.log", "a"],
+            ),
+        ] {
+            let filter = filter(words);
+            for key in taken {
+                assert!(filter.takes_name(key), "{words:?} {key}");
+            }
+            for key in left_out {
+                assert!(!filter.takes_name(key), "{words:?} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_and_sizes_decide_too() {
+        let object = |size: Option<u64>, modified: Option<u64>| {
+            let mut object = Object::default();
+            object.size = size.unwrap_or(0);
+            object.size_is_unknown = size.is_none();
+            object.modified = modified.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+            object
+        };
+        let sizes = filter(&["--min-size", "1K", "--max-size", "2K"]);
+        for (size, expected) in
+            [(Some(1023), false), (Some(1024), true), (Some(2048), true), (Some(2049), false), (None, false)]
+        {
+            assert_eq!(sizes.takes("a", &object(size, None)), expected, "{size:?}");
+        }
+        let times = filter(&["--newer-than", "1970-01-01T00:01:40Z", "--older-than", "1970-01-01 00:03:20"]);
+        for (modified, expected) in
+            [(Some(100), false), (Some(101), true), (Some(199), true), (Some(200), false), (None, false)]
+        {
+            assert_eq!(times.takes("a", &object(None, modified)), expected, "{modified:?}");
+        }
+        assert!(!sizes.is_everything() && !times.is_everything() && filter(&[]).is_everything());
+    }
+}

@@ -1,0 +1,468 @@
+//! Copies or moves what a command line names, as `cp` and `mv` do.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt;
+use tidegate::location::Location;
+use tidegate::{Strategy, TidegateBuilder};
+
+use super::choices::Carried;
+use super::copies::{self, CopyOutcome};
+use super::item::{self, CopyItem, ItemSource};
+use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
+use super::options::TransferOptions;
+use super::report::{CopyDisplay, CopyReport};
+use super::{download, naming, sources, upload, verify};
+use crate::exit::{CommandFailure, Outcome};
+use crate::invocation::Invocation;
+use crate::lines::ObjectLines;
+use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
+use crate::spread::PrefixedOption;
+use crate::stores::Stores;
+use crate::{bar, standard};
+
+/// What to copy or move, where to, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CopyArguments {
+    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY or dev://BUCKET/KEY; `cp` also takes - for standard
+    /// input and output. Of a source, `*` stands for any characters but `/`, and `**` for any characters.
+    #[arg(value_name = "SRC... DST", required = true)]
+    paths: Vec<OsString>,
+
+    /// Take everything below a directory or prefix.
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Fail if the target object exists, and leave it unchanged.
+    #[arg(long)]
+    create_only: bool,
+
+    /// Skip objects whose target exists. Takes one request for each; `tidegate sync` compares listings instead.
+    #[arg(long, conflicts_with = "create_only")]
+    if_absent: bool,
+
+    /// Print what would be done, and change nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Force downloaded files and their names to disk before the command ends, so that they survive a loss of power.
+    #[arg(long)]
+    fsync: bool,
+
+    #[command(flatten)]
+    names: NamesOption,
+
+    #[command(flatten)]
+    pattern: PatternOption,
+
+    #[command(flatten)]
+    filter: FilterOptions,
+
+    #[command(flatten)]
+    spread: PrefixedOption,
+
+    #[command(flatten)]
+    carried: Carried,
+
+    #[command(flatten)]
+    pub(crate) transfer: TransferOptions,
+}
+
+/// How `cp` or `mv` transfers objects.
+pub(crate) struct CopyMethod {
+    pub(crate) after: AfterCopy,
+    pub(crate) strategy: Strategy,
+    pub(crate) journals: Vec<PathBuf>,
+    /// The size that the one source must have.
+    pub(crate) expect_size: Option<u64>,
+}
+
+/// The parsed sources and target.
+struct CopyEnds {
+    sources: Vec<CopySource>,
+    target: CopyEnd,
+}
+
+enum CopySource {
+    Standard,
+    Place(SourceArgument),
+}
+
+/// The target of a copy.
+enum CopyEnd {
+    Standard,
+    Place(Location),
+}
+
+impl CopySource {
+    fn place(&self) -> Option<&SourceArgument> {
+        match self {
+            Self::Standard => None,
+            Self::Place(source) => Some(source),
+        }
+    }
+}
+
+impl CopyEnd {
+    /// Whether an object that is copied here goes to standard output.
+    fn is_standard_output(&self) -> bool {
+        match self {
+            Self::Standard => true,
+            Self::Place(Location::Local { path }) => standard::is_output(path),
+            Self::Place(_) => false,
+        }
+    }
+
+    fn place(&self) -> Option<&Location> {
+        match self {
+            Self::Standard => None,
+            Self::Place(location) => Some(location),
+        }
+    }
+}
+
+impl CopyArguments {
+    /// Copies or moves everything with an engine of these settings.
+    pub(crate) async fn carry_out(
+        self,
+        invocation: &Invocation,
+        engine: TidegateBuilder,
+        method: CopyMethod,
+    ) -> Outcome {
+        let ends = self.ends()?;
+        self.check(&ends, &method)?;
+        let attributes = self.carried.clone().attributes()?;
+        let filter = self.filter.clone().filter()?;
+        let to_terminal = matches!(ends.target, CopyEnd::Standard) && bar::is_terminal(std::io::stdout());
+        let is_output = ends.target.is_standard_output() && self.is_single(&ends);
+        if is_output && !self.dry_run {
+            invocation.refuse_json("the object itself")?;
+        }
+        let show = match self.dry_run {
+            true => CopyDisplay::Nothing,
+            false => self.transfer.display(invocation, to_terminal),
+        };
+        let if_exists = match (self.create_only, self.if_absent) {
+            (true, _) => IfExists::Fail,
+            (false, true) => IfExists::Skip,
+            (false, false) => IfExists::Replace,
+        };
+        let CopyMethod { after, strategy, journals, expect_size } = method;
+        let writing = CopyWriteSettings::new(strategy, if_exists, self.fsync, expect_size, attributes);
+        Stores::with(invocation, engine, async |stores| {
+            let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
+            let sources: Vec<_> = sources.collect();
+            if !self.names.is_given() || !sources.is_empty() {
+                self.transfer.reach_source(stores, &sources, ends.target.place())?;
+            }
+            let named: Vec<_> = sources.into_iter().chain(ends.target.place()).collect();
+            self.spread.open(stores, &named).await?;
+            let is_dry_run = self.dry_run;
+            let lines = match (is_dry_run, is_output) {
+                (true, _) => ObjectLines::of_dry_run(invocation)?,
+                (false, true) => ObjectLines::none(),
+                (false, false) => ObjectLines::of(invocation)?,
+            };
+            let report = CopyReport::new(show, lines, stores, writing.is_journaled());
+            let job = CopyJob { stores, writing, report, journals: &journals, after, is_dry_run };
+            let copied = {
+                let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
+                tokio::select! {
+                    copied = &mut copy => copied,
+                    never = job.report.watch() => match never {},
+                }
+            };
+            if let Some(line) = job.writing.left_out.line() {
+                job.report.warn(&line);
+            }
+            let closed = job.report.close(copied).await?;
+            match closed.target {
+                Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
+                    verify::say_where(&target, self.spread.given(), closed.verified).await
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    fn ends(&self) -> Outcome<CopyEnds> {
+        let (target, sources) = match self.paths.split_last() {
+            Some((target, sources)) if !sources.is_empty() || self.names.is_given() => (target, sources),
+            _ => {
+                let given = self.paths.first().map(|path| path.to_string_lossy()).unwrap_or_default();
+                return Err(CommandFailure::Usage(format!(
+                    "{given}: this is the only argument: name a source and a target"
+                )));
+            }
+        };
+        let source = |text: &OsString| {
+            Ok(match text == "-" {
+                true => CopySource::Standard,
+                false => CopySource::Place(self.pattern.parse(text, self.recursive)?),
+            })
+        };
+        let target = match target == "-" {
+            true => CopyEnd::Standard,
+            false => CopyEnd::Place(Location::try_from(OsStr::new(target))?),
+        };
+        Ok(CopyEnds { sources: sources.iter().map(source).collect::<Outcome<_>>()?, target })
+    }
+
+    /// Whether the command takes one object, and no listing is needed to find it.
+    fn is_single(&self, ends: &CopyEnds) -> bool {
+        let is_one = match &ends.sources[..] {
+            [CopySource::Standard] => true,
+            [CopySource::Place(source)] => {
+                let is_tree = is_directory(&source.location) || self.recursive && !is_local(&source.location);
+                source.pattern.is_none() && !is_tree
+            }
+            _ => false,
+        };
+        is_one && !self.names.is_given()
+    }
+
+    /// Refuses combinations of arguments that make no sense, before any request is sent.
+    fn check(&self, ends: &CopyEnds, method: &CopyMethod) -> Outcome {
+        let usage = |message: String| Err(CommandFailure::Usage(message));
+        let is_single = self.is_single(ends);
+        if let Some(option) = self.filter.given()
+            && (is_single || self.names.is_given())
+        {
+            return usage(format!("{option}: it chooses among many objects: add -r, or use a pattern"));
+        }
+        let has_pattern = || {
+            let places = ends.sources.iter().filter_map(CopySource::place);
+            places.into_iter().any(|source| source.pattern.is_some())
+        };
+        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive || has_pattern()) {
+            return usage(
+                "--files-from: it goes with at most one SRC, without -r and without a pattern".to_owned(),
+            );
+        }
+        if method.expect_size.is_some() && !is_single {
+            return usage(
+                "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
+            );
+        }
+        for source in &ends.sources {
+            self.check_source(ends, source, method)?;
+        }
+        let Some(target) = ends.target.place() else {
+            let is_one = is_single
+                || matches!(&ends.sources[..], [CopySource::Place(source)] if source.pattern.is_none());
+            return match () {
+                () if method.after == AfterCopy::Remove => {
+                    usage("-: an object can't be moved to standard output: use `tidegate cp`".to_owned())
+                }
+                () if self.recursive => usage("-: standard output takes one object: leave out -r".to_owned()),
+                () if !is_one => {
+                    usage("-: standard output takes one object: use `tidegate cat` for several".to_owned())
+                }
+                () => Ok(()),
+            };
+        };
+        if ends.sources.len() > 1 && !naming::is_container(target) {
+            return usage(format!(
+                "{target}: several sources need a directory or a prefix: end it with a slash"
+            ));
+        }
+        if self.names.is_given() && ends.sources.is_empty() && !naming::is_container(target) {
+            return usage(format!(
+                "{target}: a list of objects needs a directory or a prefix: end it with a slash"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_source(&self, ends: &CopyEnds, source: &CopySource, method: &CopyMethod) -> Outcome {
+        let usage = |message: String| Err(CommandFailure::Usage(message));
+        let source = match (source, &ends.target) {
+            (CopySource::Place(source), _) => source,
+            (CopySource::Standard, _) if method.after == AfterCopy::Remove => {
+                return usage("-: standard input can't be moved: use `tidegate cp`".to_owned());
+            }
+            (CopySource::Standard, CopyEnd::Standard) => {
+                return usage("-: standard input to standard output needs no tidegate".to_owned());
+            }
+            (CopySource::Standard, _) if self.recursive => {
+                return usage("-: standard input is no directory: leave out -r".to_owned());
+            }
+            (CopySource::Standard, _) if ends.sources.len() > 1 || self.names.is_given() => {
+                return usage("-: standard input can't be one of several sources".to_owned());
+            }
+            (CopySource::Standard, CopyEnd::Place(place)) if naming::is_container(place) => {
+                let to = self.paths.last().map(|path| path.to_string_lossy()).unwrap_or_default();
+                return usage(format!(
+                    "{to}: this is a directory, and standard input has no name to keep in it: add one"
+                ));
+            }
+            (CopySource::Standard, _) => return Ok(()),
+        };
+        let from = source.text();
+        if let Location::Local { path } = &source.location {
+            sources::refuse_journals(path, &method.journals)?;
+        }
+        if !method.journals.is_empty() && !is_local(&source.location) {
+            return usage(
+                "--journal: it is for files and standard input, an object is in a store already".to_owned(),
+            );
+        }
+        if method.expect_size.is_some() && !is_local(&source.location) {
+            return usage(
+                "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
+            );
+        }
+        let needs_recursion = source.pattern.is_none() && naming::is_container(&source.location);
+        if needs_recursion && !self.recursive && !self.names.is_given() {
+            let verb = if method.after == AfterCopy::Remove { "move" } else { "copy" };
+            return usage(format!("{from}: this is a directory: add -r to {verb} all that is below it"));
+        }
+        Ok(())
+    }
+
+    async fn copy(&self, job: &CopyJob<'_>, ends: &CopyEnds, filter: &ObjectFilter) -> Outcome {
+        let target = match (&ends.sources[..], &ends.target) {
+            ([CopySource::Standard], CopyEnd::Place(target)) if job.is_dry_run => {
+                return job.report.would_copy("-", &target.to_string(), None).await;
+            }
+            ([CopySource::Standard], CopyEnd::Place(target)) => {
+                return upload::standard_input(job, target).await;
+            }
+            ([CopySource::Place(source)], CopyEnd::Standard) => {
+                return to_standard_output(job, &source.location).await;
+            }
+            // `check` has refused the other copies to standard output.
+            (_, CopyEnd::Standard) => return Ok(()),
+            (_, CopyEnd::Place(target)) => target,
+        };
+        let places: Vec<SourceArgument> =
+            ends.sources.iter().filter_map(CopySource::place).cloned().collect();
+        if let ([source], true) = (&places[..], self.is_single(ends)) {
+            return copy_one(job, &source.location, target).await;
+        }
+        let source_label = match &places[..] {
+            [source] => source.text().to_owned(),
+            sources => format!("{} sources", sources.len()),
+        };
+        let found = match self.names.open().await? {
+            Some(listed) => sources::find_listed(job, places.first(), listed, target).await?,
+            None => sources::find(job, &places, target, self.recursive, filter).await?,
+        };
+        job.report.tree(source_label, found.target);
+        let items = found.items.map(|found| async move {
+            match found {
+                Ok(item) => item::copy(job, item).await,
+                Err(outcome) => outcome,
+            }
+        });
+        copies::all(job, &Vec::from_iter(&found.stores), items).await?;
+        if job.moves() && !job.is_dry_run && self.recursive {
+            for source in &places {
+                remove_empty_directories(&source.location).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies or moves one file, pipe, device or object.
+async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
+    if let Location::Local { path } = target {
+        if standard::is_output(path) && !job.moves() {
+            return to_standard_output(job, source).await;
+        }
+        // Something that is written to and not replaced: a device, a named pipe.
+        if is_stream(path) {
+            if job.moves() {
+                let message =
+                    format!("{target}: an object can't be moved to a pipe or device: use `tidegate cp`");
+                return Err(CommandFailure::Usage(message));
+            }
+            if job.is_dry_run {
+                return job.report.would_copy(&source.to_string(), &target.to_string(), None).await;
+            }
+            let from = job.stores.source().object(source).await?;
+            return download::to_device(job, source, &from, path).await;
+        }
+    }
+    let from = job.stores.source().object(source).await?;
+    let to = job.stores.object(&naming::of_one(source, target)?).await?;
+    let source = match source {
+        Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
+        Location::Local { path } if is_stream(path) => {
+            let message =
+                format!("{source}: a pipe or device can only be copied, without further conditions");
+            return Err(CommandFailure::Usage(message));
+        }
+        Location::Local { path } => {
+            path.metadata().map_err(|error| CommandFailure::of_file(path, &error))?;
+            ItemSource::file(path.clone(), from)
+        }
+        // One request more, worth it only if a progress bar needs the size.
+        _ if job.report.wants_total() => {
+            let object = from.store.head(&from.key).await?;
+            ItemSource::object(from).described(job, object)
+        }
+        _ => ItemSource::object(from),
+    };
+    match item::copy(job, CopyItem { source, to }).await {
+        CopyOutcome::Copied(done) => job.report.done(done).await,
+        CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
+            Err(failure)
+        }
+        CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
+    }
+}
+
+async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
+    let from = job.stores.source().object(source).await?;
+    if job.is_dry_run {
+        return job.report.would_copy(&source.to_string(), "-", None).await;
+    }
+    download::to_standard_output(job, source, &from).await
+}
+
+fn is_local(location: &Location) -> bool {
+    matches!(location, Location::Local { .. })
+}
+
+fn is_directory(location: &Location) -> bool {
+    matches!(location, Location::Local { path } if path.is_dir())
+}
+
+fn is_stream(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Removes the directories that a move of everything below `source` has emptied. One that has something left, such as a
+/// file that came meanwhile, stays.
+async fn remove_empty_directories(source: &Location) -> Outcome {
+    let Location::Local { path } = source else { return Ok(()) };
+    let path = path.clone();
+    let removed = tokio::task::spawn_blocking(move || remove_empty(&path)).await;
+    removed.map_err(|ended| CommandFailure::Failed(ended.to_string()))?
+}
+
+fn remove_empty(directory: &Path) -> Outcome {
+    use std::io::ErrorKind;
+    let failed = |error| CommandFailure::of_file(directory, &error);
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            remove_empty(&entry.path())?;
+        }
+    }
+    match std::fs::remove_dir(directory) {
+        Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
+            Err(failed(error))
+        }
+        _ => Ok(()),
+    }
+}

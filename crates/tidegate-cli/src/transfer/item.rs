@@ -1,0 +1,143 @@
+//! One object to copy or move: where it is, where it goes, and what is done with it.
+
+use std::path::PathBuf;
+
+use tidegate::{ErrorKind, Object};
+
+use super::copies::CopyOutcome;
+use super::job::{CopyJob, IfExists};
+use super::report::CompletedCopy;
+use super::{download, upload};
+use crate::exit::{CommandFailure, Outcome};
+use crate::stores::ObjectPlace;
+
+/// An object to copy or move, and its target.
+pub(crate) struct CopyItem {
+    pub(crate) source: ItemSource,
+    pub(crate) to: ObjectPlace,
+}
+
+/// An object to copy or move.
+pub(crate) struct ItemSource {
+    place: ObjectPlace,
+    /// The path, if the object is a file on this machine.
+    path: Option<PathBuf>,
+    /// The size, if the listing tells.
+    size: Option<u64>,
+    /// The description in the listing, if the object is to be moved.
+    object: Option<Box<Object>>,
+}
+
+impl ItemSource {
+    /// A file on this machine; `place` is the same file.
+    pub(crate) fn file(path: PathBuf, place: ObjectPlace) -> Self {
+        Self { place, path: Some(path), size: None, object: None }
+    }
+
+    /// An object of a store.
+    pub(crate) fn object(place: ObjectPlace) -> Self {
+        Self { place, path: None, size: None, object: None }
+    }
+
+    /// Adds what a listing says of the object.
+    pub(crate) fn described(mut self, job: &CopyJob<'_>, object: Object) -> Self {
+        self.size = object.known_size();
+        self.object = job.moves().then(|| Box::new(object));
+        self
+    }
+
+    /// The path or URL.
+    pub(crate) fn name(&self) -> String {
+        self.path.as_ref().map_or_else(|| self.place.url(), |path| path.display().to_string())
+    }
+}
+
+/// Copies or moves the object, or passes it over, or only says what would be done.
+pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
+    if job.is_plain() {
+        return transfer(job, &item).await.into();
+    }
+    // Boxed, so that a plain copy needs no room for it.
+    Box::pin(with_conditions(job, item)).await.unwrap_or_else(CopyOutcome::Failed)
+}
+
+async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
+    let CopyItem { source, to } = item;
+    job.report.expect(source.size);
+    match &source.path {
+        Some(path) => upload::file(job, path, source.name(), to).await,
+        None => download::object(job, &source.name(), &source.place, source.size, to).await,
+    }
+}
+
+async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyOutcome> {
+    let skips = job.writing.if_exists == IfExists::Skip;
+    // Otherwise the move would remove the only copy.
+    let from = &item.source.place;
+    if job.moves() && from.store.is_one_place(&from.key, &item.to.store, &item.to.key).await {
+        let name = item.source.name();
+        return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
+    }
+    if skips && exists(&item.to).await? {
+        return skipped(job, &item).await;
+    }
+    let source = match item.source.object.take() {
+        Some(object) => Some(object),
+        None if job.moves() || job.is_dry_run && item.source.size.is_none() => {
+            Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
+        }
+        None => None,
+    };
+    if job.is_dry_run {
+        let bytes = source.as_ref().and_then(|object| object.known_size());
+        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.size)).await?;
+        if job.moves() {
+            job.report.removed(&item.source.name(), true).await?;
+        }
+        return Ok(CopyOutcome::Planned);
+    }
+    let done = match transfer(job, &item).await {
+        Err(CommandFailure::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
+            return skipped(job, &item).await;
+        }
+        done => done?,
+    };
+    if let Some(object) = source.filter(|_| job.moves()) {
+        remove(&item.source, &object).await?;
+        job.report.done(done).await?;
+        job.report.removed(&item.source.name(), false).await?;
+        return Ok(CopyOutcome::Moved);
+    }
+    Ok(CopyOutcome::Copied(done))
+}
+
+async fn skipped(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CopyOutcome> {
+    job.report.skipped(&item.source.name(), &item.to.url(), job.is_dry_run).await?;
+    Ok(CopyOutcome::LeftOut)
+}
+
+/// Removes the object that was copied, unless another has replaced it meanwhile.
+async fn remove(source: &ItemSource, object: &Object) -> Outcome {
+    let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
+    removed.map_err(|error| {
+        let name = source.name();
+        match error.kind() {
+            ErrorKind::Replaced => CommandFailure::Failed(format!(
+                "{name}: copied, but not removed, because it has changed meanwhile: move it again"
+            )),
+            _ => CommandFailure::Failed(format!("{name}: copied, but not removed: {error}")),
+        }
+    })
+}
+
+async fn exists(place: &ObjectPlace) -> Outcome<bool> {
+    if !place.is_local() {
+        return Ok(place.store.exists(&place.key).await?);
+    }
+    let path = place.file()?;
+    match tokio::fs::symlink_metadata(&path).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(CommandFailure::of_file(&path, &error)),
+    }
+}

@@ -1,0 +1,376 @@
+//! The objects that the sources of a copy or move name, each with its target.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use futures::stream::{self, LocalBoxStream};
+use futures::{Stream, StreamExt, future};
+use tidegate::Store;
+use tidegate::backend::Entry;
+use tidegate::location::Location;
+use tidegate::text::printable;
+
+use super::copies::CopyOutcome;
+use super::item::{CopyItem, ItemSource};
+use super::job::CopyJob;
+use super::naming;
+use crate::compare::resolved;
+use crate::exit::{CommandFailure, Outcome};
+use crate::select::{ListedNames, ObjectFilter, SourceArgument};
+use crate::stores::{ObjectPlace, address};
+use crate::walk::{self, Missed};
+use crate::{dev, listing};
+
+/// An object to copy; or the outcome for something that cannot be copied.
+pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
+
+/// The objects that sources name, and the stores that they are in.
+pub(crate) struct FoundItems<'a> {
+    pub(crate) items: LocalBoxStream<'a, FoundItem>,
+    pub(crate) stores: Vec<Store>,
+    /// Where everything is copied to.
+    pub(crate) target: String,
+}
+
+/// The objects of several sources, all to be copied to `target`.
+pub(crate) async fn find<'a>(
+    job: &'a CopyJob<'_>,
+    sources: &'a [SourceArgument],
+    target: &Location,
+    is_recursive: bool,
+    filter: &ObjectFilter,
+) -> Outcome<FoundItems<'a>> {
+    let (mut parts, mut target_url) = (Vec::new(), None);
+    let mut stores: Vec<Store> = Vec::new();
+    let mut add = |store: &Store| {
+        if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
+            stores.push(store.clone());
+        }
+    };
+    for source in sources {
+        let is_only = sources.len() == 1;
+        let is_tree = source.pattern.is_some() || is_recursive && !is_file(&source.location);
+        if is_tree {
+            let (store, prefix) = job.stores.source().tree(&source.location).await?;
+            let target = CopyTarget::of_tree(job, source, target).await?;
+            target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
+            if is_only {
+                target_url = Some(target.url());
+            }
+            add(&store);
+            parts.push(tree(job, source, store, prefix, target, filter, is_only));
+        } else {
+            let place = job.stores.source().object(&source.location).await?;
+            add(&place.store);
+            let to = job.stores.object(&naming::of_one(&source.location, target)?).await?;
+            parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed_local());
+        }
+    }
+    // The target comes last: a copy within one store needs requests for its two ends.
+    let target = CopyTarget::of_contents(job, target).await?;
+    if is_remote(&target.store) {
+        stores.push(target.store.clone());
+    }
+    let target = target_url.unwrap_or_else(|| target.url());
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, target })
+}
+
+/// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
+pub(crate) async fn find_listed<'a>(
+    job: &'a CopyJob<'_>,
+    source: Option<&'a SourceArgument>,
+    listed: ListedNames,
+    target: &'a Location,
+) -> Outcome<FoundItems<'a>> {
+    let ListedNames { names, from } = listed;
+    let counted = Rc::new(Cell::new(0_u64));
+    let count = counted.clone();
+    let names = names.inspect(move |_| count.set(count.get() + 1));
+    let to = CopyTarget::of_contents(job, target).await?;
+    let target_url = to.url();
+    let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
+    let items = if let Some(source) = source {
+        let (store, prefix) = job.stores.source().tree(&source.location).await?;
+        if is_remote(&store) {
+            stores.push(store.clone());
+        }
+        let is_local = matches!(source.location, Location::Local { .. });
+        names
+            .map(move |name| {
+                let name = name.map_err(CopyOutcome::Failed)?;
+                let name = name.strip_prefix("./").unwrap_or(&name);
+                let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
+                let source = match is_local {
+                    true => ItemSource::file(place.file().map_err(CopyOutcome::Failed)?, place),
+                    false => ItemSource::object(place),
+                };
+                Ok(CopyItem { source, to: to.place(name) })
+            })
+            .boxed_local()
+    } else {
+        names
+            .then(move |name| async move {
+                let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
+                let item = async {
+                    let location = location?;
+                    let place = job.stores.source().object(&location).await?;
+                    let to = job.stores.object(&naming::of_one(&location, target)?).await?;
+                    Ok((location, place, to))
+                };
+                let (location, place, to) = item.await.map_err(CopyOutcome::Failed)?;
+                one(&location, place, to)
+            })
+            .boxed_local()
+    };
+    let nothing = move || {
+        let message = format!("nothing copied: {from} names nothing");
+        job.report.say(&message);
+        CopyOutcome::LeftOut
+    };
+    Ok(FoundItems { items: or_nothing(items, counted, nothing).boxed_local(), stores, target: target_url })
+}
+
+fn is_remote(store: &Store) -> bool {
+    !matches!(store.location().parse(), Ok(Location::Local { .. }) | Err(_))
+}
+
+/// Whether the location is a local path that is no directory, so that -r makes no difference.
+fn is_file(location: &Location) -> bool {
+    matches!(location, Location::Local { path } if !path.is_dir())
+}
+
+/// The item for a single object.
+fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
+    let source = match source {
+        Location::Local { path } => {
+            let found = path
+                .metadata()
+                .map_err(|error| CopyOutcome::Failed(CommandFailure::of_file(path, &error)))?;
+            if !found.is_file() {
+                let kind = if found.is_dir() { "a directory: add -r" } else { "no file: copy it by itself" };
+                let message = format!("{source}: this is {kind}");
+                return Err(CopyOutcome::Failed(CommandFailure::Usage(message)));
+            }
+            ItemSource::file(path.clone(), place)
+        }
+        _ => ItemSource::object(place),
+    };
+    Ok(CopyItem { source, to })
+}
+
+/// The store and prefix that the objects of a tree are copied to.
+struct CopyTarget {
+    store: Store,
+    prefix: String,
+}
+
+impl CopyTarget {
+    /// The target of everything below a source, or of what matches its pattern.
+    async fn of_tree(job: &CopyJob<'_>, source: &SourceArgument, target: &Location) -> Outcome<Self> {
+        match source.pattern {
+            Some(_) => Self::of_contents(job, target).await,
+            None => Self::of_contents(job, &naming::of_tree(&source.location, target)?).await,
+        }
+    }
+
+    async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
+        let (store, prefix) = job.stores.tree(target).await?;
+        Ok(Self { store, prefix })
+    }
+
+    fn place(&self, key: &str) -> ObjectPlace {
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+
+    fn url(&self) -> String {
+        format!("{}/{}", self.store.location(), self.prefix)
+    }
+
+    /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
+    /// the source is below the target: an object could replace another that is still to be moved.
+    fn refuse_overlap(
+        &self,
+        job: &CopyJob<'_>,
+        source: &SourceArgument,
+        from: &Store,
+        prefix: &str,
+        is_recursive: bool,
+    ) -> Outcome {
+        // A pattern of one level finds none of the objects below it.
+        if !is_recursive && source.pattern.as_ref().is_some_and(|pattern| pattern.is_shallow()) {
+            return Ok(());
+        }
+        let refused = |target: &str, source: &str| {
+            Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
+        };
+        let (source_url, target_url) =
+            (address(format!("{}/{prefix}", from.location())), address(self.url()));
+        if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
+            (&source.location, target_url.parse())
+        {
+            let (from, to) = (resolved(source_path), resolved(&target_path));
+            if to.starts_with(&from) || job.moves() && from.starts_with(&to) {
+                return refused(&target_path.display().to_string(), &source_path.display().to_string());
+            }
+        } else if from.shares_endpoint_with(&self.store) {
+            let is_below = target_url.starts_with(&source_url);
+            if is_below || job.moves() && source_url.starts_with(&target_url) {
+                return refused(&target_url, &source_url);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The objects below a directory or prefix, or those that match a pattern there.
+fn tree<'a>(
+    job: &'a CopyJob<'_>,
+    source: &'a SourceArgument,
+    store: Store,
+    prefix: String,
+    target: CopyTarget,
+    filter: &ObjectFilter,
+    is_only: bool,
+) -> LocalBoxStream<'a, FoundItem> {
+    let selection = source.selection(filter);
+    let entries = selection.list(&store, &prefix);
+    let found = job.report.found();
+    let counted = Rc::new(Cell::new(0_u64));
+    let count = counted.clone();
+    let nothing = move || nothing_found(job, source, &selection, is_only);
+    let items = match &source.location {
+        Location::Local { path } => {
+            // Skip the embedded server's own files: they change while it receives them.
+            let except = dev::directory().canonicalize().ok();
+            let files = walk::files(entries, path.to_owned(), except, job.journals).inspect(move |_| {
+                found.fetch_add(1, Relaxed);
+            });
+            listing::ahead(files).map(move |file| file_item(job, &store, &target, file)).boxed_local()
+        }
+        _ => {
+            let entries = entries.inspect(move |_| {
+                found.fetch_add(1, Relaxed);
+            });
+            let item = move |entry| object_item(job, &store, &prefix, &target, entry);
+            listing::ahead(entries).filter_map(move |entry| future::ready(item(entry))).boxed_local()
+        }
+    };
+    or_nothing(items.inspect(move |_| count.set(count.get() + 1)), counted, nothing).boxed_local()
+}
+
+/// Adds an outcome at the end if nothing was `counted`.
+fn or_nothing<'a>(
+    items: impl Stream<Item = FoundItem> + 'a,
+    counted: Rc<Cell<u64>>,
+    nothing: impl FnOnce() -> CopyOutcome + 'a,
+) -> impl Stream<Item = FoundItem> + 'a {
+    let end = stream::once(async move { (counted.get() == 0).then(|| Err(nothing())) });
+    items.chain(end.filter_map(future::ready))
+}
+
+/// The outcome if there was nothing to copy. An empty bucket or directory is fine, and so is a filter that takes nothing;
+/// a prefix with nothing below it is more often mistyped than meant.
+fn nothing_found(
+    job: &CopyJob<'_>,
+    source: &SourceArgument,
+    selection: &crate::select::Selection,
+    is_only: bool,
+) -> CopyOutcome {
+    let location = &source.location;
+    let has_key = location.in_store().is_some_and(|(_, _, key)| !key.is_empty());
+    let failure = if selection.is_filtered() {
+        let name = source.name();
+        job.report.say(&format!("nothing copied: the filters leave out everything of {name}"));
+        return CopyOutcome::LeftOut;
+    } else if source.pattern.is_some() {
+        source.no_match()
+    } else if has_key {
+        CommandFailure::nothing_at(location, "there is no object below it")
+    } else {
+        let message = match location {
+            Location::Local { .. } => format!("nothing copied: there is no file below {location}"),
+            _ => format!("nothing copied: {location} is empty"),
+        };
+        job.report.say(&message);
+        return CopyOutcome::LeftOut;
+    };
+    // Alone, it ends the command with its own exit code.
+    if is_only { CopyOutcome::Stopped(failure) } else { CopyOutcome::Failed(failure) }
+}
+
+fn file_item(
+    job: &CopyJob<'_>,
+    store: &Store,
+    target: &CopyTarget,
+    file: Result<walk::FoundFile, Missed>,
+) -> FoundItem {
+    match file {
+        Ok(file) => {
+            let to = target.place(&file.object.key);
+            let place = ObjectPlace { store: store.clone(), key: file.object.key.clone() };
+            Ok(CopyItem { source: ItemSource::file(file.path, place).described(job, file.object), to })
+        }
+        // The walk ends with this error.
+        Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => Err(CopyOutcome::Stopped(failure)),
+        Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
+        Err(Missed::LeftOut(path, kind)) => {
+            let path = path.display().to_string();
+            job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
+            Err(CopyOutcome::LeftOut)
+        }
+    }
+}
+
+/// The item for an entry of a store's listing; `None` if the entry is no object.
+fn object_item(
+    job: &CopyJob<'_>,
+    store: &Store,
+    prefix: &str,
+    target: &CopyTarget,
+    entry: tidegate::Result<Entry>,
+) -> Option<FoundItem> {
+    let object = match entry {
+        Ok(Entry::Object(object)) => object,
+        Ok(_) => return None,
+        // The listing ends with this error.
+        Err(error) => return Some(Err(CopyOutcome::Stopped(error.into()))),
+    };
+    let to = target.place(object.key.strip_prefix(prefix).unwrap_or(&object.key));
+    let place = ObjectPlace { store: store.clone(), key: object.key.clone() };
+    if let Some(why) = nameless(&to) {
+        let left_out = format!("{}: {why}", printable(&place.url()));
+        // Some tools leave an empty object in place of a directory: nothing is lost without it.
+        if object.known_size() != Some(0) {
+            return Some(Err(CopyOutcome::Failed(CommandFailure::Failed(left_out))));
+        }
+        job.report.warn(&format!("left out: {left_out}"));
+        return Some(Err(CopyOutcome::LeftOut));
+    }
+    Some(Ok(CopyItem { source: ItemSource::object(place).described(job, object), to }))
+}
+
+/// Why the target cannot hold an object of this name; `None` if it can.
+fn nameless(to: &ObjectPlace) -> Option<&'static str> {
+    if to.key.is_empty() {
+        Some("an object needs a name")
+    } else if to.is_local() && to.key.ends_with('/') {
+        Some("a file's name can't end with a slash")
+    } else {
+        None
+    }
+}
+
+/// Refuses a journal directory below the source: the journals would be journaled while they are written, and leaving
+/// them out would make the copy incomplete. The walk refuses journals behind links.
+pub(crate) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
+    let Ok(source) = source.canonicalize() else { return Ok(()) };
+    let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));
+    let Some(journal) = journals.iter().find(|journal| is_below(journal)) else { return Ok(()) };
+    let (journal, source) = (journal.display(), source.display());
+    Err(CommandFailure::Usage(format!(
+        "--journal {journal}: this is in {source}, which is to be copied: choose another"
+    )))
+}
