@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::ObjectFilter;
-use crate::stores::{ObjectPlace, Stores};
+use crate::stores::{ObjectPlace, Stores, address};
 use crate::transfer::file_options::{FileOptions, LinkChoice};
 use crate::transfer::job;
 use crate::walk::{self, Missed};
@@ -124,7 +124,7 @@ impl Trees {
         }
         let links = options.files.links;
         let to = Tree::open(stores, target, links, links.of_target()).await?;
-        let mut from = Tree::open(stores, source, links, links.of_source()).await?;
+        let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
         from.except.extend(to.directory.as_deref().map(resolved));
         let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
         let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
@@ -339,8 +339,9 @@ impl Tree {
                 ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
-                let (ours, theirs) = (self.url(), other.url());
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
             _ => false,
         }

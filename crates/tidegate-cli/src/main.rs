@@ -11,6 +11,7 @@ mod dev;
 mod exit;
 mod interrupt;
 mod invocation;
+mod label;
 mod lines;
 mod listing;
 mod messages;
@@ -21,6 +22,7 @@ mod output;
 mod removal;
 mod runtime;
 mod select;
+mod shared_output;
 mod spread;
 mod standard;
 mod stores;
@@ -38,7 +40,7 @@ use clap::{Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, du, journal, lifecycle, ls, mb, mv, prefix, presign, rb, rm, serve,
+    cat, check, completions, cp, du, journal, lifecycle, ls, mb, mv, prefix, presign, rb, rm, run, serve,
     sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
@@ -47,6 +49,7 @@ use crate::invocation::{Invocation, OutputFormat};
 const AFTER_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
+  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
   PATH, file:///PATH    a file on this machine
@@ -87,6 +90,7 @@ enum Command {
     Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
+    Run(run::RunArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -115,6 +119,7 @@ impl Command {
             Self::Presign(args) => args.run(invocation).await,
             Self::Mb(args) => args.run(invocation).await,
             Self::Rb(args) => args.run(invocation).await,
+            Self::Run(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,
             Self::Journal(command) => command.run(invocation).await,

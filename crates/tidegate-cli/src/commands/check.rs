@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::options::ConnectionOptions;
+use crate::options::{ConnectionOptions, SourceOptions};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -35,6 +35,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 /// A difference as a JSON object.
@@ -57,6 +60,7 @@ impl CheckArgs {
         let (source, target) = self.trees.locations()?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
+            self.source.reach(stores, &self.connection, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees, invocation).await

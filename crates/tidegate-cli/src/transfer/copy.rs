@@ -158,7 +158,11 @@ impl CopyArguments {
             .with_files(self.files);
         Stores::with(invocation, engine, async |stores| {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
-            let named: Vec<_> = sources.chain(ends.target.place()).collect();
+            let sources: Vec<_> = sources.collect();
+            if !self.names.is_given() || !sources.is_empty() {
+                self.transfer.reach_source(stores, &sources, ends.target.place())?;
+            }
+            let named: Vec<_> = sources.into_iter().chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
             let is_dry_run = self.dry_run;
             let lines = match (is_dry_run, is_output) {
@@ -392,11 +396,11 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
             if job.is_dry_run {
                 return job.report.would_copy(&source.to_string(), &target.to_string(), None).await;
             }
-            let from = job.stores.object(source).await?;
+            let from = job.stores.source().object(source).await?;
             return download::to_device(job, source, &from, path).await;
         }
     }
-    let from = job.stores.object(source).await?;
+    let from = job.stores.source().object(source).await?;
     let to = job.stores.object(&naming::of_one(source, target)?).await?;
     let source = match source {
         Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
@@ -426,7 +430,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
 }
 
 async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
-    let from = job.stores.object(source).await?;
+    let from = job.stores.source().object(source).await?;
     if job.is_dry_run {
         return job.report.would_copy(&source.to_string(), "-", None).await;
     }

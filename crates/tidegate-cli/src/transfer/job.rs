@@ -1,6 +1,7 @@
 //! The settings and state that all transfers of one command share.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
@@ -97,6 +98,8 @@ pub(crate) struct CopyWriteSettings {
     ignored: AtomicU64,
     /// How many symbolic links were left out, as asked for.
     skipped_links: AtomicU64,
+    /// Whether the first copy that the store was to make itself was allowed.
+    allows_copies: OnceLock<bool>,
 }
 
 impl CopyWriteSettings {
@@ -118,6 +121,7 @@ impl CopyWriteSettings {
             left_out: LeftOut::default(),
             ignored: AtomicU64::new(0),
             skipped_links: AtomicU64::new(0),
+            allows_copies: OnceLock::new(),
         }
     }
 
@@ -208,7 +212,10 @@ impl CopyWriteSettings {
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
     pub(crate) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
-        if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
+        if self.allows_copies.get() == Some(&false)
+            || self.strategy != Strategy::Auto
+            || !from.store.is_one_with(&to.store)
+        {
             return None;
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
@@ -239,6 +246,12 @@ impl CopyWriteSettings {
             )),
         };
         self.left_out.line().into_iter().chain(ignored)
+    }
+
+    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of
+    /// all others: the account of the target may not read the source.
+    pub(crate) fn copy_ended(&self, is_allowed: bool) {
+        self.allows_copies.get_or_init(|| is_allowed);
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

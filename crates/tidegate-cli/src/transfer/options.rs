@@ -1,13 +1,16 @@
 //! The options of every command that transfers objects.
 
 use tidegate::checksum::Algorithm;
+use tidegate::location::Location;
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Tidegate, TidegateBuilder};
 
 use super::choices::{Hedge, ProgressChoice};
 use super::report::CopyDisplay;
+use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::options::{ConnectionOptions, Owners};
+use crate::options::{ConnectionOptions, Owners, SourceOptions};
+use crate::stores::Stores;
 use crate::{bar, values};
 
 /// How objects are transferred, and what is shown of it.
@@ -47,6 +50,9 @@ pub(crate) struct TransferOptions {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 impl TransferOptions {
@@ -67,6 +73,16 @@ impl TransferOptions {
             Some(bytes) => engine.part_size(bytes),
             None => engine,
         }
+    }
+
+    /// Makes `stores` reach the sources by their own options, if any are given.
+    pub(crate) fn reach_source(
+        &self,
+        stores: &Stores,
+        sources: &[&Location],
+        target: Option<&Location>,
+    ) -> Outcome {
+        self.source.reach(stores, &self.connection, sources, target)
     }
 
     /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.

@@ -20,7 +20,7 @@ use super::naming;
 use crate::compare::resolved;
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
-use crate::stores::ObjectPlace;
+use crate::stores::{ObjectPlace, address};
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -55,7 +55,7 @@ pub(crate) async fn find<'a>(
         let is_tree = source.pattern.is_some() || is_recursive && !is_file(&source.location);
         if is_tree {
             let links = job.writing.links().of_source();
-            let (store, prefix) = job.stores.tree_with(&source.location, links).await?;
+            let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
@@ -64,7 +64,7 @@ pub(crate) async fn find<'a>(
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
-            let place = job.stores.object(&source.location).await?;
+            let place = job.stores.source().object(&source.location).await?;
             add(&place.store);
             let to = job.stores.object(&naming::of_one(&source.location, target)?).await?;
             parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed_local());
@@ -94,7 +94,7 @@ pub(crate) async fn find_listed<'a>(
     let target_url = to.url();
     let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
-        let (store, prefix) = job.stores.tree(&source.location).await?;
+        let (store, prefix) = job.stores.source().tree(&source.location).await?;
         if is_remote(&store) {
             stores.push(store.clone());
         }
@@ -117,7 +117,7 @@ pub(crate) async fn find_listed<'a>(
                 let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
                 let item = async {
                     let location = location?;
-                    let place = job.stores.object(&location).await?;
+                    let place = job.stores.source().object(&location).await?;
                     let to = job.stores.object(&naming::of_one(&location, target)?).await?;
                     Ok((location, place, to))
                 };
@@ -212,7 +212,8 @@ impl CopyTarget {
         let refused = |target: &str, source: &str| {
             Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
         };
-        let (source_url, target_url) = (format!("{}/{prefix}", from.location()), self.url());
+        let (source_url, target_url) =
+            (address(format!("{}/{prefix}", from.location())), address(self.url()));
         if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
             (&source.location, target_url.parse())
         {

@@ -331,6 +331,21 @@ impl TidegateBuilder {
         Ok(Tidegate { engine: Arc::new(engine), schemes: Arc::new(schemes) })
     }
 
+    /// Another view of the engine of `tide`, which reaches stores by this builder's settings: [`s3`](Self::s3),
+    /// [`gcs`](Self::gcs) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget, the
+    /// limiters, the journals and the schemes that this builder does not have; this builder's other settings do not count.
+    /// So several accounts share one budget, also where buckets are listed and created.
+    pub fn build_on(self, tide: &Tidegate) -> Tidegate {
+        let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, self.schemes);
+        Tidegate { engine: tide.engine.clone(), schemes: Arc::new(schemes) }
+    }
+
+    /// The settings for `s3://`.
+    #[cfg(feature = "s3")]
+    pub fn s3_settings(&self) -> &S3Settings {
+        &self.s3
+    }
+
     fn spooling(&self) -> Result<Option<Arc<Spooling>>> {
         let refused =
             |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
