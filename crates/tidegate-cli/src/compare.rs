@@ -56,13 +56,14 @@ impl TreeArguments {
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "How objects are compared")]
 pub(crate) struct CompareOptions {
     /// Compare sizes only, not times.
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
-    /// Compare checksums instead of times: those that the stores keep, and those of local files, which are read for it.
-    /// Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
+    /// Compare checksums instead of times. They are those that the stores keep, and those of local files, which are read
+    /// for it. Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
     /// compare count as different.
     #[arg(long)]
     checksum: bool,

@@ -8,7 +8,7 @@ use crate::exit::{CommandFailure, Outcome};
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Invocation {
-    /// Print JSON: each line of standard output and of standard error is one object, whose `type` says what it is.
+    /// Print JSON, one object a line, on standard output and standard error. The `type` of an object says what it is;
     /// docs/json-lines.schema.json describes them.
     #[arg(long, global = true)]
     json: bool,

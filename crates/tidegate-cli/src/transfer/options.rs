@@ -37,8 +37,7 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never. Notices are printed in any
-    /// case: see --quiet.
+    /// Choose how progress is shown. Notices are printed in any case: see --quiet.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = "Output")]
     progress: ProgressChoice,
 
