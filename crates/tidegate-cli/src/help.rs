@@ -26,11 +26,12 @@ const HEADINGS: [&str; 6] = [
     "Connection",
 ];
 
-const EXAMPLES: &str = "\
-    tidegate cp big.tar s3://BUCKET/big.tar
-    tidegate cp -r photos/ gs://BUCKET/photos/
-    tidegate sync photos s3://BUCKET/photos
-    tidegate ls -H s3://BUCKET/logs/";
+const EXAMPLES: &str = concat!(
+    "    tidegate cp big.tar s3://BUCKET/big.tar\n",
+    "    tidegate cp -r photos/ gs://BUCKET/photos/\n",
+    "    tidegate sync photos s3://BUCKET/photos\n",
+    "    tidegate ls -H s3://BUCKET/logs/",
+);
 
 const AFTER_HELP: &str = "\
 `tidegate COMMAND --help` has examples and all options of a command, and -h the short form.

@@ -32,7 +32,7 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     no_sign_request: bool,
 
-    /// Trust the certificate authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
+    /// Trust the authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
 
@@ -41,7 +41,7 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_parser = values::rate, value_name = "RATE")]
     min_rate: Option<u64>,
 
-    /// Put the bucket's name into the host or the path of request addresses.
+    /// Put the bucket into the host or the path of addresses.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     addressing: Where,
 

@@ -49,7 +49,7 @@ const ANSWERS: [(&[&str], &str); 28] = [
     (&["version"], "use `tidegate --version`"),
     (
         &["config", "configure", "login", "auth", "alias"],
-        "it is not needed: credentials come from the environment and the AWS files; see docs/CREDENTIALS.md",
+        "none is needed, because credentials come from the environment and the AWS files; see docs/CREDENTIALS.md",
     ),
     (
         &[
@@ -64,7 +64,7 @@ const ANSWERS: [(&[&str], &str); 28] = [
             "versioning",
             "bucket-version",
         ],
-        "it is not one of ours: use the program of your store",
+        "use the program of your store",
     ),
     (&["touch"], "use `tidegate cp /dev/null s3://BUCKET/KEY`"),
 ];

@@ -29,7 +29,7 @@ const TRANSFER: &str = "How objects are transferred";
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CatArgs {
-    /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, a path, or a pattern.
+    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<OsString>,
 
@@ -42,7 +42,7 @@ pub(crate) struct CatArgs {
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE", help_heading = TRANSFER)]
     memory: u64,
 
-    /// Allow this many requests in flight: a number, or auto to adapt.
+    /// Allow this many requests in flight. With auto, the number adapts.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N", help_heading = TRANSFER)]
     concurrency: Concurrency,
 

@@ -23,19 +23,20 @@ const TRANSFER: &str = "How objects are transferred";
 ///     tidegate cp 's3://BUCKET/logs/2026-*.gz' .
 ///
 /// If DST ends with a slash or is a directory, the copy keeps the source's name. If a source
-/// directory ends with a slash, its contents are copied without its own name. What matches a
-/// pattern keeps its path below the directory of the first name with a `*`. An interrupted
-/// download, or an interrupted upload with a journal, is resumed when the same command is run
-/// again.
+/// directory ends with a slash, its contents are copied without its own name. An object that
+/// matches a pattern keeps its path from the first name with a `*` on.
+///
+/// An interrupted download, or an interrupted upload with a journal, is resumed when the same
+/// command is run again.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CpArgs {
     #[command(flatten)]
     copy: CopyArguments,
 
-    /// Publish nothing unless the uploaded file or pipe has exactly this size. Without it, a producer in a pipe that
-    /// dies looks like the end of its output.
-    #[arg(long, value_parser = values::size, value_name = "BYTES")]
+    /// Publish nothing unless the source has exactly this size. The source is a file or a pipe: without this option, a
+    /// producer in a pipe that dies looks like the end of its output.
+    #[arg(long, value_parser = values::size, value_name = "BYTES", help_heading = TRANSFER)]
     expect_size: Option<u64>,
 
     /// Choose how the bytes travel: auto, put, chunked, parallel, spool or journal. put sends one request; chunked, one
@@ -45,7 +46,7 @@ pub(crate) struct CpArgs {
     #[arg(long, default_value = "auto", value_name = "HOW", help_heading = TRANSFER)]
     strategy: Strategy,
 
-    /// Spill what does not fit into memory, such as large parts of a stream, to this directory. Repeat it for several
+    /// Spill what does not fit into memory to this directory. Large parts of a stream may not. Repeat it for several
     /// directories. Nothing stays there after the copy.
     #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     spool: Vec<PathBuf>,

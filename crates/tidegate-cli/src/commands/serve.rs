@@ -70,7 +70,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     latency: Option<Duration>,
 
-    /// Move at most this many bytes per second in each direction of each connection, such as 40MB/s.
+    /// Move at most this many bytes per second, such as 40MB/s. The limit is for each direction of each connection.
     #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
     bandwidth: Option<u64>,
 

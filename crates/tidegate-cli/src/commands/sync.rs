@@ -52,12 +52,6 @@ pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
 
-    #[command(flatten)]
-    compare: CompareOptions,
-
-    #[command(flatten)]
-    filter: FilterOptions,
-
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
     #[arg(long)]
@@ -78,6 +72,12 @@ pub(crate) struct SyncArgs {
     /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
+
+    #[command(flatten)]
+    compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,

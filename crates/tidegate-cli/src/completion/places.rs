@@ -73,7 +73,7 @@ impl PlaceCompleter {
         let (store, prefix) = stores.bucket(&location).await?;
         // The store of a root, such as that of --prefixed, has shorter keys than the URL.
         let Some(before) = text.strip_suffix(&prefix) else { return Ok(()) };
-        let entries = store.list(prefix.clone()).map(|entry| Ok(entry?));
+        let entries = store.list(prefix).recursive(false).map(|entry| Ok(entry?));
         add(entries, |entry: Entry| Some(format!("{before}{}", entry.key())), found).await
     }
 }

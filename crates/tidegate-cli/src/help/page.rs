@@ -44,7 +44,7 @@ impl ManPage {
         roff.text([roman(format!("{} - {}", self.name(), about.trim_end_matches('.')))]);
         self.synopsis(&mut roff);
         self.description(&mut roff);
-        let mut text = roff.to_roff();
+        let mut text = roff.render();
         text += &self.options();
         let mut roff = Roff::default();
         self.commands(&mut roff);
@@ -52,8 +52,8 @@ impl ManPage {
             sections(&mut roff, &after.to_string());
         }
         self.see_also(&mut roff);
-        text += &roff.to_roff();
-        without_blank_lines(&text)
+        text += &roff.render();
+        tidied(&text)
     }
 
     fn synopsis(&self, roff: &mut Roff) {
@@ -83,9 +83,9 @@ impl ManPage {
     fn options(&self) -> String {
         // Arguments without a heading would be in one section, positional ones last.
         let command = self.command.clone().mut_args(|arg| match arg.get_help_heading() {
-            Some(_) => arg,
-            None if arg.is_positional() => arg.help_heading("Arguments"),
-            None => arg.help_heading("Options"),
+            Some(_) if !self.is_program() => arg,
+            _ if arg.is_positional() => arg.help_heading("Arguments"),
+            _ => arg.help_heading("Options"),
         });
         let mut roff = Vec::new();
         match Man::new(command).render_options_section(&mut roff) {
@@ -177,7 +177,28 @@ fn sections(roff: &mut Roff, text: &str) {
     }
 }
 
-/// A blank line of a text is a vertical space.
-fn without_blank_lines(roff: &str) -> String {
-    roff.lines().map(|line| if line.is_empty() { ".sp\n".to_owned() } else { format!("{line}\n") }).collect()
+/// Joins what was rendered in pieces: each defines an apostrophe first, and a blank line, which stands for a vertical
+/// space, may have line breaks around it.
+fn tidied(roff: &str) -> String {
+    let mut tidied = String::with_capacity(roff.len());
+    let mut lines = roff.lines().peekable();
+    let mut defines = true;
+    while let Some(line) = lines.next() {
+        let is_space = |line: &str| matches!(line, "" | ".br" | ".sp");
+        if is_space(line) {
+            let mut space = line;
+            while let Some(next) = lines.next_if(|next| is_space(next)) {
+                space = if next == ".br" { space } else { "" };
+            }
+            tidied += if space == ".br" { ".br\n" } else { ".sp\n" };
+            continue;
+        }
+        let is_definition = line.starts_with(".ie \\n(.g") || line.starts_with(".el .ds Aq");
+        defines &= is_definition;
+        if defines || !is_definition {
+            tidied += line;
+            tidied.push('\n');
+        }
+    }
+    tidied
 }

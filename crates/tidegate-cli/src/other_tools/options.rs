@@ -7,11 +7,11 @@ const ANSWERS: [(&[&str], &str); 62] = [
     (&["--no-clobber", "--ignore-existing", "--no-overwrite", "--skip-existing"], "use `--if-absent`"),
     (
         &["--overwrite"],
-        "objects are replaced: `--if-absent` skips those that exist, and `--create-only` fails",
+        "objects are replaced, unless `--if-absent` (skip) or `--create-only` (fail) is given",
     ),
     (
         &["--force", "-f", "--yes", "-y"],
-        "it is not needed: nothing asks for confirmation; a bucket with objects needs `tidegate rm -r s3://BUCKET` before \
+        "none is needed, because nothing asks for confirmation; a bucket with objects needs `tidegate rm -r s3://BUCKET` before \
          `tidegate rb`",
     ),
     (&["--immutable", "--if-generation-match"], "use `--create-only`"),
@@ -55,10 +55,7 @@ const ANSWERS: [(&[&str], &str); 62] = [
         &["--list-of-files", "--read-paths-from-stdin", "-I", "--files"],
         "use `--files-from`, with - for standard input",
     ),
-    (
-        &["--flatten"],
-        "there is none: name the objects, as in `tidegate cp s3://BUCKET/a/1 s3://BUCKET/b/2 DIR/`",
-    ),
+    (&["--flatten"], "name the objects one by one, as in `tidegate cp s3://BUCKET/a/1 s3://BUCKET/b/2 DIR/`"),
     (
         &["--all-versions", "--versions", "--version-id", "--rewind"],
         "old versions of objects are not handled",
@@ -67,7 +64,7 @@ const ANSWERS: [(&[&str], &str); 62] = [
     // What the object carries.
     (
         &["--acl", "--grants", "--predefined-acl", "--canned-acl", "--preserve-acl", "--acl-public"],
-        "ACLs are not set, on purpose: use a policy of the bucket",
+        "ACLs are not set, on purpose; use a policy of the bucket",
     ),
     (
         &["--sse-kms-key-id", "--s3-sse-kms-key-id", "--kms-key", "--encryption-key"],
@@ -80,7 +77,7 @@ const ANSWERS: [(&[&str], &str); 62] = [
     ),
     (
         &["--content-encoding", "--content-disposition", "--content-language", "--expires"],
-        "it is not set: copies between stores keep what the source has",
+        "it is not set, and copies between stores keep it",
     ),
     (
         &["--metadata-directive", "--copy-props"],
@@ -91,10 +88,10 @@ const ANSWERS: [(&[&str], &str); 62] = [
     (&["--tags", "--tagging"], "use `--tag NAME=VALUE`"),
     (
         &["--put-md5", "--check-md5", "--content-md5", "--md5"],
-        "it is not needed: every object is sent with a checksum, which the store compares",
+        "none is needed, because every object is sent with a checksum, which the store compares",
     ),
     (&["--checksum-algorithm"], "use `tidegate cp --checksum crc64nvme` or crc32c"),
-    (&["--checksum-mode"], "it is not needed: every object is checked while it is read"),
+    (&["--checksum-mode"], "none is needed, because every object is checked while it is read"),
     // How it travels.
     (
         &[
@@ -112,9 +109,9 @@ const ANSWERS: [(&[&str], &str); 62] = [
             "--s3-upload-concurrency",
             "--max-concurrent-requests",
         ],
-        "it is not needed: the number of requests adapts; `--concurrency N` sets it",
+        "none is needed, because the number of requests adapts; `--concurrency N` sets it",
     ),
-    (&["-m"], "it is not needed: objects are copied in parallel"),
+    (&["-m"], "none is needed, because objects are copied in parallel"),
     (
         &["--block-size-mb", "--block-size", "--s3-chunk-size", "--chunk-size", "--multipart-chunksize"],
         "use `--part-size SIZE`",
@@ -131,25 +128,25 @@ const ANSWERS: [(&[&str], &str); 62] = [
     ),
     (
         &["--expected-size"],
-        "it is not needed; `tidegate cp --expect-size BYTES` refuses an input of another size",
+        "none is needed, because streams may have any size; `tidegate cp --expect-size BYTES` refuses an input of another size",
     ),
     (
         &["--page-size", "--fast-list", "--list-chunk", "--max-items"],
-        "it is not needed: listings are read in pages as large as the store allows",
+        "none is needed, because listings are read in pages as large as the store allows",
     ),
     (
         &["--cli-read-timeout", "--cli-connect-timeout", "--timeout", "--contimeout"],
-        "it is not needed: deadlines adapt; see `--min-rate` and `--attempts`",
+        "none is needed, because deadlines adapt; see `--min-rate` and `--attempts`",
     ),
     (
         &["--daisy-chain", "--server-side-across-configs", "--from-to", "--s2s"],
-        "it is not needed: the store copies where it can",
+        "none is needed, because the store copies where it can",
     ),
     (
         &["--continue-on-error", "--skip-errors", "--exit-on-error"],
         "a failure of one object never stops the others, and the exit code tells",
     ),
-    (&["--watch", "-w"], "there is none: run `tidegate sync` again when something has changed"),
+    (&["--watch", "-w"], "run `tidegate sync` again when something has changed"),
     // Output.
     (&["--only-show-errors", "--silent", "-s", "--no-summary"], "use `--quiet`"),
     (&["--no-progress"], "use `--progress never`"),
@@ -171,11 +168,11 @@ const ANSWERS: [(&[&str], &str); 62] = [
     (&["--endpoint", "--s3-endpoint", "--host", "--url"], "use `--endpoint-url URL`"),
     (
         &["--no-verify-ssl", "--insecure", "--no-check-certificate", "-k"],
-        "certificates are always checked: `--ca-bundle FILE` adds an authority",
+        "certificates are always checked; `--ca-bundle FILE` adds an authority",
     ),
     (
         &["--access-key", "--secret-key", "--s3-access-key-id", "--s3-secret-access-key", "--sas-token"],
-        "keys do not belong on a command line, which others can see: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use `--profile NAME`",
+        "keys do not belong on a command line, which others can see; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use `--profile NAME`",
     ),
     (
         &["--credentials-file", "--config", "--config-file"],

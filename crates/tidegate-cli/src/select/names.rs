@@ -23,7 +23,7 @@ pub(crate) struct NamesOption {
     #[arg(long, value_name = "FILE|-")]
     files_from: Option<OsString>,
 
-    /// The names of --files-from end with a NUL byte, as `find -print0` prints them.
+    /// Read names of --files-from that end with a NUL byte. `find -print0` prints such names.
     #[arg(short = '0', long, requires = "files_from")]
     null: bool,
 }
