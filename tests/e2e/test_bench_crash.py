@@ -79,7 +79,7 @@ def test_journals_of_the_user_s_bucket_outlast_ctrl_c(tidegate, bench, embedded,
     result = run.wait(20)
     [journal] = tmp_path.glob("tidegate-crash-*")
     assert result.exit == 130 and f"`tidegate journal abort {journal} --all`" in result.err, result
-    until("the process is gone", lambda: [left["state"] for left in listed(tidegate, journal)] != ["in-use"])
+    until("the process is gone", lambda: [left["state"] for left in listed(tidegate, journal)] != ["in_use"])
     run = tidegate("journal", "abort", journal, "--all", env=env)
     assert run.exit == 0 and "ended 1 upload" in run.text, run
     assert embedded_bucket.sessions("crash/0000100") == []

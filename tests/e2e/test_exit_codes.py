@@ -69,11 +69,18 @@ def test_3_for_what_is_not_there(tidegate, on, tmp_path, words):
 
 
 @pytest.mark.parametrize(
-    "words", [("rm", "{url}t/*"), ("stat", "{url}t/?"), ("cp", "{url}t/[ab]", "{out}"), ("ls", "{url}t/*")]
+    "words, said",
+    [
+        (("rm", "--literal", "{url}t/*"), "here, `*` is a character of the key"),
+        (("stat", "{url}t/?"), "only `*` and `**` make a pattern"),
+        (("cp", "{url}t/[ab]", "{out}"), "only `*` and `**` make a pattern"),
+        (("ls", "--literal", "{url}t/*"), "here, `*` is a character of the key"),
+        (("ls", "{url}t/z*"), "no object matches this pattern"),
+    ],
 )
-def test_3_for_a_pattern_which_is_a_key(tidegate, on, tmp_path, words):
+def test_3_for_a_pattern_which_matches_nothing(tidegate, on, tmp_path, words, said):
     words = [word.format(url=on.url(), out=tmp_path / "out") for word in words]
-    one_sentence(tidegate(*words, env=on.env), "patterns are not expanded", exit=3)
+    one_sentence(tidegate(*words, env=on.env), said, exit=3)
     assert on.keys() == ["t/a", "t/b"]
 
 

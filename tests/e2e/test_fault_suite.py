@@ -18,7 +18,7 @@ from harness.crc64nvme import crc64nvme
 
 URL = "s3://b/k"
 SENTENCE = f"error: {URL}: put failed after 8 attempts in 5.0 s: connection refused\n"
-LEFT = f"1 upload could not be aborted and may hold parts: see `tidegate sessions ls {URL}`\n"
+LEFT = f"warning: 1 upload could not be aborted and may hold parts: see `tidegate sessions ls {URL}`\n"
 REFUSAL = f"error: {URL}: put failed: 412 ({EXISTS} and was left as it is)\n"
 DOUBT = f"error: {URL}: complete failed: the answer was lost ({UNCERTAIN})\n"
 

@@ -67,7 +67,7 @@ def ids(tidegate, url):
     """The journals of uploads to `url`."""
     run = tidegate("journal", "ls", ROOT / "journal", "--json", env=ENV)
     assert run.exit == 0, run
-    found = [left["id"] for left in run.json if left["url"] == url]
+    found = [left["id"] for left in run.json if left.get("url") == url]
     assert len(found) == 1, run
     return found
 

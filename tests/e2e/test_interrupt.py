@@ -178,7 +178,7 @@ def test_a_connection_cut_in_the_middle_is_made_again(tidegate, server, proxy_to
     assert bucket.sessions("mended") == []
 
 
-UNABORTED = "1 upload could not be aborted and may hold parts: see `tidegate sessions ls {}`"
+UNABORTED = "warning: 1 upload could not be aborted and may hold parts: see `tidegate sessions ls {}`"
 NO_ABORT = {"operation": "AbortMultipartUpload", "action": {"error": {"status": 403, "code": "AccessDenied"}}}
 
 
@@ -194,7 +194,7 @@ def test_ctrl_c_where_the_store_lets_nothing_be_aborted(tidegate, embedded_bucke
         result = run.wait(20)
     assert result.exit == 130, result
     (session,) = bucket.sessions("left")
-    assert f"not aborted: {bucket.url('left')} (upload id {session})" in result.err.splitlines(), result
+    assert f"warning: not aborted: {bucket.url('left')} (upload id {session})" in result.err.splitlines(), result
     assert f"tidegate sweep {bucket.url('left')}" in result.err, result
     knobs()
     listed = tidegate("sessions", "ls", bucket.url("left"), env=bucket.env)

@@ -204,7 +204,7 @@ def test_a_journal_that_is_gone_on_with_elsewhere_is_not_taken_for_what_it_was(t
     with open_pipe() as pipe:
         # It has found the journal, and waits for its source to compare it.
         first = tidegate.start(*cp, stdin=pipe.stdin, env=embedded_bucket.env)
-        until("it is claimed", lambda: listed(tidegate, journal)[0]["state"] == "in-use", timeout=5)
+        until("it is claimed", lambda: listed(tidegate, journal)[0]["state"] == "in_use", timeout=5)
         # Another one would go on meanwhile, come further and die.
         second = tidegate(*cp, stdin=data[: 2 * MIB], env=embedded_bucket.env)
         one_sentence(second, embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)

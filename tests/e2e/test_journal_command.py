@@ -133,7 +133,7 @@ def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal
         pipe.send(b"a" * MIB)
         until("the journal is there", lambda: listed(tidegate, journal))
         [left] = listed(tidegate, journal)
-        assert left["state"] == "in-use", left
+        assert left["state"] == "in_use", left
         second = tidegate("journal", "resume", journal, left["id"], env=embedded_bucket.env)
         assert second.exit == 1 and f"process {run.pid}" in second.err, second
         quiet = tidegate("journal", "resume", journal, env=embedded_bucket.env)

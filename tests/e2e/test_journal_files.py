@@ -41,7 +41,7 @@ def test_a_journal_that_is_damaged_or_newer_is_named(tidegate, embedded_bucket, 
     assert run.exit == 1 and str(file) in run.err and "damaged" in run.err, run
     file.write_bytes(without_slots(whole))
     [left] = listed(tidegate, journal)
-    assert left["state"] == "damaged" and "damaged at byte" in left["problem"] and left["url"] is None, left
+    assert left["state"] == "damaged" and "damaged at byte" in left["problem"] and "url" not in left, left
     run = tidegate("journal", "show", journal, left["id"])
     one_sentence(run, file, "damaged", exit=1)
     newer = of_a_later_version(whole)

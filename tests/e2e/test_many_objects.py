@@ -109,14 +109,14 @@ def test_a_dry_run_prints_what_a_real_one_removes(tidegate, on, tmp_path):
     dry = tidegate("rm", "-r", "--dry-run", on.url("t/a"), on.url("t/"), env=on.env)
     assert dry.exit == 1, dry  # nothing is below t/a/
     dry = tidegate("rm", "-r", "--dry-run", on.url("t/"), env=on.env)
-    assert dry.exit == 0 and dry.text.splitlines() == [on.url(key) for key in on.keys()], dry
+    assert dry.exit == 0 and dry.text.splitlines() == [f"remove {on.url(key)}" for key in on.keys()], dry
     one = tidegate("rm", "--dry-run", on.url("t/a00"), env=on.env)
-    assert (one.exit, one.text) == (0, f"{on.url('t/a00')}\n"), one
+    assert (one.exit, one.text) == (0, f"remove {on.url('t/a00')}\n"), one
     assert len(on.keys()) == 50
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").write_bytes(b"x")
     dry = tidegate("rm", "-r", "--dry-run", tmp_path / "d")
-    assert (dry.exit, dry.text) == (0, f"{tmp_path}/d/f\n"), dry
+    assert (dry.exit, dry.text) == (0, f"remove {tmp_path}/d/f\n"), dry
     assert (tmp_path / "d/f").exists()
 
 

@@ -42,11 +42,11 @@ def test_a_url_writes_the_object(tidegate, on):
     run = tidegate("presign", on.url("new"), "--put", "--expires", "10min", "--json", env=on.env)
     assert run.exit == 0, run
     [shown] = run.json
-    assert shown.keys() == {"url", "method", "expires"} and shown["method"] == "PUT", run
+    assert shown.keys() == {"type", "url", "signed_url", "method", "expires"} and shown["method"] == "PUT", run
     left = datetime.fromisoformat(shown["expires"]) - datetime.now(UTC)
     assert timedelta(minutes=9) < left <= timedelta(minutes=10), run
     assert not on.exists("new"), "nothing is written by signing"
-    assert request(shown["url"], "PUT", b"written")[0] == 200
+    assert request(shown["signed_url"], "PUT", b"written")[0] == 200
     assert on.get("new") == b"written"
 
 

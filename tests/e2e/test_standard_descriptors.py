@@ -77,9 +77,9 @@ def test_what_needs_no_standard_descriptor_works_without(shell, on, tmp_path):
 
 def test_no_message_goes_into_a_file_that_got_descriptor_2(shell, on, tmp_path):
     """With descriptors closed, the first files that are opened would get their numbers."""
-    run = shell('"$TG" -v cp "$K" out <&- >&- 2>&-')
+    run = shell('RUST_LOG=debug "$TG" cp "$K" out <&- >&- 2>&-')
     assert run.returncode == 0 and (tmp_path / "out").read_bytes() == b"precious", run
-    run = shell('"$TG" -v cp "$URL"missing other 2>&-')
+    run = shell('"$TG" -vv cp "$URL"missing other 2>&-')
     assert run.returncode == 3 and not os.path.exists(tmp_path / "other"), run
 
 

@@ -100,7 +100,7 @@ def test_what_counts_as_changed(tidegate, on, tree, options, copied):
     dry = tidegate("sync", "--dry-run", "--json", *options, root, on.url("t"), env=on.env)
     planned = [json.loads(line) for line in dry.text.splitlines()]
     assert {line["target"].removeprefix(on.url("t/")) for line in planned} == copied, dry
-    assert {line["action"] for line in planned} == {"copy"}
+    assert {line["type"] for line in planned} == {"copy"} and all(line["dry_run"] for line in planned)
     check = tidegate("check", *options, root, on.url("t"), env=on.env)
     assert check.exit == 1 and {line.split()[1] for line in check.text.splitlines()} == copied, check
     run = tidegate("sync", *options, "--json", root, on.url("t"), env=on.env)

@@ -91,7 +91,7 @@ def upload_ended(plan: Plan, job: Job, way: Way, exit: int | None, result: Resul
     return Ended(
         exit=exit,
         out=result.out.decode(errors="replace"),
-        err=result.err,
+        err=result.said,
         found=look(job),
         is_tree=plan.job == "tree",
         create_only=plan.create_only,

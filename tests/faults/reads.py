@@ -175,7 +175,7 @@ class ReadJob:
             named=self.named,
             exit=exit,
             out=result.out.decode(errors="replace"),
-            err=result.err,
+            err=result.said,
             may_give=[bytes(self._asked(content)) for content in self.may_give],
             given=self._given(),
             is_file=self.is_file,
@@ -194,7 +194,7 @@ class ReadJob:
 
     def _call_again(self) -> Again:
         result = Run(self._command(), self.store.endpoint.env, None, self.folder, None).wait(60)
-        return Again(result.exit, result.err, self._given() == bytes(self._there), self._stray())
+        return Again(result.exit, result.said, self._given() == bytes(self._there), self._stray())
 
     def _given(self) -> bytes | None:
         if not self.is_file:

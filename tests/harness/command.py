@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ROOT
+from .lines import LINES, MESSAGES, as_text, checked
 from .process import die_with_parent
 
 _MEASURE = Path(__file__).with_name("measure.py")
@@ -75,6 +76,21 @@ class Result:
     def json(self):
         """The JSON objects on stdout, one a line."""
         return [json.loads(line) for line in self.text.splitlines() if line.strip()]
+
+    @property
+    def messages(self):
+        """The JSON objects on stderr, one a line."""
+        return [json.loads(line) for line in self.err.splitlines()]
+
+    @property
+    def said(self):
+        """What is on stderr, as text with --json too."""
+        return "".join(f"{as_text(line)}\n" for line in self.err.splitlines())
+
+    def check_lines(self):
+        """Whether every line is one of those that the schema of --json describes."""
+        checked(self.text, LINES.keys() - MESSAGES)
+        checked(self.err, MESSAGES)
 
     def __str__(self):
         shown = self.out[:2000].decode(errors="replace")
@@ -162,7 +178,7 @@ class Run:
         with self._out, self._err:
             self._out.seek(0)
             self._err.seek(0)
-            return Result(
+            result = Result(
                 command=self.command,
                 exit=os.waitstatus_to_exitcode(int(status)),
                 out=self._out.read(),
@@ -171,6 +187,11 @@ class Run:
                 cpu_seconds=float(user) + float(system),
                 seconds=seconds,
             )
+        is_checked = self.command[0] == str(binary()) and "--json" in self.command
+        # What is killed may be in the middle of a line.
+        if is_checked and result.exit != -signal.SIGKILL:
+            result.check_lines()
+        return result
 
 
 class CommandLine:

@@ -74,15 +74,6 @@ impl CommandFailure {
         }
     }
 
-    /// The error of the library, if it is one.
-    pub(crate) fn error(&self) -> Option<&Error> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::At(_, failure) => failure.error(),
-            _ => None,
-        }
-    }
-
     /// The sentence for people; `None` where there is nothing to say.
     pub(crate) fn sentence(&self) -> Option<String> {
         match self {
@@ -90,10 +81,7 @@ impl CommandFailure {
             | Self::NotFound(sentence)
             | Self::Denied(sentence)
             | Self::Failed(sentence) => Some(sentence.clone()),
-            Self::Store(error) if error.kind() == ErrorKind::NotFound => {
-                Some(format!("{error}{}", pattern_note(error.object())))
-            }
-            Self::Store(error) => Some(error.to_string()),
+            Self::Store(error) => Some(sentence_of(error)),
             Self::NobodyReads | Self::Interrupted(_) => None,
             Self::At(_, failure) => failure.sentence(),
         }
@@ -159,7 +147,16 @@ fn pattern_note(location: &str) -> &'static str {
     }
 }
 
-fn code_of(error: &Error) -> u8 {
+/// The sentence for people about an error of the library.
+pub(crate) fn sentence_of(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("{error}{}", pattern_note(error.object())),
+        _ => error.to_string(),
+    }
+}
+
+/// The exit code of a command that ends with an error of the library.
+pub(crate) fn code_of(error: &Error) -> u8 {
     match error.kind() {
         _ if is_input(error) => 2,
         ErrorKind::NotFound | ErrorKind::NoBucket => 3,

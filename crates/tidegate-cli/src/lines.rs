@@ -156,40 +156,4 @@ impl ObjectLines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn json(line: &impl OutputLine) -> String {
-        serde_json::to_string(line).unwrap()
-    }
-
-    #[test]
-    fn a_line_is_a_sentence_and_an_object() {
-        let plan = CopyLine::planned("a", "s3://b/a", Some(12_600));
-        assert_eq!(plan.text(), "copy a -> s3://b/a (12.3 KiB)");
-        let shown = r#"{"type":"copy","source":"a","target":"s3://b/a","bytes":12600,"dry_run":true}"#;
-        assert_eq!(json(&plan), shown);
-        assert_eq!(CopyLine::planned("a", "b", None).text(), "copy a -> b");
-        let removed = RemoveLine { url: "s3://b/a", dry_run: false };
-        assert_eq!(removed.text(), "remove s3://b/a");
-        assert_eq!(json(&removed), r#"{"type":"remove","url":"s3://b/a"}"#);
-        let skipped = SkipLine { source: "a", target: "b", reason: SkipReason::Exists, dry_run: false };
-        assert_eq!(skipped.text(), "skip a -> b (the target exists)");
-        assert_eq!(json(&skipped), r#"{"type":"skip","source":"a","target":"b","reason":"exists"}"#);
-    }
-
-    #[test]
-    fn figures_stand_beside_the_object() {
-        let figures = CopyFigures { seconds: 0.5, parts: 2, ..CopyFigures::default() };
-        let copied =
-            CopyLine { source: "a", target: "b", bytes: Some(3), dry_run: false, figures: Some(&figures) };
-        let shown: serde_json::Value = serde_json::from_str(&json(&copied)).unwrap();
-        assert!(
-            json(&copied).starts_with(r#"{"type":"copy","source":"a","target":"b","bytes":3,"seconds":0.5"#)
-        );
-        assert_eq!(
-            (shown["parts"].as_u64(), shown.get("strategy"), shown.get("verified")),
-            (Some(2), None, None)
-        );
-    }
-}
+mod tests;

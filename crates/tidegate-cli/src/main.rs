@@ -179,7 +179,10 @@ fn sentence(error: &clap::Error) -> String {
     let message = error.to_string();
     let message = message.strip_prefix("error: ").unwrap_or(&message);
     let end = ["\n\nUsage: ", "\n\nFor more information"].iter().filter_map(|end| message.find(end)).min();
-    message[..end.unwrap_or(message.len())].trim().to_owned()
+    let paragraphs = message[..end.unwrap_or(message.len())].split("\n\n");
+    let lines: Vec<String> =
+        paragraphs.map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    lines.join("; ")
 }
 
 /// The sentence to print if the command is one of another tool. `None` leaves it to clap, which suggests names that are
@@ -274,7 +277,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_one_message_for_a_program() {
         let said = |words: &[&str]| sentence(&parse([&["tidegate"], words].concat()).unwrap_err());
-        assert_eq!(said(&["ls", "--frob"]), "unexpected argument '--frob' found");
+        let tip = "tip: to pass '--frob' as a value, use '-- --frob'";
+        assert_eq!(said(&["ls", "--frob"]), format!("unexpected argument '--frob' found; {tip}"));
         assert!(said(&[]).starts_with("a command is missing"));
         let missing = said(&["stat"]);
         assert!(missing.contains("<URL>") && !missing.contains("Usage"), "{missing}");

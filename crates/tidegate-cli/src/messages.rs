@@ -6,7 +6,7 @@ use std::error::Error as _;
 use serde::Serialize;
 use tidegate::text::without_passwords;
 
-use crate::exit::CommandFailure;
+use crate::exit::{self, CommandFailure};
 use crate::interrupt::Signal;
 use crate::invocation::OutputFormat;
 use crate::output::{LONGEST, escaped, line};
@@ -51,23 +51,32 @@ pub(crate) struct DescribedFailure {
 impl Message {
     /// The message about a failure; `None` if there is nothing to say of it.
     pub(crate) fn of_failure(failure: &CommandFailure) -> Option<Self> {
-        let mut described = DescribedFailure {
+        if let CommandFailure::Store(error) = failure {
+            return Some(Self::of_error(error));
+        }
+        Some(Self::Error(DescribedFailure {
             message: shown(&failure.sentence()?),
             exit_code: failure.code(),
             kind: failure.kind(),
             object: failure.object().map(shown),
             ..DescribedFailure::default()
-        };
-        if let Some(error) = failure.error() {
-            described.operation = Some(error.operation().name());
-            described.part = error.part().map(|(number, _)| number);
-            if error.attempts() > 0 {
-                described.attempts = Some(error.attempts());
-                described.seconds = Some(error.elapsed().as_secs_f64());
-            }
-            described.causes = causes(error);
-        }
-        Some(Self::Error(described))
+        }))
+    }
+
+    /// The message about an error of the library.
+    pub(crate) fn of_error(error: &tidegate::Error) -> Self {
+        let is_of_requests = error.attempts() > 0;
+        Self::Error(DescribedFailure {
+            message: shown(&exit::sentence_of(error)),
+            exit_code: exit::code_of(error),
+            kind: error.kind().name(),
+            object: Some(shown(error.object())),
+            operation: Some(error.operation().name()),
+            part: error.part().map(|(number, _)| number),
+            attempts: is_of_requests.then(|| error.attempts()),
+            seconds: is_of_requests.then(|| error.elapsed().as_secs_f64()),
+            causes: causes(error),
+        })
     }
 
     /// The message that a signal ends the command.

@@ -52,9 +52,14 @@ pub(crate) fn fail(failure: &CommandFailure) {
     Message::of_failure(failure).iter().for_each(tell);
 }
 
+/// Prints an error of the library, as [`fail`].
+pub(crate) fn fail_with(error: &tidegate::Error) {
+    tell(&Message::of_error(error));
+}
+
 /// Prints the underlying causes of a failure. In JSON they are part of the error itself.
 pub(crate) fn because(failure: &CommandFailure) {
-    if let Some(error) = failure.error().filter(|_| Stderr::get().mode().format == OutputFormat::Text) {
+    if let (CommandFailure::Store(error), OutputFormat::Text) = (failure, Stderr::get().mode().format) {
         causes(error).iter().for_each(|cause| tell(&Message::log(&format!("  because: {cause}"))));
     }
 }

@@ -103,7 +103,7 @@ impl DuArgs {
             match measure(stores, source, filter).await {
                 Ok(stored) => {
                     total.count(stored.objects, stored.bytes, &source.location)?;
-                    self.print(out, &UsageLine::Usage { url: source.text(), stored })?;
+                    self.print(out, &UsageLine::Usage { url: &source.name(), stored })?;
                     out.flow().await?;
                 }
                 Err(failure) => failures.push(failure),

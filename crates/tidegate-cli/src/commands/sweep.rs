@@ -96,7 +96,7 @@ impl SweepArgs {
     fn tell(&self, out: &mut TextOutput, root: &str, swept: &Swept) -> Outcome {
         let described = DescribedSession::of(root, &swept.found);
         if let SweepOutcome::Failed(error) = &swept.fate {
-            output::fail(&CommandFailure::Failed(error.to_string()));
+            output::fail_with(error);
         }
         if out.is_json() {
             let fate = match &swept.fate {

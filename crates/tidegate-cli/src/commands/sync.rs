@@ -66,7 +66,7 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(long)]
+    #[arg(short = 'n', long)]
     dry_run: bool,
 
     /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.

@@ -56,6 +56,11 @@ impl SourceArgument {
         &self.text
     }
 
+    /// The location as Tidegate writes it, or the pattern in the user's words.
+    pub(crate) fn name(&self) -> String {
+        if self.pattern.is_some() { self.text.clone() } else { self.location.to_string() }
+    }
+
     /// The objects to take from the tree at the source's location.
     pub(crate) fn selection(&self, filter: &ObjectFilter) -> Selection {
         Selection::new(self.pattern.clone(), filter.clone())

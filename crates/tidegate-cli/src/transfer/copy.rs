@@ -283,8 +283,9 @@ impl CopyArguments {
                 return usage("-: standard input can't be one of several sources".to_owned());
             }
             (CopySource::Standard, CopyEnd::Place(place)) if naming::is_container(place) => {
+                let to = self.paths.last().map(|path| path.to_string_lossy()).unwrap_or_default();
                 return usage(format!(
-                    "{place}: this is a directory, and standard input has no name to keep in it: add one"
+                    "{to}: this is a directory, and standard input has no name to keep in it: add one"
                 ));
             }
             (CopySource::Standard, _) => return Ok(()),

@@ -162,7 +162,7 @@ mod tests {
             (|forget| command(Vec::new(), forget), |forget| command(vec![left.id().into()], forget));
 
         let claimed = left.claim().await.unwrap();
-        Stores::with(invocation, Tidegate::builder().journal([&journals]), async |stores| {
+        Stores::with(&Invocation::default(), Tidegate::builder().journal([&journals]), async |stores| {
             for forget in [false, true] {
                 assert_eq!(any(forget).end(stores, left).await.unwrap(), AbortOutcome::InUse);
                 let failure = this(forget).end(stores, left).await.unwrap_err();

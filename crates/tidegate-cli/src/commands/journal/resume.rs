@@ -134,7 +134,7 @@ mod tests {
         let (any, this) = (command(Vec::new()), command(vec![left.id().into()]));
 
         let claimed = left.claim().await.unwrap();
-        Stores::with(invocation, Tidegate::builder().journal([&journals]), async |stores| {
+        Stores::with(&Invocation::default(), Tidegate::builder().journal([&journals]), async |stores| {
             assert_eq!(any.resume(stores, left).await.unwrap(), None);
             let failure = this.resume(stores, left).await.unwrap_err();
             assert!(failure.sentence().unwrap().contains("in use"), "{failure:?}");

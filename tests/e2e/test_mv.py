@@ -1,0 +1,401 @@
+"""`mv`: every object is at its source, at its target, or at both, whatever happens in between; nothing is lost."""
+
+import os
+import threading
+
+import pytest
+
+from harness import MIB
+from harness.process import until
+from harness.s3 import Bucket
+from said import one_sentence
+from trees import below, lines, places, plant, stored
+
+DENIED = {"error": {"status": 403, "code": "AccessDenied"}}
+FILES = {"a": b"1", "b/c": b"22", "b/é d?[x]": b"333", "big": b"x" * (6 * MIB)}
+
+
+@pytest.fixture
+def place(request, tmp_path):
+    return places(request, tmp_path)
+
+
+WAYS = [
+    ("disk", "minio"),
+    ("minio", "disk"),
+    ("disk", "disk"),
+    ("minio", "minio"),
+    ("minio", "minio2"),
+    ("versitygw", "versitygw"),
+    ("minio", "google"),
+    ("google", "minio"),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), WAYS, ids=str)
+def test_objects_trees_and_matches_move(tidegate, place, source, target):
+    source, target = place(source), place(target)
+    env = source.env | target.env
+    for key, body in FILES.items():
+        source.put(f"t/{key}", body)
+    options = ("--part-size", "5MiB", "--progress", "never")
+    moved, left = {}, {f"t/{key}": body for key, body in FILES.items()}
+
+    def move(words, names):
+        for options_here in (["-n"], ["-v"]):
+            run = tidegate("mv", *options, *options_here, *words, env=env)
+            assert run.exit == 0, run
+            if "-n" in options_here:
+                assert (source.keys(), target.keys()) == (set(left), set(moved)), "a dry run changes nothing"
+                planned = run
+        assert lines(run) == lines(planned), "the dry run says what happens"
+        assert len(lines(run)) == 2 * len(names), run
+        for old, new in names.items():
+            moved[new] = left.pop(old)
+        assert (source.keys(), target.keys()) == (set(left), set(moved)), run
+
+    move([source.url("t/a"), target.url("one")], {"t/a": "one"})
+    move([source.url("t/b/*"), target.url("two/")], {"t/b/c": "two/c", "t/b/é d?[x]": "two/é d?[x]"})
+    move(["-r", source.url("t/"), target.url("three/")], {"t/big": "three/big"})
+    assert target.held() == moved
+
+
+LINK = pytest.param(
+    "{d}/soft",
+    marks=pytest.mark.xfail(strict=True, reason="the link is read as a file of its own, and copied onto itself"),
+)
+
+
+@pytest.mark.parametrize("spelling", ["{d}/a", "{d}/./a", "{d}/b/../a", "{d}/", "file://{d}/a", LINK])
+def test_a_file_is_not_moved_onto_itself(tidegate, tmp_path, spelling):
+    root = plant(tmp_path / "t", {"a": b"data", "b/c": b""})
+    (root / "soft").symlink_to("a")
+    for source, target in [("{d}/a", spelling), (spelling.removesuffix("/") + "/a" * spelling.endswith("/"), "{d}/a")]:
+        run = tidegate("mv", source.format(d=root), target.format(d=root))
+        one_sentence(run, "same", exit=2)
+    assert below(root) == {"a": b"data", "b/c": b"", "soft": b"data"}
+
+
+def test_a_hard_link_to_itself_keeps_the_bytes(tidegate, tmp_path):
+    root = plant(tmp_path / "t", {"a": b"data"})
+    os.link(root / "a", root / "hard")
+    tidegate("mv", root / "a", root / "hard")
+    assert below(root)["hard"] == b"data"
+
+
+def test_through_a_link_to_a_directory_it_is_the_same_file(tidegate, tmp_path):
+    root = plant(tmp_path / "t", {"a": b"data"})
+    (tmp_path / "l").symlink_to(root)
+    for words in [(root / "a", tmp_path / "l/a"), (tmp_path / "l/a", root / "a"), (root / "a", f"{tmp_path}/l/")]:
+        one_sentence(tidegate("mv", *words), "same", exit=2)
+    run = tidegate("mv", f"{root}/*", f"{tmp_path}/l/")
+    assert run.exit != 0 and "same" in run.err and below(root) == {"a": b"data"}, run
+
+
+def test_an_object_is_not_moved_onto_itself(tidegate, on):
+    on.put("t/a", b"data")
+    for words in [("t/a", "t/a"), ("t/a", "t/"), ("t/*", "t/"), ("t/*", "t")]:
+        run = tidegate("mv", *map(on.url, words), env=on.env)
+        assert run.exit != 0 and "same" in run.err, run
+    assert stored(on) == {"t/a": b"data"}
+
+
+def test_trees_that_overlap_are_refused(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    root = plant(tmp_path / "t", {"a": b"1", "in/b": b"2"})
+    (tmp_path / "l").symlink_to(root)
+    for key in ("t/a", "t/in/b"):
+        on.put(key, b"x")
+    for source, target in [
+        (root, root / "in"),
+        (root, root / "new/er"),
+        (root, tmp_path / "l/new"),
+        (f"{root}/", root),
+        (f"{root}/in/", root),
+        (f"{root}/**", root / "in"),
+        (on.url("t/"), on.url("t/in/")),
+        (on.url("t/"), on.url("t/")),
+        (on.url("t/in/"), on.url("t/")),
+        (on.url("t/**"), on.url("t/new/")),
+        (on.url(""), on.url("u/")),
+    ]:
+        for options in ((), ("-n",)):
+            run = tidegate("mv", "-r", *options, source, target, env=on.env)
+            one_sentence(run, "this is in", exit=2)
+    assert below(root) == {"a": b"1", "in/b": b"2"} and len(on.keys()) == 2
+
+
+@pytest.mark.parametrize("options", [["--create-only"], ["--if-absent"]], ids=str)
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("disk", "embedded"), ("embedded", "disk"), ("disk", "disk"), ("embedded", "embedded"), ("minio", "minio")],
+)
+def test_a_target_that_is_there_stays_with_its_source(tidegate, place, source, target, options):
+    source, target = place(source), place(target)
+    source.put("t/a", b"ours")
+    source.put("t/new", b"new")
+    target.put("a", b"theirs")
+    skips = "--if-absent" in options
+    for words in ([source.url("t/a"), target.url("a")], [source.url("t/a"), target.url("")]):
+        run = tidegate("mv", *options, "-v", *words, env=source.env | target.env)
+        assert run.exit == (0 if skips else 1) and run.text.startswith("skip ") == skips, run
+    assert (source.held(), target.held()) == ({"t/a": b"ours", "t/new": b"new"}, {"a": b"theirs"})
+    run = tidegate("mv", "-r", *options, source.url("t/"), target.url(""), env=source.env | target.env)
+    assert run.exit == (0 if skips else 1), run
+    assert (source.held(), target.held()) == ({"t/a": b"ours"}, {"a": b"theirs", "new": b"new"})
+
+
+@pytest.mark.parametrize("target", ["disk", "embedded", "minio"])
+@pytest.mark.parametrize("operation", ["HeadObject", "GetObject", "CopyObject", "DeleteObject"])
+def test_an_object_that_another_writer_replaces_is_not_lost(tidegate, place, knobs, operation, target):
+    """Whenever the other writer comes, its object is at the source or has been moved as well."""
+    source, target = place("embedded"), place(target)
+    if target.env not in ({}, source.env):
+        target = place("google")
+    for skip in range(3):
+        source.put("a", b"first")
+        knobs(
+            faults=[
+                {"operation": operation, "key_prefix": source.prefix, "action": "replace", "skip": skip, "times": 1}
+            ]
+        )
+        run = tidegate("mv", source.url("a"), target.url("a"), "--attempts", "2", env=source.env | target.env)
+        knobs()
+        left, there = source.held(), target.held()
+        assert left or "a" in there, "nothing is left"
+        if run.exit:
+            assert left == {"a": b""} and run.err.count("\n") == 1, run
+        else:
+            assert not left and there["a"] in (b"first", b""), (run, there)
+
+
+@pytest.fixture
+def late(embedded, embedded_bucket, proxy_to):
+    """A bucket whose answers come late, after what was asked for is done; and the environment that reaches it so."""
+    proxy = proxy_to(embedded.address)
+    proxy.toxic("latency", "downstream", latency=1500)
+    return embedded_bucket, embedded.endpoint.at(proxy.url).env
+
+
+def test_a_file_that_changes_before_its_removal_stays(tidegate, late, tmp_path):
+    (on, env), root = late, plant(tmp_path / "t", {"a": b"first"})
+    run = tidegate.start("mv", root / "a", on.url("a"), env=env)
+    until("it is published", lambda: on.keys() == ["a"])
+    (root / "a").write_bytes(b"second")
+    one_sentence(run.wait(), root / "a", "copied, but not removed", "changed", exit=1)
+    assert (below(root), on.get("a")) == ({"a": b"second"}, b"first")
+
+
+def test_a_file_that_comes_meanwhile_stays_with_its_directory(tidegate, late, tmp_path):
+    (on, env), root = late, plant(tmp_path / "t", {"sub/a": b"1", "other/b": b"2"})
+    run = tidegate.start("mv", "-r", root, on.url("t"), env=env)
+    until("both are published", lambda: len(on.keys()) == 2)
+    (root / "sub/late").write_bytes(b"late")
+    result = run.wait()
+    assert result.exit == 0 and below(root) == {"sub/late": b"late"}, result
+    assert not (root / "other").exists(), "empty directories are removed"
+
+
+@pytest.mark.parametrize("source", ["disk", "embedded"])
+def test_a_target_that_refuses_leaves_the_source(tidegate, place, knobs, source):
+    source, target = place(source), place("embedded")
+    for key in ("a", "b/c"):
+        source.put(key, b"data")
+    before, nowhere = source.held(), "s3://no-such-bucket-here/"
+    knobs(
+        faults=[
+            {"operation": f"{name}", "key_prefix": target.prefix, "action": DENIED}
+            for name in ("PutObject", "CopyObject")
+        ]
+    )
+    for url, codes in ((nowhere, (3,)), (target.url(), (1, 4))):
+        for words in ([source.url("a"), f"{url}x"], ["-r", source.url(), url], [source.url("**"), url]):
+            run = tidegate("mv", *words, env=target.env)
+            assert run.exit in codes and source.held() == before, run
+    knobs()
+    assert target.held() == {}
+
+
+def test_a_disk_that_refuses_leaves_the_source(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    on.put("t/a", b"1")
+    on.put("t/a/b", b"2")
+    (tmp_path / "file").write_bytes(b"")
+    run = tidegate("mv", on.url("t/a"), tmp_path / "file/x", env=on.env)
+    assert run.exit != 0 and len(on.keys()) == 2, run
+    # A directory can't have a file's name: one of the two stays.
+    run = tidegate("mv", "-r", on.url("t/"), tmp_path / "down", env=on.env)
+    assert run.exit == 1 and len(on.keys()) == 1, run
+    left, there = stored(on, "t/"), below(tmp_path / "down")
+    assert left | there == {"a": b"1", "a/b": b"2"}, run
+
+
+def test_a_source_that_cannot_be_removed_is_named(tidegate, place, knobs):
+    source, target = place("embedded"), place("embedded")
+    source.put("a", b"data")
+    knobs(faults=[{"operation": "DeleteObject", "key_prefix": source.prefix, "action": DENIED}])
+    run = tidegate("mv", source.url("a"), target.url("a"), env=source.env)
+    one_sentence(run, source.url("a"), "copied, but not removed", exit=(1, 4))
+    assert source.held() == target.held() == {"a": b"data"}
+
+
+@pytest.mark.parametrize("end", ["interrupt", "killed"])
+@pytest.mark.parametrize(("source", "target"), [("disk", "embedded"), ("embedded", "disk"), ("embedded", "embedded")])
+def test_interrupted_nothing_is_lost(tidegate, place, knobs, counts, source, target, end):
+    source, target = place(source), place(target)
+    files = {f"{number:03}": f"{number}".encode() * 1000 for number in range(30)}
+    for key, body in files.items():
+        source.put(key, body)
+    knobs(latency={"uniform_ms": [50, 900]})
+    move = ("mv", "-r", source.url(), target.url())
+    run = tidegate.start(*move, env=source.env | target.env)
+    until(
+        "some are moved", lambda: len(source.keys()) < 27 if source.env == {} else counts().get("DeleteObject", 0) > 3
+    )
+    if end == "interrupt":
+        run.interrupt()
+        assert run.wait(20).exit == 130
+    else:
+        run.killed()
+    knobs()
+    left, there = source.held(), target.held()
+    there = {key: body for key, body in there.items() if key in files}
+    assert left, "it was interrupted in the middle"
+    assert left | there == files and there.items() <= files.items(), "each is whole, at one end or at both"
+    run = tidegate(*move, env=source.env | target.env)
+    assert run.exit == 0 and {key: body for key, body in target.held().items() if key in files} == files, run
+    assert source.held() == {}
+
+
+def test_a_move_of_what_is_missing(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    for words in [
+        (on.url("none"), on.url("x")),
+        (on.url("none*"), on.url("x/")),
+        ("-r", on.url("none/"), on.url("x/")),
+        (tmp_path / "none", on.url("x")),
+        ("-r", tmp_path / "none", on.url("x")),
+        (f"{tmp_path}/none*", on.url("x/")),
+    ]:
+        for options in ((), ("-n",)):
+            run = tidegate("mv", *options, *words, env=on.env)
+            one_sentence(run, "none", exit=3)
+    assert on.keys() == []
+
+
+def test_what_cannot_be_moved_is_refused(tidegate, embedded_bucket, tmp_path):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"1", "b": b"2"})
+    os.mkfifo(tmp_path / "pipe")
+    for words in [
+        ("-", on.url("x")),
+        (root / "a", "-"),
+        (root, on.url("x")),
+        (root / "a", root / "b", on.url("x")),
+        (root / "a", "/dev/null"),
+        (root / "a", tmp_path / "pipe"),
+        (tmp_path / "pipe", on.url("x")),
+        ("s3://*/a", on.url("x")),
+    ]:
+        one_sentence(tidegate("mv", *words, env=on.env, stdin=b""), exit=2)
+    assert below(root) == {"a": b"1", "b": b"2"} and on.keys() == []
+
+
+def test_a_link_is_moved_as_the_file_that_it_leads_to(tidegate, embedded_bucket, tmp_path):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"1"})
+    outside = plant(tmp_path / "elsewhere", {"x": b"2"})
+    (root / "link").symlink_to(outside / "x")
+    (root / "directory").symlink_to(outside)
+    run = tidegate("mv", "-r", f"{root}/", on.url("t"), env=on.env)
+    assert run.exit == 0 and "left out" in run.err and stored(on, "t/") == {"a": b"1", "link": b"2"}, run
+    assert below(outside) == {"x": b"2"}, "what a link leads to stays"
+    assert [path.name for path in root.iterdir()] == ["directory"]
+
+
+COLLISION = "two sources with one target: the second replaces the first, and both are removed"
+
+
+@pytest.mark.xfail(strict=True, reason=COLLISION)
+@pytest.mark.parametrize("how", ["objects", "trees", "list", "patterns"])
+@pytest.mark.parametrize("target", ["embedded", "disk"])
+def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, how, target):
+    source, target = place("embedded"), place(target)
+    source.put("x/a", b"one")
+    source.put("y/a", b"two")
+    (tmp_path / "list").write_text("".join(f"{source.url(key)}\n" for key in ("x/a", "y/a")))
+    words = {
+        "objects": [source.url("x/a"), source.url("y/a")],
+        "trees": ["-r", source.url("x/"), source.url("y/")],
+        "patterns": [source.url("x/*"), source.url("y/*")],
+        "list": ["--files-from", tmp_path / "list"],
+    }[how]
+    tidegate("mv", *words, target.url(), env=source.env)
+    kept = set(source.held().values()) | set(target.held().values())
+    assert kept == {b"one", b"two"}
+
+
+EMPTY = "mv -r removes every empty directory below the source, not only those that it has emptied"
+
+
+@pytest.mark.xfail(strict=True, reason=EMPTY)
+@pytest.mark.parametrize(
+    "words",
+    [["{d}/a*"], ["{d}/", "--include", "*.txt"], ["{d}/", "--exclude", "keep"], ["{d}/", "--if-absent"]],
+    ids=str,
+)
+def test_only_directories_that_the_move_has_emptied_are_removed(tidegate, embedded_bucket, tmp_path, words):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a/b/c.txt": b"1"})
+    (root / "keep/empty").mkdir(parents=True)
+    source, *options = (word.format(d=root) for word in words)
+    run = tidegate("mv", "-r", *options, source, on.url("t/"), env=on.env)
+    assert run.exit == 0 and len(on.keys()) == 1, run
+    assert (root / "keep/empty").is_dir() and not (root / "a/b").exists()
+
+
+STAYS = "mv -r reports a failure when the source directory itself can't be removed: `.`, or a link to it"
+
+
+@pytest.mark.xfail(strict=True, reason=STAYS)
+@pytest.mark.parametrize("source", [".", "./", "../link", "../link/", "f*"])
+def test_a_directory_that_stays_is_no_failure(tidegate, embedded_bucket, tmp_path, source):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"f/a": b"1"})
+    (tmp_path / "link").symlink_to(root)
+    run = tidegate("mv", "-r", source, on.url("t/"), env=on.env, cwd=root)
+    assert stored(on)["t/link/f/a" if source == "../link" else "t/f/a"] == b"1" and below(root) == {}, run
+    assert run.exit == 0, run
+
+
+def test_two_moves_at_once_lose_nothing(tidegate, place):
+    source, target = place("minio"), place("minio")
+    files = {f"{number:02}": b"x" * (number + 1) for number in range(40)}
+    for key, body in files.items():
+        source.put(key, body)
+    runs = []
+    threads = [
+        threading.Thread(target=lambda: runs.append(tidegate("mv", "-r", source.url(), target.url(), env=source.env)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert target.held() == files and source.held() == {}, [str(run) for run in runs]
+
+
+def test_what_an_object_carries_moves_with_it(tidegate, on):
+    other = Bucket(on.endpoint)
+    on.put("a", b"1", ContentType="text/x", CacheControl="max-age=5", Metadata={"owner": "me"})
+    run = tidegate("mv", on.url("a"), other.url("b"), env=on.env)
+    head = other.head("b")
+    assert run.exit == 0 and not on.keys(), run
+    assert (head["ContentType"], head["CacheControl"], head["Metadata"]["owner"]) == ("text/x", "max-age=5", "me")
+
+
+def test_json_has_a_line_for_the_copy_and_one_for_the_removal(tidegate, embedded_bucket, tmp_path):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"12"})
+    for options, dry in ((["-n"], True), ([], False)):
+        run = tidegate("mv", "--json", *options, root / "a", on.url("a"), env=on.env)
+        copy, remove = run.json
+        assert run.exit == 0 and (copy["type"], remove["type"]) == ("copy", "remove"), run
+        assert (copy["source"], copy["target"], copy["bytes"]) == (str(root / "a"), on.url("a"), 2), run
+        assert remove["url"] == str(root / "a"), run
+        assert copy.get("dry_run", False) == remove.get("dry_run", False) == dry, run
