@@ -75,7 +75,7 @@ fn template(command: &Command) -> String {
                 Some(about) => about.to_string(),
                 None => "Print this help, or that of a command".to_owned(),
             };
-            text += &format!("  {literal}{name:<12}{literal:#}  {about}\n");
+            text += &format!("  {literal}{name:<11}{literal:#}  {about}\n");
         }
     }
     text + &format!("\n{}\n{{options}}{{after-help}}", heading("Options"))

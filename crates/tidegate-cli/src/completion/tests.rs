@@ -11,7 +11,8 @@ use super::*;
 
 /// The values that are proposed for the last of `words`, after `tidegate`.
 fn proposed(words: &[&str]) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // Of several threads: one that only hands out its handle drives nothing.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let words: Vec<OsString> = [&["tidegate"], words].concat().into_iter().map(OsString::from).collect();
     let index = words.len() - 1;
     let found = candidates(words, index, runtime.handle().clone());

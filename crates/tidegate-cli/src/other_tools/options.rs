@@ -218,8 +218,8 @@ mod tests {
             for option in options {
                 assert!(option.starts_with('-') && known.insert(option), "{option}");
                 assert_eq!(instead_of_option(option), Some(instead));
-                let everywhere = program.get_subcommands().filter(|command| command.get_name() != "help");
-                assert!(!everywhere.clone().all(|command| has_option(command, option)), "{option} is ours");
+                let mut everywhere = program.get_subcommands().filter(|command| command.get_name() != "help");
+                assert!(!everywhere.all(|command| has_option(command, option)), "{option} is ours");
             }
             for example in instead.split('`').skip(1).step_by(2) {
                 let mut words = example.split(' ').peekable();
