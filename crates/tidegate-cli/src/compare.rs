@@ -39,11 +39,11 @@ const READERS: usize = 4;
 /// The two trees of a command, as the user names them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArguments {
-    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Source: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Target: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Target: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "DST")]
     target: OsString,
 }
@@ -61,13 +61,14 @@ impl TreeArguments {
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "How objects are compared")]
 pub(crate) struct CompareOptions {
     /// Compare sizes only, not times.
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
-    /// Compare checksums instead of times: those that the stores keep, and those of local files, which are read for it.
-    /// Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
+    /// Compare checksums instead of times. They are those that the stores keep, and those of local files, which are read
+    /// for it. Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
     /// compare count as different.
     #[arg(long)]
     checksum: bool,

@@ -37,22 +37,21 @@ use crate::{output, text};
 /// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
 const BATCH: usize = 1000;
 
-/// Copy what is new or has changed below SRC to DST: up, down, or between stores.
+/// Copy what is new or has changed below SRC to DST: up, down, or between stores
 ///
-/// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer. Downloaded files get
-/// the times of their objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the clocks
-/// of this machine and the store differ. Both names stand for what lies below them, as in
-/// `tidegate sync photos s3://bucket/photos`.
+///     tidegate sync photos s3://BUCKET/photos
+///     tidegate sync --delete --dry-run s3://BUCKET/site ./site
+///     tidegate sync s3://BUCKET/tables gs://OTHER/tables
+///
+/// Both names stand for everything below them. An object is copied if DST has none of its name,
+/// if the sizes differ, or if the source is newer. Downloaded files get the times of their
+/// objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the
+/// clocks of this machine and the store differ.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
-
-    #[command(flatten)]
-    compare: CompareOptions,
-
-    #[command(flatten)]
-    filter: FilterOptions,
 
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
@@ -71,9 +70,15 @@ pub(crate) struct SyncArgs {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Force downloaded files and their names to disk before sync ends, so that they survive a loss of power.
+    /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
+
+    #[command(flatten)]
+    compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,

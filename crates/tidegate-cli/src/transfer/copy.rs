@@ -27,8 +27,8 @@ use crate::{bar, standard};
 /// What to copy or move, where to, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CopyArguments {
-    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY or dev://BUCKET/KEY; `cp` also takes - for standard
-    /// input and output. Of a source, `*` stands for any characters but `/`, and `**` for any characters.
+    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY or dev://BUCKET/KEY. `cp` also takes - for standard
+    /// input and output. In a source, `*` stands for any characters but `/`, and `**` for any characters.
     #[arg(value_name = "SRC... DST", required = true)]
     paths: Vec<OsString>,
 
@@ -48,7 +48,7 @@ pub(crate) struct CopyArguments {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Force downloaded files and their names to disk before the command ends, so that they survive a loss of power.
+    /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
 
