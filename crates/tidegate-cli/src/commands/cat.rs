@@ -32,6 +32,10 @@ pub(crate) struct CatArgs {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
+    /// Read at most this many bytes a second, such as 50MB/s.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    bandwidth: Option<u64>,
+
     #[command(flatten)]
     spread: PrefixedOption,
 
@@ -44,6 +48,10 @@ impl CatArgs {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         Stores::with(self.connection.reached(engine), async |stores| {
             self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
             let mut output = ByteOutput::stdout()?;
