@@ -82,13 +82,13 @@ impl Payload {
     /// From here on, streams that are sent keep to the rate, if there is one.
     pub(crate) fn keeps_to(&self, rate: Option<&Arc<TransferRate>>) {
         if let Some(rate) = rate {
-            self.moved.rate.get_or_init(|| rate.clone());
+            self.moved.rate.get_or_init(|| (rate.clone(), Arc::default()));
         }
     }
 
     /// How long the rate has held back its streams.
     pub(crate) fn held_back(&self) -> Duration {
-        self.moved.held.total()
+        self.moved.rate.get().map_or(Duration::ZERO, |(_, held)| held.total())
     }
 
     /// The request that carried it has ended: its sent bytes do not count any more, or count as acknowledged.
@@ -181,7 +181,7 @@ impl Payload {
             }
         };
         let again = Self { skip: self.skip, ..Self::new(self.len, source) };
-        again.keeps_to(self.moved.rate.get());
+        again.keeps_to(self.moved.rate.get().map(|(rate, _)| rate));
         Some(again)
     }
 
@@ -221,7 +221,7 @@ impl Payload {
             }
         };
         let moved = self.moved.clone();
-        let turn = moved.rate.get().map(|rate| SliceTurn::new(rate.clone(), moved.held.clone()));
+        let turn = moved.rate.get().map(|(rate, held)| SliceTurn::new(rate.clone(), held.clone()));
         let slices = turn.map(|turn| Slices { turn, piece: Bytes::new() });
         PayloadStream { remaining: self.len, skip: self.skip, moved, counts: Some(self.len), slices, inner }
     }
@@ -241,8 +241,7 @@ struct Moved {
     sent: AtomicU64,
     progress: OnceLock<Progress>,
     /// The rate that streams keep to, and how long it held them back.
-    rate: OnceLock<Arc<TransferRate>>,
-    held: Arc<HeldTime>,
+    rate: OnceLock<(Arc<TransferRate>, Arc<HeldTime>)>,
 }
 
 impl Moved {

@@ -186,11 +186,6 @@ impl SliceTurn {
     pub(crate) async fn take(&mut self, wanted: u64) -> u64 {
         poll_fn(|cx| self.poll_take(wanted, cx)).await
     }
-
-    /// Whether the stream waits for a slice.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waits.is_some()
-    }
 }
 
 impl Drop for SliceTurn {

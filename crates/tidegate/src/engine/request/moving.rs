@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -58,7 +58,7 @@ impl Transfer<'_> {
         match self {
             Self::Nothing => Duration::ZERO,
             Self::Payload(payload) => payload.held_back(),
-            Self::Answer(inflow, _) => inflow.held.total(),
+            Self::Answer(inflow, _) => inflow.held.get().map_or(Duration::ZERO, |held| held.total()),
         }
     }
 
@@ -171,7 +171,7 @@ pub(crate) struct Inflow {
     /// Whether the next attempt's request is already open and counted.
     pub(super) opened: AtomicBool,
     /// How long a rate that is to be kept has held back the bytes.
-    held: Arc<HeldTime>,
+    held: OnceLock<Arc<HeldTime>>,
 }
 
 impl Inflow {
@@ -182,7 +182,7 @@ impl Inflow {
             moved: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             opened: AtomicBool::new(false),
-            held: Arc::default(),
+            held: OnceLock::new(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Inflow {
 
     /// Counts how long the receiver is held back by a rate.
     pub(crate) fn held(&self) -> &Arc<HeldTime> {
-        &self.held
+        self.held.get_or_init(Arc::default)
     }
 
     /// How many bytes are received for good.

@@ -10,7 +10,7 @@ use crate::backend::Connection;
 use crate::engine::limiter::Concurrency;
 use crate::engine::retry::RetryPolicy;
 use crate::types::checksum::{Algorithm, Checksum};
-use crate::types::transfer_rate::SliceTurn;
+use crate::types::transfer_rate::{SliceTurn, TransferRate};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -46,7 +46,7 @@ async fn uploads_and_downloads_together_keep_to_the_limit() {
     let (pipe, reader, download, path) =
         (store.clone(), store.clone(), store.clone(), directory.path().join("d"));
     tasks.spawn(async move {
-        let mut writer = pipe.writer("pipe").part_size(500_000).await?;
+        let mut writer = pipe.writer("pipe").await?;
         for _ in 0..20 {
             writer.write_bytes(bytes(100_000)).await?;
         }
