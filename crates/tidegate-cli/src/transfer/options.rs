@@ -27,6 +27,12 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
+    /// Move at most this many bytes a second, such as 50MB/s: uploads and downloads of this command together, spread
+    /// evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
+    /// sent again because it is slow.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    bandwidth: Option<u64>,
+
     /// Send each request at most this many times, from 1. Failures that may pass are retried.
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
@@ -68,6 +74,10 @@ impl TransferOptions {
             .hedge(self.hedge == Hedge::On)
             .s3(self.connection.settings_with(checksum))
             .gcs(self.connection.gcs_settings());
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         match self.part_size {
             Some(bytes) => engine.part_size(bytes),
             None => engine,
