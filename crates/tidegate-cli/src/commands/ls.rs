@@ -38,11 +38,11 @@ pub(crate) struct LsArgs {
     prefix: String,
 
     /// List everything below, not only the next level.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, alias = "human-readable")]
     human: bool,
 
     #[command(flatten)]

@@ -82,6 +82,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = values::rate, value_name = "RATE")]
     min_rate: Option<u64>,
 
+    /// Send and receive at most this many bytes a second, of all commands together, such as 50MB/s.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    bandwidth: Option<u64>,
+
     /// Spill bytes that do not fit into memory to this directory. Repeat it for several directories.
     #[arg(long, value_name = "DIR")]
     spool: Vec<PathBuf>,
@@ -164,6 +168,10 @@ impl RunArgs {
             .spool(self.spool.clone())
             .journal(self.journal.clone())
             .durability(self.durability.setting());
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         match self.part_size {
             Some(bytes) => engine.part_size(bytes),
             None => engine,

@@ -41,7 +41,7 @@ pub(crate) struct SweepArgs {
     journal: Vec<PathBuf>,
 
     /// Show which uploads would be aborted, and abort none.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     #[command(flatten)]

@@ -26,8 +26,9 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
 use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::emptied::EmptiedDirectories;
 use crate::transfer::item::{self, CopyItem, ItemSource};
-use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
+use crate::transfer::job::{CopyJob, CopyWriteSettings};
 use crate::transfer::links::{self, DeferredLinks};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CopyDisplay, CopyReport};
@@ -67,7 +68,7 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
@@ -111,9 +112,9 @@ impl SyncArgs {
                 writing,
                 report,
                 journals: &[],
-                after: AfterCopy::Keep,
                 is_dry_run: false,
                 links: DeferredLinks::default(),
+                emptied: EmptiedDirectories::default(),
             };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
@@ -168,7 +169,7 @@ impl SyncArgs {
         match self.max_delete {
             _ if extra == 0 => Ok(()),
             _ if objects == 0 && !self.delete_all => refused(format!(
-                "the source is empty, and {count} below {} would be removed: add --delete-all if that is meant",
+                "the source is empty, or its objects are left out, and {count} below {} would be removed: add --delete-all if that is meant",
                 printable(&trees.target.url())
             )),
             Some(most) if extra > most => {

@@ -13,6 +13,7 @@ use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::{self, LeftOut};
+use super::emptied::EmptiedDirectories;
 use super::file_options::{FileOptions, LinkChoice};
 use super::links::DeferredLinks;
 use super::report::CopyReport;
@@ -26,11 +27,12 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) report: CopyReport<'a>,
     /// The journal directories.
     pub(crate) journals: &'a [PathBuf],
-    pub(crate) after: AfterCopy,
     /// Whether to say only what would be done.
     pub(crate) is_dry_run: bool,
     /// The links that are made when all files are in place.
     pub(crate) links: DeferredLinks,
+    /// The directories that files were moved from.
+    pub(crate) emptied: EmptiedDirectories,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -51,7 +53,7 @@ pub(crate) enum IfExists {
 
 impl CopyJob<'_> {
     pub(crate) fn moves(&self) -> bool {
-        self.after == AfterCopy::Remove
+        self.writing.after == AfterCopy::Remove
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.
@@ -83,6 +85,7 @@ pub(crate) fn skipped(links: u64) -> Option<String> {
 /// How objects are written.
 pub(crate) struct CopyWriteSettings {
     strategy: Strategy,
+    after: AfterCopy,
     pub(crate) if_exists: IfExists,
     /// Whether downloaded files are forced to disk.
     sync: bool,
@@ -112,6 +115,7 @@ impl CopyWriteSettings {
     ) -> Self {
         Self {
             strategy,
+            after: AfterCopy::Keep,
             if_exists,
             sync,
             keep_modified: false,
@@ -123,6 +127,11 @@ impl CopyWriteSettings {
             skipped_links: AtomicU64::new(0),
             allows_copies: OnceLock::new(),
         }
+    }
+
+    /// The same settings for a move, or not.
+    pub(crate) fn then(self, after: AfterCopy) -> Self {
+        Self { after, ..self }
     }
 
     /// The same settings with these options about files.
@@ -182,9 +191,11 @@ impl CopyWriteSettings {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         let builder = builder.preserve(self.files.preserve);
-        let builder = match self.files.links {
-            LinkChoice::Preserve => builder.refuse_links_below(root),
-            LinkChoice::Files | LinkChoice::Skip | LinkChoice::Follow => builder,
+        // Through a link, the file of one object could replace that of another, whose source a move has removed.
+        let builder = match self.after {
+            AfterCopy::Remove => builder.refuse_links_below(root),
+            AfterCopy::Keep if self.files.links == LinkChoice::Preserve => builder.refuse_links_below(root),
+            AfterCopy::Keep => builder,
         };
         if self.creates_only() { builder.create_only() } else { builder }
     }
