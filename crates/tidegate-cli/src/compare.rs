@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::ObjectFilter;
-use crate::stores::{ObjectPlace, Stores};
+use crate::stores::{ObjectPlace, Stores, address};
 use crate::transfer::file_options::{FileOptions, LinkChoice};
 use crate::transfer::job;
 use crate::walk::{self, Missed};
@@ -39,11 +39,11 @@ const READERS: usize = 4;
 /// The two trees of a command, as the user names them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArguments {
-    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Source: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Target: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Target: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "DST")]
     target: OsString,
 }
@@ -61,13 +61,14 @@ impl TreeArguments {
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "How objects are compared")]
 pub(crate) struct CompareOptions {
     /// Compare sizes only, not times.
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
-    /// Compare checksums instead of times: those that the stores keep, and those of local files, which are read for it.
-    /// Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
+    /// Compare checksums instead of times. They are those that the stores keep, and those of local files, which are read
+    /// for it. Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
     /// compare count as different.
     #[arg(long)]
     checksum: bool,
@@ -124,7 +125,7 @@ impl Trees {
         }
         let links = options.files.links;
         let to = Tree::open(stores, target, links, links.of_target()).await?;
-        let mut from = Tree::open(stores, source, links, links.of_source()).await?;
+        let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
         from.except.extend(to.directory.as_deref().map(resolved));
         let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
         let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
@@ -339,8 +340,9 @@ impl Tree {
                 ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
-                let (ours, theirs) = (self.url(), other.url());
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
             _ => false,
         }

@@ -3,12 +3,13 @@
 use clap::ArgAction;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::stores::SharedEngine;
 
 /// The options of every command.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Invocation {
-    /// Print JSON: each line of standard output and of standard error is one object, whose `type` says what it is.
+    /// Print JSON, one object a line, on standard output and standard error. The `type` of an object says what it is;
     /// docs/json-lines.schema.json describes them.
     #[arg(long, global = true)]
     json: bool,
@@ -18,11 +19,15 @@ pub(crate) struct Invocation {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Print a line for each object that is copied or removed, and the causes of an error. Given twice (-vv), also log
-    /// retries, hedges and other events. RUST_LOG also turns the log on and sets its filter. Default filter:
+    /// Print a line for each object, and the causes of errors. Objects are those that are copied or removed. Given twice
+    /// (-vv), also log retries, hedges and other events. RUST_LOG also turns the log on and sets its filter. Default filter:
     /// tidegate=debug.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
+
+    /// The engine of `tidegate run`, if the command is one of its lines.
+    #[arg(skip)]
+    engine: Option<SharedEngine>,
 }
 
 /// How standard output and standard error are written.
@@ -52,6 +57,20 @@ impl Invocation {
     /// Whether to print a line for each object, and the causes of errors.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose > 0
+    }
+
+    /// The same options for a line of the `tidegate run` that `outer` started, which runs on this engine.
+    pub(crate) fn on(mut self, engine: SharedEngine, outer: &Self) -> Self {
+        self.json |= outer.json;
+        self.quiet |= outer.quiet;
+        self.verbose = self.verbose.max(outer.verbose);
+        self.engine = Some(engine);
+        self
+    }
+
+    /// The engine that the command shares with others, if any.
+    pub(crate) fn engine(&self) -> Option<&SharedEngine> {
+        self.engine.as_ref()
     }
 
     /// Whether to print the library's log.

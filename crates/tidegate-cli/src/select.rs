@@ -69,6 +69,8 @@ impl Selection {
         let key = entry.key().get(root..).unwrap_or_default();
         match entry {
             Entry::Object(object) => self.takes(key, object),
+            // What is no object has no time and size to choose it by.
+            _ if self.filter.looks_at_objects() => false,
             _ => {
                 let name = key.strip_suffix('/').unwrap_or(key);
                 self.matches(name) && self.filter.takes_name(name)

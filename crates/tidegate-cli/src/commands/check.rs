@@ -8,18 +8,23 @@ use serde::Serialize;
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::options::ConnectionOptions;
+use crate::options::{ConnectionOptions, SourceOptions};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Compare everything below SRC with everything below DST, and copy nothing.
+/// Compare everything below SRC with everything below DST, and copy nothing
 ///
-/// Prints one line for each key that differs: `missing` (DST lacks it), `extra` (SRC lacks it), `size`, `newer` (SRC is
-/// newer), `checksum`, or `unproven` (the two have no checksum or time in common). The exit code is 0 if all keys are
-/// the same and 1 if some differ. A listing that fails has the exit code of its cause.
+///     tidegate check photos s3://BUCKET/photos
+///     tidegate check --checksum s3://BUCKET/tables gs://OTHER/tables
+///
+/// Prints one line for each key that differs: `missing` (DST lacks it), `extra` (SRC lacks it),
+/// `size`, `newer` (SRC is newer), `checksum`, or `unproven` (the two have no checksum or time
+/// in common). The exit code is 0 if all keys are the same and 1 if some differ. A listing that
+/// fails has the exit code of its cause.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     trees: TreeArguments,
@@ -35,6 +40,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 /// A difference as a JSON object.
@@ -57,6 +65,7 @@ impl CheckArgs {
         let (source, target) = self.trees.locations()?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
+            self.source.reach(stores, &self.connection, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees, invocation).await

@@ -33,7 +33,7 @@ pub(crate) struct DuArgs {
     places: Vec<String>,
 
     /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, alias = "human-readable")]
     human: bool,
 
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// List the objects and prefixes whose names begin with a URL, or the buckets of an account
+/// List the objects and prefixes that begin with a URL, or the buckets of an account
 ///
 ///     tidegate ls s3://BUCKET/logs/
 ///     tidegate ls -r s3://BUCKET/logs/2026-    everything whose key begins so
@@ -38,11 +38,11 @@ pub(crate) struct LsArgs {
     prefix: String,
 
     /// List everything below, not only the next level.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, alias = "human-readable")]
     human: bool,
 
     #[command(flatten)]

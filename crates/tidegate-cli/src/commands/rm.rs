@@ -43,11 +43,11 @@ pub(crate) struct RmArgs {
     objects: Vec<String>,
 
     /// Remove everything below URL/.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Print which objects would be removed, one a line, and remove nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     #[command(flatten)]

@@ -26,8 +26,9 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
 use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::emptied::EmptiedDirectories;
 use crate::transfer::item::{self, CopyItem, ItemSource};
-use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
+use crate::transfer::job::{CopyJob, CopyWriteSettings};
 use crate::transfer::links::{self, DeferredLinks};
 use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CopyDisplay, CopyReport};
@@ -37,22 +38,21 @@ use crate::{output, text};
 /// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
 const BATCH: usize = 1000;
 
-/// Copy what is new or has changed below SRC to DST: up, down, or between stores.
+/// Copy what is new or has changed below SRC to DST: up, down, or between stores
 ///
-/// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer. Downloaded files get
-/// the times of their objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the clocks
-/// of this machine and the store differ. Both names stand for what lies below them, as in
-/// `tidegate sync photos s3://bucket/photos`.
+///     tidegate sync photos s3://BUCKET/photos
+///     tidegate sync --delete --dry-run s3://BUCKET/site ./site
+///     tidegate sync s3://BUCKET/tables gs://OTHER/tables
+///
+/// Both names stand for everything below them. An object is copied if DST has none of its name,
+/// if the sizes differ, or if the source is newer. Downloaded files get the times of their
+/// objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the
+/// clocks of this machine and the store differ.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
-
-    #[command(flatten)]
-    compare: CompareOptions,
-
-    #[command(flatten)]
-    filter: FilterOptions,
 
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
@@ -68,12 +68,18 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
-    /// Force downloaded files and their names to disk before sync ends, so that they survive a loss of power.
+    /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
+
+    #[command(flatten)]
+    compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -92,6 +98,7 @@ impl SyncArgs {
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
+            self.transfer.reach_source(stores, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
@@ -105,9 +112,9 @@ impl SyncArgs {
                 writing,
                 report,
                 journals: &[],
-                after: AfterCopy::Keep,
                 is_dry_run: false,
                 links: DeferredLinks::default(),
+                emptied: EmptiedDirectories::default(),
             };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
@@ -162,7 +169,7 @@ impl SyncArgs {
         match self.max_delete {
             _ if extra == 0 => Ok(()),
             _ if objects == 0 && !self.delete_all => refused(format!(
-                "the source is empty, and {count} below {} would be removed: add --delete-all if that is meant",
+                "the source is empty, or its objects are left out, and {count} below {} would be removed: add --delete-all if that is meant",
                 printable(&trees.target.url())
             )),
             Some(most) if extra > most => {

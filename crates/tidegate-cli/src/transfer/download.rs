@@ -80,12 +80,17 @@ pub(crate) async fn object(
         let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
         match copy.await {
             Ok(object) => {
+                job.writing.copy_ended(true);
                 job.writing.left_out.add(object.not_carried.iter().copied());
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
                 return verify::if_dev(job, to, &object, done).await;
             }
             // Not every store that speaks S3 supports copies: then this process transfers the bytes.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            // The target's account may not read the source, and the source's own account may.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && job.stores.are_apart(from, to) => {
+                job.writing.copy_ended(false);
+            }
             Err(error) => return Err(error.into()),
         }
     }

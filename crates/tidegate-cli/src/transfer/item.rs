@@ -95,8 +95,15 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
-    if skips && exists(&item.to).await? {
-        return skipped(job, &item).await;
+    match job.writing.if_exists {
+        IfExists::Skip if exists(&item.to).await? => return skipped(job, &item).await,
+        IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
+            let target = item.to.url();
+            return Err(CommandFailure::Failed(format!(
+                "{target}: there is an object, and --create-only leaves it"
+            )));
+        }
+        _ => {}
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
@@ -121,6 +128,9 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     };
     if let Some(object) = source.filter(|_| job.moves()) {
         remove(&item.source, &object).await?;
+        if let Some(path) = &item.source.path {
+            job.emptied.add_parent_of(path);
+        }
         job.report.done(done).await?;
         job.report.removed(&item.source.name(), false).await?;
         return Ok(CopyOutcome::Moved);
@@ -136,6 +146,12 @@ async fn skipped(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CopyOutcome> {
 /// Removes the object that was copied, unless another has replaced it meanwhile.
 async fn remove(source: &ItemSource, object: &Object) -> Outcome {
     let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
+    // A link whose file was moved before counts as no object.
+    if let (Ok(()), Some(path)) = (&removed, &source.path)
+        && path.is_symlink()
+    {
+        return tokio::fs::remove_file(path).await.map_err(|error| CommandFailure::of_file(path, &error));
+    }
     removed.map_err(|error| {
         let name = source.name();
         match error.kind() {

@@ -1,6 +1,7 @@
 //! The settings and state that all transfers of one command share.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
@@ -12,6 +13,7 @@ use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::{self, LeftOut};
+use super::emptied::EmptiedDirectories;
 use super::file_options::{FileOptions, LinkChoice};
 use super::links::DeferredLinks;
 use super::report::CopyReport;
@@ -25,11 +27,12 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) report: CopyReport<'a>,
     /// The journal directories.
     pub(crate) journals: &'a [PathBuf],
-    pub(crate) after: AfterCopy,
     /// Whether to say only what would be done.
     pub(crate) is_dry_run: bool,
     /// The links that are made when all files are in place.
     pub(crate) links: DeferredLinks,
+    /// The directories that files were moved from.
+    pub(crate) emptied: EmptiedDirectories,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -50,7 +53,7 @@ pub(crate) enum IfExists {
 
 impl CopyJob<'_> {
     pub(crate) fn moves(&self) -> bool {
-        self.after == AfterCopy::Remove
+        self.writing.after == AfterCopy::Remove
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.
@@ -82,6 +85,7 @@ pub(crate) fn skipped(links: u64) -> Option<String> {
 /// How objects are written.
 pub(crate) struct CopyWriteSettings {
     strategy: Strategy,
+    after: AfterCopy,
     pub(crate) if_exists: IfExists,
     /// Whether downloaded files are forced to disk.
     sync: bool,
@@ -97,6 +101,8 @@ pub(crate) struct CopyWriteSettings {
     ignored: AtomicU64,
     /// How many symbolic links were left out, as asked for.
     skipped_links: AtomicU64,
+    /// Whether the first copy that the store was to make itself was allowed.
+    allows_copies: OnceLock<bool>,
 }
 
 impl CopyWriteSettings {
@@ -109,6 +115,7 @@ impl CopyWriteSettings {
     ) -> Self {
         Self {
             strategy,
+            after: AfterCopy::Keep,
             if_exists,
             sync,
             keep_modified: false,
@@ -118,7 +125,13 @@ impl CopyWriteSettings {
             left_out: LeftOut::default(),
             ignored: AtomicU64::new(0),
             skipped_links: AtomicU64::new(0),
+            allows_copies: OnceLock::new(),
         }
+    }
+
+    /// The same settings for a move, or not.
+    pub(crate) fn then(self, after: AfterCopy) -> Self {
+        Self { after, ..self }
     }
 
     /// The same settings with these options about files.
@@ -178,9 +191,11 @@ impl CopyWriteSettings {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         let builder = builder.preserve(self.files.preserve);
-        let builder = match self.files.links {
-            LinkChoice::Preserve => builder.refuse_links_below(root),
-            LinkChoice::Files | LinkChoice::Skip | LinkChoice::Follow => builder,
+        // Through a link, the file of one object could replace that of another, whose source a move has removed.
+        let builder = match self.after {
+            AfterCopy::Remove => builder.refuse_links_below(root),
+            AfterCopy::Keep if self.files.links == LinkChoice::Preserve => builder.refuse_links_below(root),
+            AfterCopy::Keep => builder,
         };
         if self.creates_only() { builder.create_only() } else { builder }
     }
@@ -208,7 +223,10 @@ impl CopyWriteSettings {
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
     pub(crate) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
-        if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
+        if self.allows_copies.get() == Some(&false)
+            || self.strategy != Strategy::Auto
+            || !from.store.is_one_with(&to.store)
+        {
             return None;
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
@@ -239,6 +257,12 @@ impl CopyWriteSettings {
             )),
         };
         self.left_out.line().into_iter().chain(ignored)
+    }
+
+    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of
+    /// all others: the account of the target may not read the source.
+    pub(crate) fn copy_ended(&self, is_allowed: bool) {
+        self.allows_copies.get_or_init(|| is_allowed);
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

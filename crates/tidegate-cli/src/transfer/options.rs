@@ -1,13 +1,16 @@
 //! The options of every command that transfers objects.
 
 use tidegate::checksum::Algorithm;
+use tidegate::location::Location;
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Tidegate, TidegateBuilder};
 
 use super::choices::{Hedge, ProgressChoice};
 use super::report::CopyDisplay;
+use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::options::{ConnectionOptions, Owners};
+use crate::options::{ConnectionOptions, Owners, SourceOptions};
+use crate::stores::Stores;
 use crate::{bar, values};
 
 /// How objects are transferred, and what is shown of it.
@@ -19,26 +22,31 @@ pub(crate) struct TransferOptions {
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. Of a tree, 64 objects are in flight, or a
+    /// Allow this many requests in flight. With auto, the number adapts. Of a tree, 64 objects are in flight, or a
     /// quarter more than requests (up to 1024, but 64 with a journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
+
+    /// Move at most this many bytes a second, such as 50MB/s: uploads and downloads of this command together, spread
+    /// evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
+    /// sent again because it is slow.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    bandwidth: Option<u64>,
 
     /// Send each request at most this many times, from 1. Failures that may pass are retried.
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
-    /// Send a part again if it is far slower than its peers. At most one part in twenty is hedged, and none while the
-    /// store throttles.
+    /// Send very slow parts again. A part is hedged if it is far slower than its peers; at most one in twenty is, and none
+    /// while the store throttles.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     hedge: Hedge,
 
-    /// Hold at most this many bytes in buffers, for all transfers together.
+    /// Hold at most this many bytes in buffers. The limit is for all transfers together.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never. Notices are printed in any
-    /// case: see --quiet.
+    /// Choose how progress is shown. Notices are printed in any case: see --quiet.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = "Output")]
     progress: ProgressChoice,
 
@@ -47,6 +55,9 @@ pub(crate) struct TransferOptions {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 impl TransferOptions {
@@ -63,10 +74,24 @@ impl TransferOptions {
             .hedge(self.hedge == Hedge::On)
             .s3(self.connection.settings_with(checksum))
             .gcs(self.connection.gcs_settings());
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         match self.part_size {
             Some(bytes) => engine.part_size(bytes),
             None => engine,
         }
+    }
+
+    /// Makes `stores` reach the sources by their own options, if any are given.
+    pub(crate) fn reach_source(
+        &self,
+        stores: &Stores,
+        sources: &[&Location],
+        target: Option<&Location>,
+    ) -> Outcome {
+        self.source.reach(stores, &self.connection, sources, target)
     }
 
     /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.

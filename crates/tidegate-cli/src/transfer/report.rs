@@ -104,6 +104,8 @@ impl<'a> CopyReport<'a> {
 
     /// A report that shows `show`, and adds each copied object to `lines`.
     pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores, is_journaled: bool) -> Self {
+        // Bars of several commands would overwrite each other.
+        let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),

@@ -20,7 +20,7 @@ use super::naming;
 use crate::compare::resolved;
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
-use crate::stores::ObjectPlace;
+use crate::stores::{ObjectPlace, address};
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -31,6 +31,8 @@ pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
 pub(crate) struct FoundItems<'a> {
     pub(crate) items: LocalBoxStream<'a, FoundItem>,
     pub(crate) stores: Vec<Store>,
+    /// The objects that the command names one by one.
+    pub(crate) named: Vec<ObjectPlace>,
     /// Where everything is copied to.
     pub(crate) target: String,
 }
@@ -43,7 +45,7 @@ pub(crate) async fn find<'a>(
     is_recursive: bool,
     filter: &ObjectFilter,
 ) -> Outcome<FoundItems<'a>> {
-    let (mut parts, mut target_url) = (Vec::new(), None);
+    let (mut parts, mut named, mut target_url) = (Vec::new(), Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
         if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
@@ -55,7 +57,7 @@ pub(crate) async fn find<'a>(
         let is_tree = source.pattern.is_some() || is_recursive && !is_file(&source.location);
         if is_tree {
             let links = job.writing.links().of_source();
-            let (store, prefix) = job.stores.tree_with(&source.location, links).await?;
+            let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
@@ -64,8 +66,9 @@ pub(crate) async fn find<'a>(
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
-            let place = job.stores.object(&source.location).await?;
+            let place = job.stores.source().object(&source.location).await?;
             add(&place.store);
+            named.push(place.clone());
             let to = job.stores.object(&naming::of_one(&source.location, target)?).await?;
             parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed_local());
         }
@@ -76,7 +79,7 @@ pub(crate) async fn find<'a>(
         stores.push(target.store.clone());
     }
     let target = target_url.unwrap_or_else(|| target.url());
-    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, target })
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, target })
 }
 
 /// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
@@ -94,15 +97,22 @@ pub(crate) async fn find_listed<'a>(
     let target_url = to.url();
     let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
-        let (store, prefix) = job.stores.tree(&source.location).await?;
+        let (store, prefix) = job.stores.source().tree(&source.location).await?;
         if is_remote(&store) {
             stores.push(store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });
+        let between = to.between(job, &store, &prefix);
         names
             .map(move |name| {
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
+                if let Some(between) = between.as_deref().filter(|between| name.starts_with(*between)) {
+                    let message = format!(
+                        "{name}: not moved: {between} is between the source and the target, which overlap"
+                    );
+                    return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
+                }
                 let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
                 let source = match is_local {
                     true => ItemSource::file(place.file().map_err(CopyOutcome::Failed)?, place),
@@ -117,7 +127,7 @@ pub(crate) async fn find_listed<'a>(
                 let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
                 let item = async {
                     let location = location?;
-                    let place = job.stores.object(&location).await?;
+                    let place = job.stores.source().object(&location).await?;
                     let to = job.stores.object(&naming::of_one(&location, target)?).await?;
                     Ok((location, place, to))
                 };
@@ -131,7 +141,12 @@ pub(crate) async fn find_listed<'a>(
         job.report.say(&message);
         CopyOutcome::LeftOut
     };
-    Ok(FoundItems { items: or_nothing(items, counted, nothing).boxed_local(), stores, target: target_url })
+    Ok(FoundItems {
+        items: or_nothing(items, counted, nothing).boxed_local(),
+        stores,
+        named: Vec::new(),
+        target: target_url,
+    })
 }
 
 fn is_remote(store: &Store) -> bool {
@@ -186,6 +201,18 @@ impl CopyTarget {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 
+    /// The names between the source and the target of a move, of which one lies in the other. An object whose name begins so
+    /// could be replaced before it is moved, or replace another.
+    fn between(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<String> {
+        let url = |store: &Store, prefix: &str| match is_remote(store) {
+            true => format!("{}/{prefix}", store.location()),
+            false => format!("{}/", resolved(&local_root(&store.location())).display()),
+        };
+        let (source, target) = (url(from, prefix), url(&self.store, &self.prefix));
+        let rest = target.strip_prefix(&source).or_else(|| source.strip_prefix(&target))?;
+        (job.moves() && from.shares_endpoint_with(&self.store) && !rest.is_empty()).then(|| rest.to_owned())
+    }
+
     /// The path without links, if it is a directory on this machine.
     fn directory(&self) -> Option<PathBuf> {
         (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
@@ -212,7 +239,8 @@ impl CopyTarget {
         let refused = |target: &str, source: &str| {
             Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
         };
-        let (source_url, target_url) = (format!("{}/{prefix}", from.location()), self.url());
+        let (source_url, target_url) =
+            (address(format!("{}/{prefix}", from.location())), address(self.url()));
         if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
             (&source.location, target_url.parse())
         {

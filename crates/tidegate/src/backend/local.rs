@@ -93,6 +93,9 @@ pub struct Local {
     parents: Arc<Parents>,
 }
 
+/// The endpoint of all local directories.
+pub(crate) const LOCAL_ENDPOINT: &str = "file://";
+
 impl Local {
     /// A store in the directory `root`. The directory and its parents are created when the first object is written,
     /// but no directory directly below `/` unless the path is relative.
@@ -125,7 +128,7 @@ impl Local {
             metadata_with_bytes: true,
         };
         Self {
-            info: Info::new(location, "file://", capabilities),
+            info: Info::new(location, LOCAL_ENDPOINT, capabilities),
             root,
             is_relative,
             links: LinkPolicy::default(),
