@@ -239,8 +239,9 @@ impl CopyTarget {
         let refused = |target: &str, source: &str| {
             Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
         };
-        let (source_url, target_url) =
-            (address(format!("{}/{prefix}", from.location())), address(self.url()));
+        let beginning = source.pattern.as_ref().map_or("", |pattern| pattern.literal_prefix());
+        let source_url = address(format!("{}/{prefix}{beginning}", from.location()));
+        let target_url = address(self.url());
         if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
             (&source.location, target_url.parse())
         {
