@@ -74,11 +74,14 @@ def test_stat_of_a_missing_object(tidegate, any_bucket):
     one_sentence(run, any_bucket.url("missing"), exit=3)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
 def test_completions(tidegate, shell):
+    """Those of three shells ask the program (test_completion.py); the others name all options."""
     run = tidegate("completions", shell)
     assert run.exit == 0, run
-    assert "tidegate" in run.text and "part-size" in run.text  # fish writes options without their dashes
+    asks = shell in ("bash", "zsh", "fish")
+    assert ("tidegate complete " + shell in run.text) == asks, run
+    assert ("--part-size" in run.text) != asks, run
 
 
 def test_help_documents_the_exit_codes(tidegate):

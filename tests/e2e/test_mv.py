@@ -1,11 +1,14 @@
 """`mv`: every object is at its source, at its target, or at both, whatever happens in between; nothing is lost."""
 
 import os
+import shutil
+import subprocess
 import threading
 
 import pytest
 
 from harness import MIB
+from harness.command import binary, clean_env
 from harness.process import until
 from harness.s3 import Bucket
 from said import one_sentence
@@ -439,6 +442,21 @@ def test_a_link_is_removed_though_its_file_is_gone_by_then(tidegate, embedded_bu
     run = tidegate("mv", "-r", "-v", root, on.url("t"), env=on.env)
     assert run.exit == 0 and stored(on, "t/") == {"a": b"1", "link": b"1"}, run
     assert f"remove {root}/link" in lines(run) and not root.exists(), run
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace to see the system calls")
+@pytest.mark.xfail(
+    strict=True, reason="a download is not forced to disk before its object is removed, unless with --fsync"
+)
+def test_a_file_is_on_the_disk_before_its_source_is_removed(tidegate, embedded_bucket, tmp_path):
+    """A loss of power after the removal would lose both."""
+    embedded_bucket.put("a", b"1")
+    command = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o", tmp_path / "calls"]
+    words = ["mv", embedded_bucket.url("a"), tmp_path / "a"]
+    subprocess.run([*command, binary(), *words], env=clean_env(embedded_bucket.env), timeout=60, check=True)
+    assert (tmp_path / "a").read_bytes() == b"1"
+    before, renamed, _ = (tmp_path / "calls").read_text().partition("rename")
+    assert renamed and "sync(" in before
 
 
 def test_two_moves_at_once_lose_nothing(tidegate, place):

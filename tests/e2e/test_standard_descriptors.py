@@ -50,6 +50,7 @@ TO_OUTPUT = [
     'sweep "$URL"',
     'sweep --json "$URL"',
     "completions bash",
+    "man cp",
     "--help",
     "cp --help",
     "--version",

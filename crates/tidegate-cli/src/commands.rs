@@ -2,12 +2,14 @@
 
 pub(crate) mod cat;
 pub(crate) mod check;
+pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod du;
 pub(crate) mod journal;
 pub(crate) mod lifecycle;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod mb;
 pub(crate) mod mv;
 pub(crate) mod prefix;

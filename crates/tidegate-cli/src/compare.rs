@@ -4,12 +4,15 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, TryStreamExt, future};
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
+use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
@@ -17,6 +20,8 @@ use tokio::sync::Semaphore;
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::ObjectFilter;
 use crate::stores::{ObjectPlace, Stores, address};
+use crate::transfer::file_options::{FileOptions, LinkChoice};
+use crate::transfer::job;
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -34,11 +39,11 @@ const READERS: usize = 4;
 /// The two trees of a command, as the user names them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArguments {
-    /// Source: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Source: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Target: a directory, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Target: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
     #[arg(value_name = "DST")]
     target: OsString,
 }
@@ -56,16 +61,20 @@ impl TreeArguments {
 
 /// How two objects of one key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "How objects are compared")]
 pub(crate) struct CompareOptions {
     /// Compare sizes only, not times.
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
-    /// Compare checksums instead of times: those that the stores keep, and those of local files, which are read for it.
-    /// Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
+    /// Compare checksums instead of times. They are those that the stores keep, and those of local files, which are read
+    /// for it. Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
     /// compare count as different.
     #[arg(long)]
     checksum: bool,
+
+    #[command(flatten)]
+    pub(crate) files: FileOptions,
 }
 
 /// Two trees that are compared.
@@ -76,6 +85,8 @@ pub(crate) struct Trees {
     filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
+    /// How many symbolic links of the source were left out, as asked for.
+    skipped_links: AtomicU64,
 }
 
 /// What would make the target like the source, for one key.
@@ -112,8 +123,12 @@ impl Trees {
         {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
-        let (from, to) = (Tree::open(stores.source(), source).await?, Tree::open(stores, target).await?);
-        let trees = Self { source: from, target: to, options, filter, readers: Semaphore::new(READERS) };
+        let links = options.files.links;
+        let to = Tree::open(stores, target, links, links.of_target()).await?;
+        let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
+        from.except.extend(to.directory.as_deref().map(resolved));
+        let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
+        let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
@@ -143,7 +158,31 @@ impl Trees {
 
     /// Compares two objects of one key as far as the listings describe them.
     pub(crate) fn compare(&self, source: &Object, target: &Object) -> Verdict {
-        self.options.compare(source, target, self.source.is_local())
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        match verdict {
+            Verdict::Different(Difference::Newer) if self.has_preserved_times() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether the files of one tree may have their times in the metadata of the other's objects.
+    fn has_preserved_times(&self) -> bool {
+        self.options.files.preserve && self.source.is_local() != self.target.is_local()
+    }
+
+    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its object
+    /// is the same, whatever the object's own time.
+    fn compare_described(&self, source: &Object, target: &Object) -> Verdict {
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
+            return verdict;
+        }
+        let (file, object) = if self.source.is_local() { (source, target) } else { (target, source) };
+        let (kept, _) = FileAttributes::from_metadata(&object.attributes.metadata);
+        match file.modified.is_some_and(|time| kept.is_modified_at(time)) {
+            true => Verdict::Same,
+            false => verdict,
+        }
     }
 
     /// Compares the trees without changing anything, in key order. An error does not end the comparison if it is of
@@ -155,6 +194,10 @@ impl Trees {
                 left_out.add(&self.source, path);
             }
             let is_kept = match &step {
+                Step::SourceMissed(Missed::LeftOut(_, OtherKind::Link)) => {
+                    self.skipped_links.fetch_add(1, Relaxed);
+                    false
+                }
                 Step::TargetOnly(object) => !left_out.has(&object.key),
                 Step::TargetMissed(missed) => !missed.is_harmless(),
                 Step::SourceMissed(Missed::LeftOut(path, _)) => self.takes_path(path),
@@ -184,6 +227,11 @@ impl Trees {
         changes.buffered(AT_ONCE)
     }
 
+    /// The line about symbolic links that [`changes`](Self::changes) has passed over; `None` if there were none.
+    pub(crate) fn skipped_line(&self) -> Option<String> {
+        job::skipped(self.skipped_links.load(Relaxed))
+    }
+
     /// Compares two objects of one key that the listings do not tell apart: describes them, and reads files for their
     /// checksums. `None` if they are the same.
     pub(crate) async fn ask(&self, source: &TreeObject, target: &Object) -> Outcome<Option<Difference>> {
@@ -193,7 +241,7 @@ impl Trees {
         } else {
             let described = future::join(described(&self.source, source), described(&self.target, &theirs));
             let (ours, theirs) = described.await;
-            self.compare(&ours?, &theirs?)
+            self.compare_described(&ours?, &theirs?)
         };
         Ok(match verdict {
             Verdict::Same => None,
@@ -219,6 +267,9 @@ pub(crate) struct Tree {
     directory: Option<PathBuf>,
     /// Whether the first write makes the bucket, as in the embedded server.
     makes_bucket: bool,
+    links: LinkChoice,
+    /// Directories that are left out, also if links lead there.
+    except: Vec<PathBuf>,
 }
 
 /// An object of a tree.
@@ -233,13 +284,21 @@ pub(crate) struct TreeObject {
 pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
 
 impl Tree {
-    pub(crate) async fn open(stores: &Stores, location: &Location) -> Outcome<Self> {
-        let (store, prefix) = stores.tree(location).await?;
+    /// Opens a tree; in a directory, with this policy for its links.
+    async fn open(
+        stores: &Stores,
+        location: &Location,
+        links: LinkChoice,
+        policy: LinkPolicy,
+    ) -> Outcome<Self> {
+        let (store, prefix) = stores.tree_with(location, policy).await?;
         let directory = match location {
             Location::Local { path } => Some(path.clone()),
             _ => None,
         };
-        Ok(Self { store, prefix, directory, makes_bucket: matches!(location, Location::Dev { .. }) })
+        let makes_bucket = matches!(location, Location::Dev { .. });
+        let except = dev::directory().canonicalize().into_iter().collect();
+        Ok(Self { store, prefix, directory, makes_bucket, links, except })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -259,6 +318,13 @@ impl Tree {
     /// The key of a path in the directory of the tree.
     fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
         path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+    }
+
+    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
+    fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == LinkChoice::Preserve)?;
+        let text = std::fs::read_link(self.path(link)?).ok()?;
+        Some(text.into_os_string().into_encoded_bytes())
     }
 
     /// The URL of the tree, or the path of the directory.
@@ -288,8 +354,8 @@ impl Tree {
     /// such an object, without content, in place of a directory.
     pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
-            let except = dev::directory().canonicalize().ok();
-            let files = walk::files(self.named(names), directory.clone(), except, &[]);
+            let (except, links) = (self.except.clone(), self.links);
+            let files = walk::files(self.named(names), directory.clone(), except, &[], links);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();
@@ -482,6 +548,44 @@ mod tests {
             assert_eq!(by(options, larger.clone(), new.clone()), Verdict::Different(Difference::Size));
         }
         assert_eq!(by(default, timeless, new), Verdict::Different(Difference::Unproven));
+    }
+
+    #[tokio::test]
+    async fn a_file_with_the_time_in_the_metadata_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let here = tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(directory.path())));
+        let tree = |store: Store, directory| Tree {
+            store,
+            prefix: String::new(),
+            directory,
+            makes_bucket: false,
+            links: LinkChoice::default(),
+            except: Vec::new(),
+        };
+        let files = FileOptions { preserve: true, ..FileOptions::default() };
+        let mut trees = Trees {
+            source: tree(tide.open("memory://b").await.unwrap(), None),
+            target: tree(here, Some(directory.path().to_owned())),
+            options: CompareOptions { files, ..CompareOptions::default() },
+            readers: Semaphore::new(1),
+            skipped_links: AtomicU64::new(0),
+        };
+        let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
+        assert_eq!(trees.compare(&new, &old), Verdict::Unknown);
+        assert_eq!(trees.compare(&old, &new), Verdict::Same);
+        let newer = Verdict::Different(Difference::Newer);
+        for (mtime, verdict) in
+            [(None, newer), (Some("10.5"), Verdict::Same), (Some("10"), Verdict::Same), (Some("11"), newer)]
+        {
+            new.attributes.metadata =
+                mtime.map(|mtime| ("mtime".to_owned(), mtime.to_owned())).into_iter().collect();
+            assert_eq!(trees.compare_described(&new, &old), verdict, "{mtime:?}");
+        }
+        let larger = object(Some(4), Some(200));
+        assert_eq!(trees.compare_described(&larger, &old), Verdict::Different(Difference::Size));
+        trees.options.files.preserve = false;
+        assert_eq!(trees.compare(&new, &old), newer);
     }
 
     #[test]

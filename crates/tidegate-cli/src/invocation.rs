@@ -9,7 +9,7 @@ use crate::stores::SharedEngine;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Invocation {
-    /// Print JSON: each line of standard output and of standard error is one object, whose `type` says what it is.
+    /// Print JSON, one object a line, on standard output and standard error. The `type` of an object says what it is;
     /// docs/json-lines.schema.json describes them.
     #[arg(long, global = true)]
     json: bool,
@@ -19,8 +19,8 @@ pub(crate) struct Invocation {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Print a line for each object that is copied or removed, and the causes of an error. Given twice (-vv), also log
-    /// retries, hedges and other events. RUST_LOG also turns the log on and sets its filter. Default filter:
+    /// Print a line for each object, and the causes of errors. Objects are those that are copied or removed. Given twice
+    /// (-vv), also log retries, hedges and other events. RUST_LOG also turns the log on and sets its filter. Default filter:
     /// tidegate=debug.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,

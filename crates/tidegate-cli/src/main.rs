@@ -7,8 +7,10 @@ mod bar;
 mod commands;
 mod common_cause;
 mod compare;
+mod completion;
 mod dev;
 mod exit;
+mod help;
 mod interrupt;
 mod invocation;
 mod label;
@@ -31,43 +33,24 @@ mod transfer;
 mod values;
 mod walk;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, completions, cp, du, journal, lifecycle, ls, mb, mv, prefix, presign, rb, rm, run, serve,
-    sessions, stat, sweep, sync,
+    cat, check, complete, completions, cp, du, journal, lifecycle, ls, man, mb, mv, prefix, presign, rb, rm,
+    run, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
 
-const AFTER_HELP: &str = "\
-Locations:
-  s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
-  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
-  gs://BUCKET/KEY       an object of Google Cloud Storage
-  dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
-  PATH, file:///PATH    a file on this machine
-  -                     standard input or output
-
-Exit codes:
-  0         everything was done
-  1         it failed, or was done in part only
-  2         the command line or its input is wrong; nothing was sent
-  3         not found: no such object, bucket, directory or file, or nothing below the prefix
-  4         denied: by the store, for want of valid credentials, or by this machine
-  5         the store could not be reached: no connection, or no answer in time
-  130       interrupted by Ctrl-C; unfinished uploads were aborted, journaled ones can be resumed
-  129, 143  ended by SIGHUP or SIGTERM; likewise";
-
 /// Move byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "tidegate", version, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -102,6 +85,9 @@ enum Command {
     Prefix(prefix::PrefixCommand),
     Serve(Box<serve::ServeArgs>),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    #[command(hide = true)]
+    Complete(complete::CompleteArgs),
 }
 
 impl Command {
@@ -127,13 +113,27 @@ impl Command {
             Self::Prefix(command) => command.run(invocation).await,
             Self::Serve(args) => args.run(invocation).await,
             Self::Completions(args) => args.run(invocation).await,
+            Self::Man(args) => args.run(invocation).await,
+            Self::Complete(args) => args.run(invocation).await,
         }
     }
 }
 
+/// The definition of the command line, with its help.
+pub(crate) fn command_line() -> clap::Command {
+    help::arranged(CommandLine::command())
+}
+
+/// Parses a command line, which begins with the name of the program.
+fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<CommandLine, clap::Error> {
+    let mut definition = command_line();
+    let matches = definition.try_get_matches_from_mut(words)?;
+    CommandLine::from_arg_matches(&matches).map_err(|error| error.format(&mut definition))
+}
+
 fn main() -> ExitCode {
     allocator::configure();
-    let CommandLine { command, invocation } = match CommandLine::try_parse() {
+    let CommandLine { command, invocation } = match parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(wrong) if wrong.use_stderr() => refuse(&wrong),
         Err(help) => return exit::end(show(&help), false),
@@ -160,7 +160,7 @@ fn refuse(error: &clap::Error) -> ! {
     if is_json {
         output::set_messages(OutputFormat::Json, false);
     }
-    if let Some(sentence) = foreign_command(error, &arguments) {
+    if let Some(sentence) = foreign_command(error, &arguments).or_else(|| foreign_option(error)) {
         output::fail(&CommandFailure::Usage(sentence));
     } else if is_json {
         output::fail(&CommandFailure::Usage(sentence(error)));
@@ -203,6 +203,16 @@ fn foreign_command(error: &clap::Error, arguments: &[String]) -> Option<String> 
     Some(format!("there is no command `{name}`: {instead}"))
 }
 
+/// The sentence to print if an option is one of another tool.
+fn foreign_option(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let instead = other_tools::instead_of_option(option)?;
+    Some(format!("there is no option `{option}` here: {instead}"))
+}
+
 /// The lines to print in place of clap's message, which quotes arguments as they are. `None` if the message can be
 /// printed as it is. If an argument has characters that a terminal acts on, the message becomes one (escaped) line;
 /// if the message has passwords, they are removed.
@@ -232,19 +242,17 @@ fn log(is_wanted: bool) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
+        command_line().debug_assert();
     }
 
     #[test]
     fn a_command_of_another_tool_is_answered_with_ours() {
         let answer = |words: &[&str]| {
-            let wrong = CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err();
+            let wrong = parse([&["tidegate"], words].concat()).unwrap_err();
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             foreign_command(&wrong, &words)
         };
@@ -259,10 +267,20 @@ mod tests {
     }
 
     #[test]
+    fn an_option_of_another_tool_is_answered_with_ours() {
+        let answer = |words: &[&str]| foreign_option(&parse([&["tidegate"], words].concat()).unwrap_err());
+        let skips = "there is no option `--no-clobber` here: use `--if-absent`";
+        assert_eq!(answer(&["cp", "--no-clobber", "a", "s3://bkt/k"]).as_deref(), Some(skips));
+        assert!(answer(&["sync", "a", "s3://bkt/", "--transfers=8"]).unwrap().contains("--concurrency"));
+        assert!(answer(&["cp", "a", "b", "--size-only"]).unwrap().contains("`tidegate sync --size-only`"));
+        for left_to_clap in [&["ls", "--frob"][..], &["ls", "a", "b"], &["stat"], &["get"]] {
+            assert_eq!(answer(left_to_clap), None, "{left_to_clap:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_one_message_for_a_program() {
-        let said = |words: &[&str]| {
-            sentence(&CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err())
-        };
+        let said = |words: &[&str]| sentence(&parse([&["tidegate"], words].concat()).unwrap_err());
         let tip = "tip: to pass '--frob' as a value, use '-- --frob'";
         assert_eq!(said(&["ls", "--frob"]), format!("unexpected argument '--frob' found; {tip}"));
         assert!(said(&[]).starts_with("a command is missing"));
@@ -273,7 +291,7 @@ mod tests {
     #[test]
     fn a_wrong_command_line_is_quoted_without_passwords() {
         let refused = |words: &[&str]| {
-            let wrong = CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err();
+            let wrong = parse([&["tidegate"], words].concat()).unwrap_err();
             refusal(&wrong.to_string(), words.iter().map(|word| (*word).to_owned()))
         };
         assert_eq!(refused(&["ls", "s3://bkt/", "s3://other/"]), None);

@@ -36,17 +36,16 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     no_sign_request: bool,
 
-    /// Trust the certificate authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
+    /// Trust the authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
 
-    /// Treat a response as stalled if its body brings fewer bytes per second than this, such as 50KB/s,
-    /// measured over a minute. A stalled response is resumed after the last byte received. 0 turns this off. Default:
-    /// 1KiB.
+    /// Ask again for the rest of a response that is slower than this. The rate, such as 50KB/s, is measured over a
+    /// minute, and a response is resumed after the last byte received. 0 turns this off. Default: 1KiB.
     #[arg(long, value_parser = values::rate, value_name = "RATE")]
     min_rate: Option<u64>,
 
-    /// Put the bucket's name into the host or the path of request addresses.
+    /// Put the bucket into the host or the path of addresses.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     addressing: Where,
 
@@ -84,7 +83,7 @@ enum Transport {
 /// The users whose local files are trusted: journals, records, notes of partial downloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Owners {
-    /// Trust journals, records and partial downloads that this user owns too, for a service whose user has changed.
+    /// Trust journals, records and partial downloads of this user too. This is for a service whose user has changed.
     /// Repeat it for several users. Files of other users are refused.
     #[arg(long = "owner", value_parser = values::user, value_name = "USER|UID")]
     owners: Vec<u32>,

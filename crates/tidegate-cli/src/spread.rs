@@ -8,9 +8,10 @@ use crate::stores::Stores;
 
 /// The option `--prefixed`.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct PrefixedOption {
-    /// Find keys below ROOT, a bucket or prefix, under the prefixes that `tidegate prefix init` has set up. Write
-    /// URLs as if the keys were not spread.
+    /// Find keys below ROOT where `tidegate prefix` has spread them. ROOT is a bucket or prefix that `tidegate prefix init`
+    /// has set up. Write URLs as if the keys were not spread.
     #[arg(long, value_name = "ROOT")]
     prefixed: Option<String>,
 }

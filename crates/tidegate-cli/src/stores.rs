@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use tidegate::backend::local::Local;
+use tidegate::backend::local::{LinkPolicy, Local};
 use tidegate::backend::{Backend, BucketEntry, WriteOptions};
 use tidegate::location::Location;
 use tidegate::location::local_root;
@@ -322,7 +322,20 @@ impl Stores {
     }
 
     fn directory(&self, path: &Path) -> Store {
-        self.tide.store(Arc::new(Local::new(path)))
+        self.files(path, LinkPolicy::default())
+    }
+
+    /// The directory at `path` as a store, with this policy for the links below it.
+    pub(crate) fn files(&self, path: &Path, links: LinkPolicy) -> Store {
+        self.tide.store(Arc::new(Local::new(path).links(links)))
+    }
+
+    /// As [`tree`](Self::tree), with this policy for the links below a directory.
+    pub(crate) async fn tree_with(&self, location: &Location, links: LinkPolicy) -> Outcome<(Store, String)> {
+        match location {
+            Location::Local { path } => Ok((self.files(path, links), String::new())),
+            _ => self.tree(location).await,
+        }
     }
 }
 

@@ -16,6 +16,9 @@ use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
 use crate::values::{self, ByteRange};
 
+/// The heading of options in the help.
+const TRANSFER: &str = "How objects are transferred";
+
 /// Write objects to standard output, one after another
 ///
 ///     tidegate cat s3://BUCKET/KEY | less
@@ -26,21 +29,21 @@ use crate::values::{self, ByteRange};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CatArgs {
-    /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, a path, or a pattern.
+    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<OsString>,
 
-    /// Write only these bytes of each object. FIRST and LAST count from 0, and LAST is included; without LAST, to the
-    /// end. For example 0-1023.
+    /// Write only these bytes of each object, for example 0-1023. FIRST and LAST count from 0, and LAST is included.
+    /// Without LAST, all bytes from FIRST on are written.
     #[arg(long, value_name = "FIRST-[LAST]")]
     range: Option<ByteRange>,
 
     /// Hold at most this many bytes in buffers.
-    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
+    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE", help_heading = TRANSFER)]
     memory: u64,
 
-    /// Allow this many requests in flight: a number, or auto to adapt.
-    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    /// Allow this many requests in flight. With auto, the number adapts.
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N", help_heading = TRANSFER)]
     concurrency: Concurrency,
 
     #[command(flatten)]

@@ -14,12 +14,17 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Compare everything below SRC with everything below DST, and copy nothing.
+/// Compare everything below SRC with everything below DST, and copy nothing
 ///
-/// Prints one line for each key that differs: `missing` (DST lacks it), `extra` (SRC lacks it), `size`, `newer` (SRC is
-/// newer), `checksum`, or `unproven` (the two have no checksum or time in common). The exit code is 0 if all keys are
-/// the same and 1 if some differ. A listing that fails has the exit code of its cause.
+///     tidegate check photos s3://BUCKET/photos
+///     tidegate check --checksum s3://BUCKET/tables gs://OTHER/tables
+///
+/// Prints one line for each key that differs: `missing` (DST lacks it), `extra` (SRC lacks it),
+/// `size`, `newer` (SRC is newer), `checksum`, or `unproven` (the two have no checksum or time
+/// in common). The exit code is 0 if all keys are the same and 1 if some differ. A listing that
+/// fails has the exit code of its cause.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     trees: TreeArguments,
@@ -103,6 +108,7 @@ impl CheckArgs {
             out.flow().await?;
         }
         out.finish().await?;
+        trees.skipped_line().iter().for_each(|line| output::say(line));
         if let Some(failure) = failed {
             return Err(failure);
         }

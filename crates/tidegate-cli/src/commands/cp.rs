@@ -12,6 +12,9 @@ use crate::transfer::copy::{CopyArguments, CopyMethod};
 use crate::transfer::job::AfterCopy;
 use crate::values;
 
+/// The heading of options in the help.
+const TRANSFER: &str = "How objects are transferred";
+
 /// Copy files, standard input, objects, or everything below a directory or prefix
 ///
 ///     tidegate cp big.tar s3://BUCKET/big.tar
@@ -20,48 +23,50 @@ use crate::values;
 ///     tidegate cp 's3://BUCKET/logs/2026-*.gz' .
 ///
 /// If DST ends with a slash or is a directory, the copy keeps the source's name. If a source
-/// directory ends with a slash, its contents are copied without its own name. What matches a
-/// pattern keeps its path below the directory of the first name with a `*`. An interrupted
-/// download, or an interrupted upload with a journal, is resumed when the same command is run
-/// again.
+/// directory ends with a slash, its contents are copied without its own name. An object that
+/// matches a pattern keeps its path from the first name with a `*` on.
+///
+/// An interrupted download, or an interrupted upload with a journal, is resumed when the same
+/// command is run again.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CpArgs {
     #[command(flatten)]
     copy: CopyArguments,
 
-    /// Publish nothing unless the uploaded file or pipe has exactly this size. Without it, a producer in a pipe that
-    /// dies looks like the end of its output.
-    #[arg(long, value_parser = values::size, value_name = "BYTES")]
+    /// Publish nothing unless the source has exactly this size. The source is a file or a pipe: without this option, a
+    /// producer in a pipe that dies looks like the end of its output.
+    #[arg(long, value_parser = values::size, value_name = "BYTES", help_heading = TRANSFER)]
     expect_size: Option<u64>,
 
-    /// Choose how the bytes travel: auto, put (one request), chunked (one part after another), parallel (parts in
-    /// flight together), spool (all bytes to a spool directory first), or journal (to a journal directory, and from
-    /// there to the store at the same time; an interrupted copy can be resumed).
-    #[arg(long, default_value = "auto", value_name = "HOW")]
+    /// Choose how the bytes travel: auto, put, chunked, parallel, spool or journal. put sends one request; chunked, one
+    /// part after another; parallel, parts in flight together; spool writes all bytes to a spool directory first; journal
+    /// writes them to a journal directory, and from there to the store at the same time, so that an interrupted copy can
+    /// be resumed. auto chooses among them.
+    #[arg(long, default_value = "auto", value_name = "HOW", help_heading = TRANSFER)]
     strategy: Strategy,
 
-    /// Spill bytes that do not fit into memory to this directory, such as large parts of a stream. Repeat it for
-    /// several directories. Nothing stays there after the copy.
-    #[arg(long, value_name = "DIR")]
+    /// Spill what does not fit into memory to this directory. Large parts of a stream may not. Repeat it for several
+    /// directories. Nothing stays there after the copy.
+    #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     spool: Vec<PathBuf>,
 
-    /// Keep the journals of --strategy journal, which this option implies, in this directory. Repeat it for several
+    /// Keep the journal of the upload in this directory. This implies --strategy journal. Repeat it for several
     /// directories.
     ///
     /// The journal of an interrupted upload stays there. When cp runs again with the same target, it reads the source
     /// from its beginning, compares it with the journal, and resumes after the bytes that match. If they differ,
     /// nothing is sent. See `tidegate journal`.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     journal: Vec<PathBuf>,
 
-    /// Force the journal to disk at every write, in groups (8MiB or one second), or at the end. The journal survives
-    /// the end of the process in any case; this option is about a loss of power.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    /// Choose when the journal is forced to disk. It survives the end of the process in any case; this option is about a
+    /// loss of power.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = TRANSFER)]
     durability: DurabilityChoice,
 
-    /// Compute and send this checksum: crc64nvme, or crc32c for stores that support only that.
-    #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
+    /// Compute and send this checksum: crc64nvme or crc32c. Some stores support only crc32c.
+    #[arg(long, default_value = "crc64nvme", value_name = "NAME", help_heading = TRANSFER)]
     checksum: Algorithm,
 }
 

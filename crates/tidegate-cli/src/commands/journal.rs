@@ -27,8 +27,14 @@ mod resume;
 mod show;
 mod verify;
 
-/// List the uploads in a journal directory, and show, resume, abort or verify them.
+/// List the uploads in a journal directory, and show, resume, abort or verify them
+///
+///     tidegate journal ls /mnt/ssd1/journal
+///     tidegate journal resume /mnt/ssd1/journal
+///
+/// `tidegate cp --journal DIR` keeps the bytes of an upload in DIR until the store has them.
 #[derive(Debug, clap::Subcommand)]
+#[command(verbatim_doc_comment)]
 pub(crate) enum JournalCommand {
     Ls(ls::JournalLs),
     Show(show::JournalShow),

@@ -12,15 +12,24 @@ use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Show or add the rule by which a bucket itself aborts incomplete uploads.
+/// Show or add the rule by which a bucket itself aborts unfinished uploads
+///
+///     tidegate lifecycle show s3://BUCKET
+///     tidegate lifecycle ensure s3://BUCKET
 #[derive(Debug, clap::Subcommand)]
+#[command(verbatim_doc_comment)]
 pub(crate) enum LifecycleCommand {
     Show(LifecycleShow),
     Ensure(LifecycleEnsure),
 }
 
-/// List a bucket's lifecycle rules.
+/// List a bucket's lifecycle rules
+///
+///     tidegate lifecycle show s3://BUCKET
+///
+/// Each line has the rule's state, its name, the keys that it applies to, and what it does.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct LifecycleShow {
     /// Bucket to show.
     #[arg(value_name = "URL")]
@@ -30,11 +39,15 @@ pub(crate) struct LifecycleShow {
     connection: ConnectionOptions,
 }
 
-/// Add a rule that aborts incomplete uploads after one day, if there is none.
+/// Add a rule that aborts unfinished uploads after one day, if there is none
 ///
-/// Every other rule stays exactly as it is. The rules are read back: it is an error if the store refuses or drops the
-/// rule.
+///     tidegate lifecycle ensure s3://BUCKET
+///     tidegate lifecycle ensure s3://BUCKET/tables/
+///
+/// Every other rule stays exactly as it is. The rules are read back: it is an error if the
+/// store refuses or drops the new rule.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct LifecycleEnsure {
     /// Bucket, or a prefix of the keys that the rule applies to.
     #[arg(value_name = "URL")]

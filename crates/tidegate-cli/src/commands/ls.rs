@@ -16,7 +16,7 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// List the objects and prefixes whose names begin with a URL, or the buckets of an account
+/// List the objects and prefixes that begin with a URL, or the buckets of an account
 ///
 ///     tidegate ls s3://BUCKET/logs/
 ///     tidegate ls -r s3://BUCKET/logs/2026-    everything whose key begins so

@@ -12,6 +12,7 @@ use crate::stores::Stores;
 /// Create a bucket (make bucket)
 ///
 ///     tidegate mb s3://BUCKET --region eu-central-1
+///     tidegate mb gs://BUCKET
 ///
 /// A bucket of S3 is created in the region of --region or AWS_REGION. A bucket of Google
 /// belongs to the project that GOOGLE_CLOUD_PROJECT or the credentials' file names. If there

@@ -14,10 +14,10 @@ use crate::transfer::job::AfterCopy;
 ///     tidegate mv 's3://BUCKET/new/*.csv' s3://BUCKET/done/
 ///     tidegate mv -r recordings/ s3://BUCKET/recordings/
 ///
-/// Names are those of `tidegate cp`. A source is removed when its copy is complete and the
-/// store has confirmed it, and only if the source has not changed since the copy began.
-/// Interrupted, every object is at its source, at its target, or at both; run the same command
-/// again. Directories that become empty are removed with -r.
+/// Targets are named as by `tidegate cp`. A source is removed when its copy is complete and the
+/// store has confirmed it, and only if the source has not changed since the copy began. If the
+/// command is interrupted, every object is at its source, at its target, or at both; run the
+/// same command again. Directories that become empty are removed with -r.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct MvArgs {

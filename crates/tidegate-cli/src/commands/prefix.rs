@@ -14,10 +14,15 @@ mod init;
 mod migrate;
 mod show;
 
-/// Spread the keys below a root over prefixes, for stores that limit how many requests each prefix takes.
+/// Spread the keys below a root over prefixes, where a store limits the requests to each
 ///
-/// Objects are then written and read with --prefixed ROOT.
+///     tidegate prefix init s3://BUCKET/tables --count 64
+///     tidegate cp t.parquet s3://BUCKET/tables/t.parquet --prefixed s3://BUCKET/tables
+///     tidegate prefix show s3://BUCKET/tables t.parquet
+///
+/// Objects below the root are then written and read with --prefixed ROOT.
 #[derive(Debug, clap::Subcommand)]
+#[command(verbatim_doc_comment)]
 pub(crate) enum PrefixCommand {
     Show(show::PrefixShow),
     Init(init::PrefixInit),

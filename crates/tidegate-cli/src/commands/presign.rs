@@ -31,7 +31,7 @@ pub(crate) struct PresignArgs {
     #[arg(long)]
     put: bool,
 
-    /// How long the URL can be used, at most 7d: 90s, 15min, 1h, 7d, or a number of seconds.
+    /// How long the URL can be used, at most 7d. Give 90s, 15min, 1h, 7d, or a number of seconds.
     #[arg(long, alias = "expires-in", default_value = "1h", value_parser = values::lifetime, value_name = "TIME")]
     expires: Duration,
 

@@ -18,18 +18,23 @@ use crate::{output, text, values};
 /// How long requests may take to end after a signal: the process must end within two seconds.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// Run the embedded server for tests, trials and measurements, until Ctrl-C.
+/// Run the embedded server for tests, trials and measurements, until Ctrl-C
 ///
-/// It speaks S3 and Google Cloud Storage on one port, over the same buckets: set AWS_ENDPOINT_URL or
-/// STORAGE_EMULATOR_HOST to its address.
+///     tidegate serve
+///     tidegate serve --storage memory --listen 127.0.0.1:0
+///     tidegate serve --latency 20ms --bandwidth 40MB/s
+///
+/// It speaks S3 and Google Cloud Storage on one port, over the same buckets. It prints the
+/// variables that lead clients to it, such as AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ServeArgs {
     /// Listen on this address. Port 0 takes any free port.
     #[arg(long, default_value = "127.0.0.1:9123", value_name = "HOST:PORT")]
     listen: SocketAddr,
 
-    /// Keep objects in disk:PATH, in memory, or nowhere (discard, to measure clients). Default: the storage of
-    /// dev://, disk:.tidegate-dev.
+    /// Keep objects in disk:PATH, in memory, or nowhere (discard). Use discard to measure clients. Default: the storage
+    /// of dev://, disk:.tidegate-dev.
     #[arg(long, value_parser = storage, value_name = "WHERE")]
     storage: Option<Storage>,
 
@@ -51,8 +56,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 
-    /// Accept requests of Google Cloud Storage clients and to the control endpoint without credentials, from any
-    /// machine (Google's emulator clients cannot send any).
+    /// Accept some requests without credentials, from any machine. These are requests to the control endpoint, and those
+    /// of clients of Google Cloud Storage, which send no credentials to an emulator.
     #[arg(long)]
     allow_anonymous: bool,
 
@@ -65,7 +70,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     latency: Option<Duration>,
 
-    /// Move at most this many bytes per second in each direction of each connection, such as 40MB/s.
+    /// Move at most this many bytes per second, such as 40MB/s. The limit is for each direction of each connection.
     #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
     bandwidth: Option<u64>,
 

@@ -12,8 +12,14 @@ use crate::text;
 mod abort;
 mod ls;
 
-/// List and abort uploads that were begun and neither finished nor aborted.
+/// List and abort uploads at a store that were begun and neither finished nor aborted
+///
+///     tidegate sessions ls s3://BUCKET/
+///     tidegate sessions abort s3://BUCKET/KEY
+///
+/// `tidegate sweep` aborts the old ones of a whole bucket.
 #[derive(Debug, clap::Subcommand)]
+#[command(verbatim_doc_comment)]
 pub(crate) enum SessionsCommand {
     Ls(ls::SessionsLs),
     Abort(abort::SessionsAbort),

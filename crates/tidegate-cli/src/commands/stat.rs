@@ -15,8 +15,14 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Show the store's description of an object: size, checksum, time, attributes.
+/// Show what the store knows of an object: size, checksum, time, attributes
+///
+///     tidegate stat s3://BUCKET/KEY
+///     tidegate stat gs://BUCKET/KEY --json
+///
+/// Takes one request (HEAD), and reads none of the bytes. A missing object has the exit code 3.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StatArgs {
     /// Object to show. A slash at the end is part of the key: s3://BUCKET/DIR/ is the object that some tools leave in
     /// place of a directory.

@@ -17,11 +17,16 @@ use crate::output::TextOutput;
 use crate::stores::{Stores, refuse_missing};
 use crate::{output, text, values};
 
-/// Abort old unfinished uploads that no running process writes, and show what was freed.
+/// Abort old unfinished uploads that no running process writes, and show what was freed
 ///
-/// Uploads that a live tidegate of this user on this machine is writing are left alone, however old they are. Uploads
-/// by other machines and other programs are not known here: choose an age that these never reach.
+///     tidegate sweep s3://BUCKET/ --dry-run
+///     tidegate sweep s3://BUCKET/tables/ --older-than 12h
+///
+/// Stores charge for the parts of unfinished uploads. Those that a live tidegate of this user on
+/// this machine is writing are left alone, however old they are. Uploads by other machines and
+/// other programs are not known here: choose an age that these never reach.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SweepArgs {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
@@ -75,7 +80,7 @@ impl SweepArgs {
             out.finish().await?;
             result?;
             if let Some(left_out) = store.unlisted_sessions() {
-                output::warn(&left_out.to_string());
+                output::warn(left_out);
             }
             match report.failed {
                 0 => Ok(()),

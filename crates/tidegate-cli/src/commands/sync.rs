@@ -26,32 +26,32 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
 use crate::transfer::copies::{self, CopyOutcome};
+use crate::transfer::item::{self, CopyItem, ItemSource};
 use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
+use crate::transfer::links::{self, DeferredLinks};
 use crate::transfer::options::TransferOptions;
-use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
-use crate::transfer::{download, upload};
+use crate::transfer::report::{CopyDisplay, CopyReport};
 use crate::walk::Missed;
 use crate::{output, text};
 
 /// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
 const BATCH: usize = 1000;
 
-/// Copy what is new or has changed below SRC to DST: up, down, or between stores.
+/// Copy what is new or has changed below SRC to DST: up, down, or between stores
 ///
-/// An object is copied if DST has none of its name, if the sizes differ, or if the source is newer. Downloaded files get
-/// the times of their objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the clocks
-/// of this machine and the store differ. Both names stand for what lies below them, as in
-/// `tidegate sync photos s3://bucket/photos`.
+///     tidegate sync photos s3://BUCKET/photos
+///     tidegate sync --delete --dry-run s3://BUCKET/site ./site
+///     tidegate sync s3://BUCKET/tables gs://OTHER/tables
+///
+/// Both names stand for everything below them. An object is copied if DST has none of its name,
+/// if the sizes differ, or if the source is newer. Downloaded files get the times of their
+/// objects, so an unchanged tree takes no requests beyond the listings. Use --checksum if the
+/// clocks of this machine and the store differ.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
-
-    #[command(flatten)]
-    compare: CompareOptions,
-
-    #[command(flatten)]
-    filter: FilterOptions,
 
     /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
     /// read or copied.
@@ -70,9 +70,15 @@ pub(crate) struct SyncArgs {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Force downloaded files and their names to disk before sync ends, so that they survive a loss of power.
+    /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
+
+    #[command(flatten)]
+    compare: CompareOptions,
+
+    #[command(flatten)]
+    filter: FilterOptions,
 
     #[command(flatten)]
     spread: PrefixedOption,
@@ -99,9 +105,16 @@ impl SyncArgs {
             }
             let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
-            let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
-            let (after, is_dry_run) = (AfterCopy::Keep, false);
-            let job = CopyJob { stores, writing, report, journals: &[], after, is_dry_run };
+            let writing = CopyWriteSettings::of_sync(attributes, self.fsync).with_files(self.compare.files);
+            let job = CopyJob {
+                stores,
+                writing,
+                report,
+                journals: &[],
+                after: AfterCopy::Keep,
+                is_dry_run: false,
+                links: DeferredLinks::default(),
+            };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
@@ -110,9 +123,7 @@ impl SyncArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.warn(&line);
-            }
+            job.report_left_out();
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
@@ -225,6 +236,7 @@ impl SyncArgs {
                 Err(failure) => failed.replace(failure).iter().for_each(output::fail),
             }
         }
+        trees.skipped_line().iter().for_each(|line| output::say(line));
         let ended = match failed {
             Some(failure) => Err(failure),
             None => self.refuse_nothing(source, objects),
@@ -294,7 +306,8 @@ enum Work {
 impl<'a> Sync<'a> {
     fn new(job: &'a CopyJob<'a>, trees: &'a Trees, delete: bool) -> Self {
         let extra = delete.then(ExtraObjects::default);
-        Self { job, trees, found: RefCell::new(SyncFindings { extra, ..SyncFindings::default() }) }
+        let found = RefCell::new(SyncFindings { extra, ..SyncFindings::default() });
+        Self { job, trees, found }
     }
 
     async fn copy_all(&self) -> Outcome {
@@ -306,7 +319,8 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        copies::all(self.job, &stores, copies).await.map(drop)
+        copies::all(self.job, &stores, copies).await?;
+        links::copy_deferred(self.job).await
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
@@ -351,8 +365,7 @@ impl<'a> Sync<'a> {
             }
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
-                let path = path.display().to_string();
-                self.job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
+                self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
             }
         }
@@ -360,9 +373,9 @@ impl<'a> Sync<'a> {
 
     async fn carry_out(&self, work: Work) -> CopyOutcome {
         match work {
-            Work::Copy(source) => self.copy(source).await.into(),
+            Work::Copy(source) => self.copy(source).await,
             Work::Ask { source, target } => match Box::pin(self.trees.ask(&source, &target)).await {
-                Ok(Some(_)) => self.copy(source).await.into(),
+                Ok(Some(_)) => self.copy(source).await,
                 Ok(None) => {
                     self.found.borrow_mut().unchanged += 1;
                     CopyOutcome::LeftOut
@@ -373,15 +386,15 @@ impl<'a> Sync<'a> {
         }
     }
 
-    async fn copy(&self, source: TreeObject) -> Outcome<CompletedCopy> {
-        let size = source.object.known_size();
-        self.job.report.expect(size);
-        let to = self.trees.target.place(&source.key);
-        if let Some(path) = self.trees.source.path(&source.key) {
-            return upload::file(self.job, &path, path.display().to_string(), &to).await;
-        }
-        let from = self.trees.source.place(&source.key);
-        download::object(self.job, &from.url(), &from, size, &to).await
+    async fn copy(&self, source: TreeObject) -> CopyOutcome {
+        let TreeObject { key, object } = source;
+        let place = self.trees.source.place(&key);
+        let source = match self.trees.source.path(&key) {
+            Some(path) => ItemSource::file(path, place),
+            None => ItemSource::object(place),
+        };
+        let source = source.described(self.job, object);
+        item::copy(self.job, CopyItem { source, to: self.trees.target.place(&key) }).await
     }
 }
 
@@ -473,8 +486,7 @@ impl Recheck {
         let all = batch.len();
         let batch = match self.source.clone() {
             Some(source) => {
-                let is_missing =
-                    move |extra: &ExtraObject| source.join(&extra.key).symlink_metadata().is_err();
+                let is_missing = move |extra: &ExtraObject| !links::is_there(&source, &extra.key);
                 let missing = move || batch.into_iter().filter(is_missing).collect();
                 tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
                     resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))

@@ -18,6 +18,7 @@ const PRINTED: &[(&str, &[&str])] = &[
     ("lifecycle ensure", &["rule"]),
     ("lifecycle show", &["rule"]),
     ("ls", &["bucket", "prefix", "object", "other"]),
+    ("man", &[]),
     ("mb", &["create"]),
     ("mv", &["copy", "remove", "skip"]),
     ("prefix init", &["layout"]),
@@ -26,6 +27,8 @@ const PRINTED: &[(&str, &[&str])] = &[
     ("presign", &["presigned"]),
     ("rb", &["remove"]),
     ("rm", &["remove"]),
+    // Its lines are those of the commands that it runs.
+    ("run", &["copy", "remove"]),
     ("serve", &["server"]),
     ("sessions abort", &["session", "sessions"]),
     ("sessions ls", &["session"]),
@@ -40,7 +43,7 @@ const MESSAGES: &[&str] = &["error", "warning", "notice", "log"];
 /// The names of the commands that do something, such as `cp` and `journal ls`.
 fn leaves(command: &clap::Command, above: &str) -> Vec<String> {
     let name = |below: &clap::Command| format!("{above}{}", below.get_name());
-    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+    let below = command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set());
     let leaves = below.flat_map(|below| match below.has_subcommands() {
         true => leaves(below, &format!("{} ", name(below))),
         false => vec![name(below)],

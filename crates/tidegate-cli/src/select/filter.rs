@@ -16,12 +16,12 @@ pub(crate) struct FilterOptions {
     #[command(flatten)]
     names: NameRules,
 
-    /// Take only objects that were modified after this: an age (7d, 12h) or a time in UTC (2026-11-27, or
+    /// Take only objects that were modified after this. Give an age (7d, 12h) or a time in UTC (2026-11-27, or
     /// 2026-11-27T10:15:00Z).
     #[arg(long, value_parser = values::moment, value_name = "AGE|TIME")]
     newer_than: Option<SystemTime>,
 
-    /// Take only objects that were modified before this.
+    /// Take only objects that were modified before this. Give an age or a time, as for --newer-than.
     #[arg(long, value_parser = values::moment, value_name = "AGE|TIME")]
     older_than: Option<SystemTime>,
 
@@ -106,7 +106,7 @@ impl clap::Args for NameRules {
                 .value_parser(clap::builder::NonEmptyStringValueParser::new())
         };
         let include = option("include").help(
-            "Take only names that match: `*` stands for any characters but `/`, `**` for any characters. The pattern is a \
+            "Take only names that match this pattern. In it, `*` stands for any characters but `/`, `**` for any characters. The pattern is a \
              name at any depth, or begins with `/` for the top; it also takes everything below a name. Of several \
              --include and --exclude, the last that matches decides, and what none matches is taken if the first is an \
              --exclude",

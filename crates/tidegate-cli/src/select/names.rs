@@ -18,12 +18,12 @@ const LONGEST: usize = 64 << 10;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which objects")]
 pub(crate) struct NamesOption {
-    /// Take the objects that this file names, or standard input (-), one a line: names below SRC, or whole URLs and
-    /// paths if there is no SRC.
+    /// Take the objects that this file names, or standard input (-). Each line is a name below the source, or a whole URL
+    /// or path if no source is given.
     #[arg(long, value_name = "FILE|-")]
     files_from: Option<OsString>,
 
-    /// The names of --files-from end with a NUL byte, as `find -print0` prints them.
+    /// Read names of --files-from that end with a NUL byte. `find -print0` prints such names.
     #[arg(short = '0', long, requires = "files_from")]
     null: bool,
 }

@@ -9,8 +9,10 @@ use tidegate::{Strategy, TidegateBuilder};
 
 use super::choices::Carried;
 use super::copies::{self, CopyOutcome};
+use super::file_options::FileOptions;
 use super::item::{self, CopyItem, ItemSource};
 use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
+use super::links::{self, DeferredLinks};
 use super::options::TransferOptions;
 use super::report::{CopyDisplay, CopyReport};
 use super::{download, naming, sources, upload, verify};
@@ -25,8 +27,8 @@ use crate::{bar, standard};
 /// What to copy or move, where to, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CopyArguments {
-    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY or dev://BUCKET/KEY; `cp` also takes - for standard
-    /// input and output. Of a source, `*` stands for any characters but `/`, and `**` for any characters.
+    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY or dev://BUCKET/KEY. `cp` also takes - for standard
+    /// input and output. In a source, `*` stands for any characters but `/`, and `**` for any characters.
     #[arg(value_name = "SRC... DST", required = true)]
     paths: Vec<OsString>,
 
@@ -46,7 +48,7 @@ pub(crate) struct CopyArguments {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Force downloaded files and their names to disk before the command ends, so that they survive a loss of power.
+    /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
     #[arg(long)]
     fsync: bool,
 
@@ -61,6 +63,9 @@ pub(crate) struct CopyArguments {
 
     #[command(flatten)]
     spread: PrefixedOption,
+
+    #[command(flatten)]
+    files: FileOptions,
 
     #[command(flatten)]
     carried: Carried,
@@ -149,7 +154,8 @@ impl CopyArguments {
             (false, false) => IfExists::Replace,
         };
         let CopyMethod { after, strategy, journals, expect_size } = method;
-        let writing = CopyWriteSettings::new(strategy, if_exists, self.fsync, expect_size, attributes);
+        let writing = CopyWriteSettings::new(strategy, if_exists, self.fsync, expect_size, attributes)
+            .with_files(self.files);
         Stores::with(invocation, engine, async |stores| {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
             let sources: Vec<_> = sources.collect();
@@ -165,7 +171,15 @@ impl CopyArguments {
                 (false, false) => ObjectLines::of(invocation)?,
             };
             let report = CopyReport::new(show, lines, stores, writing.is_journaled());
-            let job = CopyJob { stores, writing, report, journals: &journals, after, is_dry_run };
+            let job = CopyJob {
+                stores,
+                writing,
+                report,
+                journals: &journals,
+                after,
+                is_dry_run,
+                links: DeferredLinks::default(),
+            };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
                 tokio::select! {
@@ -173,9 +187,7 @@ impl CopyArguments {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.warn(&line);
-            }
+            job.report_left_out();
             let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
@@ -358,6 +370,7 @@ impl CopyArguments {
             }
         });
         copies::all(job, &Vec::from_iter(&found.stores), items).await?;
+        links::copy_deferred(job).await?;
         if job.moves() && !job.is_dry_run && self.recursive {
             for source in &places {
                 remove_empty_directories(&source.location).await?;

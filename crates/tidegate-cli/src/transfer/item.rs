@@ -7,7 +7,7 @@ use tidegate::{ErrorKind, Object};
 use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
-use super::{download, upload};
+use super::{download, links, upload};
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::ObjectPlace;
 
@@ -46,14 +46,27 @@ impl ItemSource {
         self
     }
 
+    pub(super) fn place(&self) -> &ObjectPlace {
+        &self.place
+    }
+
     /// The path or URL.
     pub(crate) fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| self.place.url(), |path| path.display().to_string())
     }
 }
 
-/// Copies or moves the object, or passes it over, or only says what would be done.
+/// Copies or moves the object, or passes it over, or only says what would be done. A symbolic link that is to be made on
+/// this machine waits until all files are in place.
 pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
+    if item.to.is_local() && links::is_link(job, &item.source.place, &item.to) {
+        job.links.push(item);
+        return CopyOutcome::LeftOut;
+    }
+    copy_now(job, item).await
+}
+
+pub(super) async fn copy_now(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
     if job.is_plain() {
         return transfer(job, &item).await.into();
     }
@@ -64,6 +77,10 @@ pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
 async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
     let CopyItem { source, to } = item;
     job.report.expect(source.size);
+    if links::is_link(job, &source.place, to) {
+        // Boxed, so that other objects need no room for it.
+        return Box::pin(links::copy(job, source.name(), &source.place, to)).await;
+    }
     match &source.path {
         Some(path) => upload::file(job, path, source.name(), to).await,
         None => download::object(job, &source.name(), &source.place, source.size, to).await,

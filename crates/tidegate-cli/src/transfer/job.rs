@@ -1,15 +1,23 @@
 //! The settings and state that all transfers of one command share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
 
+use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
+use tidegate::object::FileAttributes;
+use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
-use tidegate::{Attributes, Strategy};
+use tidegate::{Attributes, Object, Strategy};
 
-use super::carried::LeftOut;
+use super::carried::{self, LeftOut};
+use super::file_options::{FileOptions, LinkChoice};
+use super::links::DeferredLinks;
 use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
+use crate::text;
 
 /// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
@@ -21,6 +29,8 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) after: AfterCopy,
     /// Whether to say only what would be done.
     pub(crate) is_dry_run: bool,
+    /// The links that are made when all files are in place.
+    pub(crate) links: DeferredLinks,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -48,6 +58,26 @@ impl CopyJob<'_> {
     pub(crate) fn is_plain(&self) -> bool {
         !self.moves() && !self.is_dry_run && self.writing.if_exists != IfExists::Skip
     }
+
+    /// Reports at the end of the command what was left out of all its objects.
+    pub(crate) fn report_left_out(&self) {
+        self.writing.warnings().for_each(|line| self.report.warn(&line));
+        skipped(self.writing.skipped_links.load(Relaxed)).iter().for_each(|line| self.report.say(line));
+    }
+
+    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and told at the end.
+    pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
+        if kind == OtherKind::Link {
+            self.writing.skipped_links.fetch_add(1, Relaxed);
+        } else {
+            self.report.warn(&format!("left out: {} is {kind}", printable(&path.display().to_string())));
+        }
+    }
+}
+
+/// The line about symbolic links that were skipped; `None` if there were none.
+pub(crate) fn skipped(links: u64) -> Option<String> {
+    (links > 0).then(|| format!("{} left out", text::count(links, "symbolic link")))
 }
 
 /// How objects are written.
@@ -58,11 +88,16 @@ pub(crate) struct CopyWriteSettings {
     sync: bool,
     /// Whether downloaded files have the times of their objects.
     keep_modified: bool,
+    files: FileOptions,
     /// The size that the one source must have.
     pub(crate) expect_size: Option<u64>,
     attributes: Attributes,
     /// The attributes that targets could not hold.
     pub(crate) left_out: LeftOut,
+    /// How many times and modes in the metadata of downloaded objects made no sense.
+    ignored: AtomicU64,
+    /// How many symbolic links were left out, as asked for.
+    skipped_links: AtomicU64,
     /// Whether the first copy that the store was to make itself was allowed.
     allows_copies: OnceLock<bool>,
 }
@@ -75,17 +110,24 @@ impl CopyWriteSettings {
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        let left_out = LeftOut::default();
         Self {
             strategy,
             if_exists,
             sync,
             keep_modified: false,
+            files: FileOptions::default(),
             expect_size,
             attributes,
-            left_out,
+            left_out: LeftOut::default(),
+            ignored: AtomicU64::new(0),
+            skipped_links: AtomicU64::new(0),
             allows_copies: OnceLock::new(),
         }
+    }
+
+    /// The same settings with these options about files.
+    pub(crate) fn with_files(self, files: FileOptions) -> Self {
+        Self { files, ..self }
     }
 
     /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
@@ -109,10 +151,41 @@ impl CopyWriteSettings {
         if self.creates_only() { builder.create_only() } else { builder }
     }
 
-    /// A download of `place` to a file, with the user's settings.
-    pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
+    /// The same for the upload of a file.
+    pub(crate) fn file_builder(&self, place: &ObjectPlace) -> WriterBuilder {
+        self.builder(place).preserve(self.files.preserve)
+    }
+
+    /// Whether times and permissions of files are preserved.
+    pub(crate) fn preserves(&self) -> bool {
+        self.files.preserve
+    }
+
+    /// The time that is kept of a link: in the metadata of its object, or as the time of the link that is made.
+    pub(crate) fn time_of_link(
+        &self,
+        object: &Object,
+        from: &ObjectPlace,
+        to: &ObjectPlace,
+    ) -> Option<SystemTime> {
+        let is_download = to.is_local() && !from.is_local();
+        let kept = match self.files.preserve {
+            true if from.is_local() => object.modified,
+            true => FileAttributes::from_metadata(&object.attributes.metadata).0.modified,
+            false => None,
+        };
+        kept.or(object.modified.filter(|_| is_download && self.keep_modified))
+    }
+
+    /// A download of `place` to a file below the directory `root`, with the user's settings.
+    pub(crate) fn download(&self, place: &ObjectPlace, root: PathBuf, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
+        let builder = builder.preserve(self.files.preserve);
+        let builder = match self.files.links {
+            LinkChoice::Preserve => builder.refuse_links_below(root),
+            LinkChoice::Files | LinkChoice::Skip | LinkChoice::Follow => builder,
+        };
         if self.creates_only() { builder.create_only() } else { builder }
     }
 
@@ -147,6 +220,32 @@ impl CopyWriteSettings {
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
         Some(if self.creates_only() { copy.create_only() } else { copy })
+    }
+
+    /// Counts what a file does not hold of the object that was downloaded to it.
+    pub(crate) fn downloaded(&self, object: &Object) {
+        if self.files.preserve {
+            self.ignored.fetch_add(FileAttributes::from_metadata(&object.attributes.metadata).1, Relaxed);
+        }
+        self.left_out.add(carried::lost_on_disk(object, self.files.preserve));
+    }
+
+    /// What becomes of symbolic links.
+    pub(crate) fn links(&self) -> LinkChoice {
+        self.files.links
+    }
+
+    /// The warnings at the end of a command: what was left out of all its objects.
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let ignored = match self.ignored.load(Relaxed) {
+            0 => None,
+            ignored => Some(format!(
+                "--preserve ignored {} in the metadata, which {} no time or mode of a file",
+                text::count(ignored, "value"),
+                if ignored == 1 { "is" } else { "are" },
+            )),
+        };
+        self.left_out.line().into_iter().chain(ignored)
     }
 
     /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of

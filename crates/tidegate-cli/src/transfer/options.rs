@@ -22,7 +22,7 @@ pub(crate) struct TransferOptions {
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. Of a tree, 64 objects are in flight, or a
+    /// Allow this many requests in flight. With auto, the number adapts. Of a tree, 64 objects are in flight, or a
     /// quarter more than requests (up to 1024, but 64 with a journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
@@ -31,17 +31,16 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
-    /// Send a part again if it is far slower than its peers. At most one part in twenty is hedged, and none while the
-    /// store throttles.
+    /// Send very slow parts again. A part is hedged if it is far slower than its peers; at most one in twenty is, and none
+    /// while the store throttles.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     hedge: Hedge,
 
-    /// Hold at most this many bytes in buffers, for all transfers together.
+    /// Hold at most this many bytes in buffers. The limit is for all transfers together.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never. Notices are printed in any
-    /// case: see --quiet.
+    /// Choose how progress is shown. Notices are printed in any case: see --quiet.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = "Output")]
     progress: ProgressChoice,
 

@@ -31,7 +31,8 @@ pub(crate) struct CompletedCopy {
     source: String,
     target: String,
     bytes: u64,
-    figures: CopyFigures,
+    /// Boxed, so that what may have failed needs little room for it.
+    figures: Box<CopyFigures>,
 }
 
 /// The report of one `cp`.
@@ -379,7 +380,7 @@ impl CopyInProgress<'_> {
             source,
             target,
             bytes,
-            figures: CopyFigures {
+            figures: Box::new(CopyFigures {
                 seconds: self.began.elapsed().as_secs_f64(),
                 strategy: None,
                 parts: sum(|snapshot| snapshot.parts),
@@ -389,7 +390,7 @@ impl CopyInProgress<'_> {
                 checksum: checksum(object),
                 peak_buffered_bytes: self.report.stores.tide().usage().peak,
                 verified: false,
-            },
+            }),
         }
     }
 }

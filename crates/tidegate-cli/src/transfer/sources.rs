@@ -10,7 +10,7 @@ use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
 use tidegate::Store;
 use tidegate::backend::Entry;
-use tidegate::location::Location;
+use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::copies::CopyOutcome;
@@ -54,7 +54,8 @@ pub(crate) async fn find<'a>(
         let is_only = sources.len() == 1;
         let is_tree = source.pattern.is_some() || is_recursive && !is_file(&source.location);
         if is_tree {
-            let (store, prefix) = job.stores.source().tree(&source.location).await?;
+            let links = job.writing.links().of_source();
+            let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
@@ -177,12 +178,17 @@ impl CopyTarget {
     }
 
     async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
-        let (store, prefix) = job.stores.tree(target).await?;
+        let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
         Ok(Self { store, prefix })
     }
 
     fn place(&self, key: &str) -> ObjectPlace {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+
+    /// The path without links, if it is a directory on this machine.
+    fn directory(&self) -> Option<PathBuf> {
+        (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
     }
 
     fn url(&self) -> String {
@@ -244,8 +250,9 @@ fn tree<'a>(
     let items = match &source.location {
         Location::Local { path } => {
             // Skip the embedded server's own files: they change while it receives them.
-            let except = dev::directory().canonicalize().ok();
-            let files = walk::files(entries, path.to_owned(), except, job.journals).inspect(move |_| {
+            let except = dev::directory().canonicalize().ok().into_iter().chain(target.directory()).collect();
+            let files = walk::files(entries, path.to_owned(), except, job.journals, job.writing.links());
+            let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
             listing::ahead(files).map(move |file| file_item(job, &store, &target, file)).boxed_local()
@@ -317,8 +324,7 @@ fn file_item(
         Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => Err(CopyOutcome::Stopped(failure)),
         Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
         Err(Missed::LeftOut(path, kind)) => {
-            let path = path.display().to_string();
-            job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
+            job.leave_out(&path, kind);
             Err(CopyOutcome::LeftOut)
         }
     }

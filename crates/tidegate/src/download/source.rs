@@ -81,6 +81,11 @@ impl ObjectSource {
         self.ignores_ranges() || !object.has_identity()
     }
 
+    /// Whether the object's user metadata comes with its bytes.
+    pub(super) fn sends_metadata(&self) -> bool {
+        self.backend.capabilities().metadata_with_bytes
+    }
+
     pub(super) fn url(&self) -> &str {
         &self.requests.object
     }

@@ -18,11 +18,16 @@ use crate::stores::Stores;
 use crate::transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
 
-/// Abort uploads in a journal directory and delete their journals.
+/// Abort uploads in a journal directory and delete their journals
 ///
-/// Their sessions at the store are aborted, and the journals are removed with all bytes in them. An upload that
-/// another process is writing is left alone; if its ID was given, that is an error.
+///     tidegate journal abort /mnt/ssd1/journal 5f3a9c
+///     tidegate journal abort /mnt/ssd1/journal --all
+///
+/// Their sessions at the store are aborted, and the journals are removed with all bytes in
+/// them. An upload that another process is writing is left alone; if its ID was given, that is
+/// an error.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JournalAbort {
     /// The journal directory.
     #[arg(value_name = "DIR")]

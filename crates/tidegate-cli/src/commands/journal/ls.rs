@@ -9,12 +9,15 @@ use crate::invocation::Invocation;
 use crate::options::Owners;
 use crate::output;
 
-/// List the uploads in a journal directory, interrupted ones and those in progress.
+/// List the uploads in a journal directory, interrupted ones and those in progress
 ///
-/// `journal resume` publishes uploads marked `finished`, which need their producer no more. An upload marked `cut` is
-/// resumed by copying its source again. The files of ended uploads are removed, and after a day those of uploads that
-/// never began.
+///     tidegate journal ls /mnt/ssd1/journal
+///
+/// `tidegate journal resume` publishes uploads marked `finished`: their sources were read to
+/// the end. An upload marked `cut` is resumed by copying its source again. The files of ended
+/// uploads are removed, and after a day those of uploads that never began.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JournalLs {
     /// The journal directory.
     #[arg(value_name = "DIR")]

@@ -18,11 +18,15 @@ use crate::stores::Stores;
 use crate::transfer::journaled::FoundUpload;
 use crate::{output, text};
 
-/// Publish the uploads in a journal directory whose sources were read to the end.
+/// Publish the uploads in a journal directory whose sources were read to the end
 ///
-/// An upload that was cut earlier needs its source: copy that again, to the same target and with the same --journal.
-/// An upload that another process is writing is left alone.
+///     tidegate journal resume /mnt/ssd1/journal
+///     tidegate journal resume /mnt/ssd1/journal 5f3a9c
+///
+/// An upload that was cut earlier needs its source: copy that again, to the same target and
+/// with the same --journal. An upload that another process is writing is left alone.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JournalResume {
     /// The journal directory.
     #[arg(value_name = "DIR")]

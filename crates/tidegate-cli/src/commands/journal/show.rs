@@ -13,10 +13,15 @@ use crate::invocation::Invocation;
 use crate::options::Owners;
 use crate::{output, text};
 
-/// Show the details of one upload in a journal directory.
+/// Show the details of one upload in a journal directory
 ///
-/// As with `journal ls`, the files of ended uploads are removed, and after a day those of uploads that never began.
+///     tidegate journal show /mnt/ssd1/journal 5f3a9c
+///     tidegate journal show /mnt/ssd1/journal 5f3a9c --json
+///
+/// As with `tidegate journal ls`, the files of ended uploads are removed, and after a day those
+/// of uploads that never began.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JournalShow {
     /// The journal directory.
     #[arg(value_name = "DIR")]

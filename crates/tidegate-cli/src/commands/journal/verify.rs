@@ -15,11 +15,14 @@ use crate::lines::OutputLine;
 use crate::options::Owners;
 use crate::{output, text};
 
-/// Read every byte in a journal directory and compare its checksum.
+/// Read every byte in a journal directory and compare its checksum
 ///
-/// No upload is changed. As with `journal ls`, the files of ended uploads are removed, and after a day those of
-/// uploads that never began.
+///     tidegate journal verify /mnt/ssd1/journal
+///
+/// No upload is changed. As with `tidegate journal ls`, the files of ended uploads are removed,
+/// and after a day those of uploads that never began.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JournalVerify {
     /// The journal directory.
     #[arg(value_name = "DIR")]

@@ -9,11 +9,14 @@ use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
-/// Record in the store how the keys below a root are spread.
+/// Record in the store how the keys below a root are spread
 ///
-/// Nothing else changes. Existing objects can be read from now on only if they are already where the layout puts
-/// them. If the same layout is already recorded, nothing is done.
+///     tidegate prefix init s3://BUCKET/tables --count 64
+///
+/// Nothing else changes. Objects that exist can be read from now on only if they are already
+/// where the layout puts them. If the same layout is already recorded, nothing is done.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PrefixInit {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
@@ -23,9 +26,9 @@ pub(crate) struct PrefixInit {
     #[arg(long, value_name = "N")]
     count: u32,
 
-    /// Name the prefixes by this scheme: base2 (the first bits of the key's SHA-256; the count is a power of two),
-    /// decimal (crc32(key) modulo the count), or decimal-id (crc32 of the number that begins the key's last segment,
-    /// modulo the count).
+    /// Name the prefixes by this scheme: base2, decimal or decimal-id. base2 takes the first bits of the key's SHA-256,
+    /// and the count is a power of two; decimal takes crc32(key) modulo the count; decimal-id takes crc32 of the number
+    /// that begins the key's last segment, modulo the count.
     #[arg(long, default_value = "base2", value_name = "NAMES")]
     naming: Naming,
 

@@ -13,11 +13,14 @@ use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Move the objects below a root to another layout, or resume such a move.
+/// Move the objects below a root to another layout, or resume such a move
 ///
-/// The migration can run beside readers and writers, be interrupted at any point, and be run again. All objects can
-/// be read meanwhile.
+///     tidegate prefix migrate s3://BUCKET/tables --count 256
+///
+/// The migration can run beside readers and writers, be interrupted at any point, and be run
+/// again. All objects can be read meanwhile.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PrefixMigrate {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]

@@ -11,8 +11,12 @@ use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
 
-/// Show how the keys below a root are spread, or where given keys are.
+/// Show how the keys below a root are spread, or where given keys are
+///
+///     tidegate prefix show s3://BUCKET/tables
+///     tidegate prefix show s3://BUCKET/tables 2026/t.parquet
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PrefixShow {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]

@@ -13,10 +13,15 @@ use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Abort the unfinished uploads of a key, and free the bytes that they hold.
+/// Abort the unfinished uploads of a key, and free the bytes that they hold
 ///
-/// Uploads of live processes on this machine are refused. To end old uploads, use `tidegate sweep`.
+///     tidegate sessions abort s3://BUCKET/KEY
+///     tidegate sessions abort -r s3://BUCKET/tmp/
+///
+/// Uploads of live processes on this machine are refused. To abort old uploads, use
+/// `tidegate sweep`.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SessionsAbort {
     /// Key, or with -r a prefix of keys.
     #[arg(value_name = "URL")]

@@ -12,8 +12,14 @@ use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::{Stores, refuse_missing};
 
-/// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, initiator.
+/// List the unfinished uploads whose keys begin with a URL
+///
+///     tidegate sessions ls s3://BUCKET/
+///     tidegate sessions ls s3://BUCKET/tables/ --json
+///
+/// Lines have age, bytes, id, key and, if known, the process or the account that began it.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct SessionsLs {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
@@ -53,7 +59,7 @@ impl SessionsLs {
                 refuse_missing(&location)?;
             }
             if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
-                output::warn(&left_out.to_string());
+                output::warn(left_out);
             }
             listed
         })
