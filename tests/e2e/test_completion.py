@@ -75,7 +75,7 @@ class Shell:
         """Reads what the shell shows, so that it can go on, until something is true."""
         end, shown = time.monotonic() + LIMIT, b""
         while not is_true():
-            assert time.monotonic() < end, f"not within {LIMIT} s: {what}; the terminal shows {shown!r}"
+            assert time.monotonic() < end, f"not within {LIMIT} s: {what}; the terminal shows …{shown[-300:]!r}"
             if select.select([self.terminal], [], [], 0.05)[0]:
                 shown += os.read(self.terminal, 65536)
 
@@ -124,7 +124,8 @@ def test_buckets_and_keys_are_completed(shell, on, tmp_path):
     # An object is, and what follows it is another argument.
     assert at.completed(f"cp s3://{on.name}/ot", ".") == ["cp", f"s3://{on.name}/other", "."]
     assert at.completed(f"cat s3://{on.name}/logs/one") == ["cat", f"s3://{on.name}/logs/one file.txt"]
-    assert at.completed(f'cat "s3://{on.name}/logs/one', '"') == ["cat", f"s3://{on.name}/logs/one file.txt"]
+    # Within quotes, a shell ends the quotation itself.
+    assert at.completed(f'cat "s3://{on.name}/logs/one', ".") == ["cat", f"s3://{on.name}/logs/one file.txt", "."]
     assert at.completed(f"ls --prefixed=s3://{beginning}", "x") == ["ls", f"--prefixed=s3://{on.name}/x"]
     # A local path, as the second argument.
     (tmp_path / "target").mkdir()

@@ -22,7 +22,7 @@ pub(crate) mod words;
 use places::PlaceCompleter;
 
 /// The candidates for the word at `index` of a command line, which begins with the program's name. Blocks for a short
-/// time while a store is asked, so it must run on a thread for blocking calls. `handle` is that of a runtime with threads
+/// time while a store is asked, so it must run where blocking is allowed. `handle` is that of a runtime with threads
 /// of its own.
 pub(crate) fn candidates(words: Vec<OsString>, index: usize, handle: Handle) -> Vec<CompletionCandidate> {
     let places = PlaceCompleter::new(&words, handle);

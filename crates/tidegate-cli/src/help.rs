@@ -39,10 +39,10 @@ const AFTER_HELP: &str = "\
 
 pub(crate) const AFTER_LONG_HELP: &str = "\
 Locations:
-  s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
-  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS configuration files alone
+  s3://BUCKET/KEY       an object of Amazon S3 or of a compatible store
+  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
-  dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
+  dev://BUCKET/KEY      an object of the embedded server, in .tidegate-dev
   PATH, file:///PATH    a file on this machine
   -                     standard input or output
 
@@ -50,11 +50,11 @@ Exit codes:
   0         everything was done
   1         it failed, or was done in part only
   2         the command line or its input is wrong; nothing was sent
-  3         not found: no such object, bucket, directory or file, or nothing below the prefix
-  4         denied: by the store, for want of valid credentials, or by this machine
-  5         the store could not be reached: no connection, or no answer in time
-  130       interrupted by Ctrl-C; unfinished uploads were aborted, journaled ones can be resumed
-  129, 143  ended by SIGHUP or SIGTERM; likewise";
+  3         not found: an object, bucket, directory or file, or all of a prefix
+  4         denied: by the store, for lack of credentials, or by this machine
+  5         the store could not be reached, or did not answer in time
+  130       Ctrl-C: unfinished uploads were aborted, journaled ones are kept
+  129, 143  SIGHUP or SIGTERM: likewise";
 
 /// Arranges the help of the program and of its commands.
 pub(crate) fn arranged(command: Command) -> Command {

@@ -2,16 +2,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
 use clap_complete::engine::CompletionCandidate;
 use tokio::runtime::Handle;
 
 use crate::completion::{self, words};
-use crate::exit::{CommandFailure, Outcome};
+use crate::exit::Outcome;
 use crate::invocation::{Invocation, OutputFormat};
 use crate::output;
-use std::os::unix::ffi::OsStrExt;
 
 /// Propose the rest of a word of a command line, for the scripts of `tidegate completions`
 #[derive(Debug, clap::Args)]
@@ -53,9 +53,8 @@ impl CompleteArgs {
         let raw = typed[self.index].clone();
         let words = typed.iter().map(|word| words::unquoted(word)).collect();
         let handle = Handle::current();
-        let completing =
-            tokio::task::spawn_blocking(move || completion::candidates(words, self.index, handle));
-        let found = completing.await.map_err(|error| CommandFailure::Failed(error.to_string()))?;
+        // On this thread, the main one, because the stacks of the others are too small for commands.
+        let found = tokio::task::block_in_place(|| completion::candidates(words, self.index, handle));
         let mut out = output::text(OutputFormat::Text)?;
         for candidate in &found {
             out.write_all(line(self.shell, candidate, &raw, &self.fixed).as_bytes())?;

@@ -27,8 +27,8 @@ use crate::text;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DuArgs {
-    /// Buckets, prefixes (s3://BUCKET/PREFIX/, with or without the slash), objects, directories or patterns. Places that
-    /// overlap are counted twice in the total.
+    /// Buckets, prefixes, objects, directories or patterns. A prefix is s3://BUCKET/PREFIX/, with or without the slash.
+    /// Places that overlap are counted twice in the total.
     #[arg(required = true, value_name = "URL")]
     places: Vec<String>,
 

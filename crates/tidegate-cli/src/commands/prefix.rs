@@ -14,10 +14,10 @@ mod init;
 mod migrate;
 mod show;
 
-/// Spread the keys below a root over prefixes, where a store limits the requests to each
+/// Spread keys over prefixes, for stores that limit the requests to each prefix
 ///
 ///     tidegate prefix init s3://BUCKET/tables --count 64
-///     tidegate cp t.parquet s3://BUCKET/tables/t.parquet --prefixed s3://BUCKET/tables
+///     tidegate ls -r s3://BUCKET/tables/ --prefixed s3://BUCKET/tables
 ///     tidegate prefix show s3://BUCKET/tables t.parquet
 ///
 /// Objects below the root are then written and read with --prefixed ROOT.

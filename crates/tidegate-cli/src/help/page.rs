@@ -130,7 +130,7 @@ impl ManPage {
 /// Paragraphs, and indented lines as they are.
 fn paragraphs(roff: &mut Roff, text: &str) {
     let mut is_literal = false;
-    let mut is_new = false;
+    let (mut is_new, mut is_first) = (false, true);
     for line in text.lines() {
         if line.is_empty() {
             is_new = true;
@@ -139,14 +139,17 @@ fn paragraphs(roff: &mut Roff, text: &str) {
         if line.starts_with(' ') != is_literal {
             is_literal = !is_literal;
             if is_literal {
-                roff.control("PP", []).control("RS", ["4"]).control("EX", []);
+                if !is_first {
+                    roff.control("PP", []);
+                }
+                roff.control("RS", ["4"]).control("EX", []);
             } else {
                 roff.control("EE", []).control("RE", []).control("PP", []);
             }
         } else if is_new {
             roff.control(if is_literal { "sp" } else { "PP" }, []);
         }
-        is_new = false;
+        (is_new, is_first) = (false, false);
         roff.text([roman(if is_literal {
             line.strip_prefix("    ").unwrap_or(line.trim_start())
         } else {

@@ -112,7 +112,8 @@ pub(crate) async fn find_listed<'a>(
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
                 if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name)) {
-                    let message = format!("{name}: not moved: it would replace {other}, which is to be moved too");
+                    let message =
+                        format!("{name}: not moved: it would replace {other}, which is to be moved too");
                     return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
                 }
                 let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };

@@ -38,7 +38,7 @@ pub(crate) struct PrefixMigrate {
     #[arg(long, conflicts_with = "now")]
     later: bool,
 
-    /// Skip the three waits of one minute each, which give every client time to see the record. Safe only if nobody
+    /// Skip the three waits of one minute each. They give every client time to see the record, so skip them only if nobody
     /// else uses or migrates the root.
     #[arg(long)]
     now: bool,
