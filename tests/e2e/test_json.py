@@ -8,6 +8,7 @@ import secrets
 import pytest
 
 from harness import MIB
+from harness.feed import open_pipe
 from harness.lines import LINES, SCHEMA
 from harness.process import steady_port, until
 from journals import left_behind
@@ -230,10 +231,28 @@ def test_each_object_that_fails_among_many_is_an_error_line(tidegate, on, knobs,
     assert (last["kind"], last["exit_code"]) == ("failed", 1), ended
 
 
+def test_an_interruption_is_an_error_of_its_own_kind(tidegate, on):
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", on.url("k"), "--part-size", "5MiB", "--json", stdin=pipe.stdin, env=on.env)
+        pipe.started()
+        pipe.send(b"a" * (2 * PART + 1))
+        until("a part is stored", lambda: on.parts("k") >= 1)
+        run.interrupt()
+        ended = run.wait(20)
+    assert ended.exit == 130 and ended.out == b"", ended
+    [error] = ended.messages
+    assert (error["type"], error["kind"], error["exit_code"]) == ("error", "interrupted", 130), ended
+    assert error["message"].startswith("interrupted: aborting 1 unfinished upload"), ended
+
+
 def test_quiet_prints_errors_and_results_only(tidegate, on, tmp_path):
     (tmp_path / "a").write_bytes(b"a")
     (tmp_path / "link").symlink_to("/")
-    silent = [("cp", tmp_path / "a", on.url("x/a")), ("check", on.url("x"), on.url("x2")), ("rm", "-r", on.url("x"))]
+    silent = [
+        ("cp", tmp_path / "a", on.url("x/a")),
+        ("check", "--size-only", on.url("x"), on.url("x2")),
+        ("rm", "-r", on.url("x")),
+    ]
     silent += [("sync", on.url("t"), on.url("x2")), ("mb", f"s3://t-{secrets.token_hex(6)}")]
     on.put("x2/a", b"a")
     for words in silent:

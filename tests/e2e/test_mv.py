@@ -1,11 +1,14 @@
 """`mv`: every object is at its source, at its target, or at both, whatever happens in between; nothing is lost."""
 
 import os
+import shutil
+import subprocess
 import threading
 
 import pytest
 
 from harness import MIB
+from harness.command import binary, clean_env
 from harness.process import until
 from harness.s3 import Bucket
 from said import one_sentence
@@ -42,10 +45,10 @@ def test_objects_trees_and_matches_move(tidegate, place, source, target):
     moved, left = {}, {f"t/{key}": body for key, body in FILES.items()}
 
     def move(words, names):
-        for options_here in (["-n"], ["-v"]):
+        for options_here in (["--dry-run"], ["-v"]):
             run = tidegate("mv", *options, *options_here, *words, env=env)
             assert run.exit == 0, run
-            if "-n" in options_here:
+            if "--dry-run" in options_here:
                 assert (source.keys(), target.keys()) == (set(left), set(moved)), "a dry run changes nothing"
                 planned = run
         assert lines(run) == lines(planned), "the dry run says what happens"
@@ -60,13 +63,16 @@ def test_objects_trees_and_matches_move(tidegate, place, source, target):
     assert target.held() == moved
 
 
-LINK = pytest.param(
-    "{d}/soft",
-    marks=pytest.mark.xfail(strict=True, reason="the link is read as a file of its own, and copied onto itself"),
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "{d}/a",
+        "{d}/./a",
+        "{d}/b/../a",
+        "{d}/",
+        "file://{d}/a",
+    ],
 )
-
-
-@pytest.mark.parametrize("spelling", ["{d}/a", "{d}/./a", "{d}/b/../a", "{d}/", "file://{d}/a", LINK])
 def test_a_file_is_not_moved_onto_itself(tidegate, tmp_path, spelling):
     root = plant(tmp_path / "t", {"a": b"data", "b/c": b""})
     (root / "soft").symlink_to("a")
@@ -74,6 +80,22 @@ def test_a_file_is_not_moved_onto_itself(tidegate, tmp_path, spelling):
         run = tidegate("mv", source.format(d=root), target.format(d=root))
         one_sentence(run, "same", exit=2)
     assert below(root) == {"a": b"data", "b/c": b"", "soft": b"data"}
+
+
+def test_a_file_is_not_moved_onto_a_link_to_it(tidegate, tmp_path):
+    root = plant(tmp_path / "t", {"a": b"data"})
+    (root / "soft").symlink_to("a")
+    one_sentence(tidegate("mv", root / "a", root / "soft"), "same", exit=2)
+    assert below(root) == {"a": b"data", "soft": b"data"}
+
+
+def test_a_link_that_is_moved_onto_its_file_is_no_failure(tidegate, tmp_path):
+    """It is refused, or only the link goes."""
+    root = plant(tmp_path / "t", {"a": b"data"})
+    (root / "soft").symlink_to("a")
+    run = tidegate("mv", root / "soft", root / "a")
+    assert (root / "a").read_bytes() == b"data"
+    assert run.exit == (2 if (root / "soft").is_symlink() else 0), run
 
 
 def test_a_hard_link_to_itself_keeps_the_bytes(tidegate, tmp_path):
@@ -119,7 +141,7 @@ def test_trees_that_overlap_are_refused(tidegate, embedded_bucket, tmp_path):
         (on.url("t/**"), on.url("t/new/")),
         (on.url(""), on.url("u/")),
     ]:
-        for options in ((), ("-n",)):
+        for options in ((), ("--dry-run",)):
             run = tidegate("mv", "-r", *options, source, target, env=on.env)
             one_sentence(run, "this is in", exit=2)
     assert below(root) == {"a": b"1", "in/b": b"2"} and len(on.keys()) == 2
@@ -267,6 +289,25 @@ def test_interrupted_nothing_is_lost(tidegate, place, knobs, counts, source, tar
     assert source.held() == {}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "operations"),
+    [
+        ("disk", "embedded", ["PutObject"]),
+        ("embedded", "disk", ["GetObject", "DeleteObject"]),
+        ("embedded", "embedded", ["CopyObject", "DeleteObject", "HeadObject"]),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--create-only"], ["--if-absent"]], ids=str)
+def test_lost_answers_lose_no_object(tidegate, place, knobs, source, target, operations, options):
+    source, target = place(source), place(target)
+    for number, operation in enumerate(operations):
+        source.put(f"{number}", b"data")
+        knobs(faults=[{"operation": operation, "action": "lose_answer", "times": 1}])
+        run = tidegate("mv", *options, source.url(f"{number}"), target.url(), env=source.env | target.env)
+        knobs()
+        assert run.exit == 0 and target.held()[f"{number}"] == b"data" and source.held() == {}, (operation, run)
+
+
 def test_a_move_of_what_is_missing(tidegate, embedded_bucket, tmp_path):
     on = embedded_bucket
     for words in [
@@ -277,7 +318,7 @@ def test_a_move_of_what_is_missing(tidegate, embedded_bucket, tmp_path):
         ("-r", tmp_path / "none", on.url("x")),
         (f"{tmp_path}/none*", on.url("x/")),
     ]:
-        for options in ((), ("-n",)):
+        for options in ((), ("--dry-run",)):
             run = tidegate("mv", *options, *words, env=on.env)
             one_sentence(run, "none", exit=3)
     assert on.keys() == []
@@ -311,10 +352,6 @@ def test_a_link_is_moved_as_the_file_that_it_leads_to(tidegate, embedded_bucket,
     assert [path.name for path in root.iterdir()] == ["directory"]
 
 
-COLLISION = "two sources with one target: the second replaces the first, and both are removed"
-
-
-@pytest.mark.xfail(strict=True, reason=COLLISION)
 @pytest.mark.parametrize("how", ["objects", "trees", "list", "patterns"])
 @pytest.mark.parametrize("target", ["embedded", "disk"])
 def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, how, target):
@@ -333,10 +370,30 @@ def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, 
     assert kept == {b"one", b"two"}
 
 
-EMPTY = "mv -r removes every empty directory below the source, not only those that it has emptied"
+@pytest.mark.parametrize("how", ["objects", "patterns"])
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind):
+    place = place(kind)
+    place.put("x/a", b"one")
+    place.put("y/a", b"two")
+    words = {"objects": ["x/a", "y/a"], "patterns": ["x/*", "y/*"]}[how]
+    tidegate("mv", *map(place.url, words), place.url("y/"), env=place.env)
+    assert set(place.held().values()) == {b"one", b"two"}
 
 
-@pytest.mark.xfail(strict=True, reason=EMPTY)
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_list_whose_target_is_below_its_source(tidegate, place, kind):
+    """Each name's target is the next one's source."""
+    place = place(kind)
+    names = ["b/" * depth + "a" for depth in range(6)]
+    for name in names:
+        place.put(name, name.encode())
+    words = ("mv", "--files-from", "-", place.url(), place.url("b/"))
+    run = tidegate(*words, env=place.env, stdin="\n".join(names).encode())
+    assert run.exit != 0 and "while it was copied" not in run.err and "copied, but" not in run.err, run
+    assert set(place.held().values()) == {name.encode() for name in names}, run
+
+
 @pytest.mark.parametrize(
     "words",
     [["{d}/a*"], ["{d}/", "--include", "*.txt"], ["{d}/", "--exclude", "keep"], ["{d}/", "--if-absent"]],
@@ -351,10 +408,6 @@ def test_only_directories_that_the_move_has_emptied_are_removed(tidegate, embedd
     assert (root / "keep/empty").is_dir() and not (root / "a/b").exists()
 
 
-STAYS = "mv -r reports a failure when the source directory itself can't be removed: `.`, or a link to it"
-
-
-@pytest.mark.xfail(strict=True, reason=STAYS)
 @pytest.mark.parametrize("source", [".", "./", "../link", "../link/", "f*"])
 def test_a_directory_that_stays_is_no_failure(tidegate, embedded_bucket, tmp_path, source):
     on, root = embedded_bucket, plant(tmp_path / "t", {"f/a": b"1"})
@@ -362,6 +415,27 @@ def test_a_directory_that_stays_is_no_failure(tidegate, embedded_bucket, tmp_pat
     run = tidegate("mv", "-r", source, on.url("t/"), env=on.env, cwd=root)
     assert stored(on)["t/link/f/a" if source == "../link" else "t/f/a"] == b"1" and below(root) == {}, run
     assert run.exit == 0, run
+
+
+def test_a_link_is_removed_though_its_file_is_gone_by_then(tidegate, embedded_bucket, knobs, tmp_path):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"1"})
+    (root / "link").symlink_to("a")
+    knobs(faults=[{"operation": "PutObject", "key_prefix": "t/link", "action": {"delay_ms": 1000}}])
+    run = tidegate("mv", "-r", "-v", root, on.url("t"), env=on.env)
+    assert run.exit == 0 and stored(on, "t/") == {"a": b"1", "link": b"1"}, run
+    assert f"remove {root}/link" in lines(run) and not root.exists(), run
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace to see the system calls")
+def test_a_file_is_on_the_disk_before_its_source_is_removed(tidegate, embedded_bucket, tmp_path):
+    """A loss of power after the removal would lose both."""
+    embedded_bucket.put("a", b"1")
+    command = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o", tmp_path / "calls"]
+    words = ["mv", embedded_bucket.url("a"), tmp_path / "a"]
+    subprocess.run([*command, binary(), *words], env=clean_env(embedded_bucket.env), timeout=60, check=True)
+    assert (tmp_path / "a").read_bytes() == b"1"
+    before, renamed, _ = (tmp_path / "calls").read_text().partition("rename")
+    assert renamed and "sync(" in before
 
 
 def test_two_moves_at_once_lose_nothing(tidegate, place):
@@ -392,7 +466,7 @@ def test_what_an_object_carries_moves_with_it(tidegate, on):
 
 def test_json_has_a_line_for_the_copy_and_one_for_the_removal(tidegate, embedded_bucket, tmp_path):
     on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"12"})
-    for options, dry in ((["-n"], True), ([], False)):
+    for options, dry in ((["--dry-run"], True), ([], False)):
         run = tidegate("mv", "--json", *options, root / "a", on.url("a"), env=on.env)
         copy, remove = run.json
         assert run.exit == 0 and (copy["type"], remove["type"]) == ("copy", "remove"), run

@@ -12,6 +12,7 @@ from test_gcs import Google
 
 QUIET = ("--progress", "never")
 LOCKED = {"error": {"status": 403, "code": "AccessDenied"}}
+DENIED = {"error": {"status": 403, "code": "AccessDenied"}}
 BROKEN = {"error": {"status": 500, "code": "InternalError"}}
 OLD, NEW = 1_000_000_000, 4_000_000_000  # 2001 and 2096
 
@@ -174,6 +175,22 @@ def test_a_source_that_is_listed_in_part_removes_nothing(tidegate, embedded, emb
     knobs(faults=[{"operation": "ListObjectsV2", "skip": 1, "action": BROKEN}])
     run = tidegate("sync", "--delete", on.url("s"), down, "--attempts", "1", env=on.env)
     assert run.exit == 1 and (down / "t2999").read_bytes() == b"kept", run
+
+
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_target_that_is_listed_in_part_is_not_overwritten(tidegate, embedded, embedded_bucket, knobs, tree, page):
+    """A page of the target fails: the keys that it would have named are not missing there."""
+    on, keys = embedded_bucket, [f"t{number:04}" for number in range(1100)]
+    root = tree({key: b"older" for key in keys[-3:]}, name="source")
+    embedded.control("POST", "objects", {"bucket": on.name, "keys": [f"t/{key}" for key in keys]})
+    before = stored(on, "t/")
+    for command in (["sync", "--attempts", "1"], ["sync", "--dry-run", "--attempts", "1"], ["check"]):
+        knobs(faults=[{"operation": "ListObjectsV2", "skip": page, "action": DENIED}])
+        run = tidegate(*command, root, on.url("t"), env=on.env)
+        knobs(faults=[])
+        assert run.exit in (1, 4) and "AccessDenied" in run.err, run
+        assert not any(word in run.text for word in ("copy", "missing")), run
+        assert stored(on, "t/") == before, run
 
 
 def test_a_name_that_is_no_key_removes_nothing(tidegate, on, tree):

@@ -84,7 +84,7 @@ def run(
         verdict = judge_reading(job.ended(exit, result))
     else:
         verdict = judge(upload_ended(plan, job, way, exit, result, ended))
-    return report(plan, verdict, exit, result.err, way, seconds, store), job
+    return report(plan, verdict, exit, result.said, way, seconds, store), job
 
 
 def upload_ended(plan: Plan, job: Job, way: Way, exit: int | None, result: Result, ended: float | None) -> Ended:

@@ -100,6 +100,9 @@ class Result:
 class Run:
     """A program under way. Its output goes to files, so it never waits for a reader."""
 
+    # Whether it is `tidegate --json`, whose lines are checked.
+    prints_lines = False
+
     def __init__(self, command, env, stdin, cwd, stdout):
         self.command = [str(word) for word in command]
         self._out = tempfile.TemporaryFile()
@@ -187,9 +190,8 @@ class Run:
                 cpu_seconds=float(user) + float(system),
                 seconds=seconds,
             )
-        is_checked = self.command[0] == str(binary()) and "--json" in self.command
         # What is killed may be in the middle of a line.
-        if is_checked and result.exit != -signal.SIGKILL:
+        if self.prints_lines and result.exit != -signal.SIGKILL:
             result.check_lines()
         return result
 
@@ -206,6 +208,7 @@ class CommandLine:
         """`stdin` is bytes, a file or pipe, or None for an empty one; `stdout` a file or pipe, or None to have it
         in the result."""
         run = Run([self._program, *arguments], env, stdin, cwd, stdout)
+        run.prints_lines = self._program == binary() and "--json" in arguments
         self._runs.append(run)
         return run
 

@@ -16,6 +16,7 @@ pub(crate) mod prefix;
 pub(crate) mod presign;
 pub(crate) mod rb;
 pub(crate) mod rm;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stat;

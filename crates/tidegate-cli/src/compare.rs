@@ -4,19 +4,24 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, LocalBoxStream};
-use futures::{Stream, StreamExt, future};
-use tidegate::backend::Entry;
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
+use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::select::{ObjectFilter, Selection};
-use crate::stores::{ObjectPlace, Stores};
+use crate::select::ObjectFilter;
+use crate::stores::{ObjectPlace, Stores, address};
+use crate::transfer::file_options::{FileOptions, LinkChoice};
+use crate::transfer::job;
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -67,6 +72,9 @@ pub(crate) struct CompareOptions {
     /// compare count as different.
     #[arg(long)]
     checksum: bool,
+
+    #[command(flatten)]
+    pub(crate) files: FileOptions,
 }
 
 /// Two trees that are compared.
@@ -77,6 +85,8 @@ pub(crate) struct Trees {
     filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
+    /// How many symbolic links of the source were left out, as asked for.
+    skipped_links: AtomicU64,
 }
 
 /// What would make the target like the source, for one key.
@@ -113,8 +123,12 @@ impl Trees {
         {
             return Err(CommandFailure::Usage(format!("{target}: this is no directory")));
         }
-        let (from, to) = (Tree::open(stores, source).await?, Tree::open(stores, target).await?);
-        let trees = Self { source: from, target: to, options, filter, readers: Semaphore::new(READERS) };
+        let links = options.files.links;
+        let to = Tree::open(stores, target, links, links.of_target()).await?;
+        let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
+        from.except.extend(to.directory.as_deref().map(resolved));
+        let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
+        let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
@@ -125,9 +139,8 @@ impl Trees {
     /// the source decides; one that is only in the target is left alone if it would not be taken from the source.
     pub(crate) fn steps(&self) -> impl Stream<Item = Step> + use<> {
         let as_files = self.source.is_local() || self.target.is_local();
-        let names = Selection::new(None, self.filter.of_names());
+        let (names, filter) = (self.filter.of_names(), self.filter.clone());
         let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
-        let filter = self.filter.clone();
         steps.filter(move |step| {
             future::ready(match step {
                 Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
@@ -138,9 +151,38 @@ impl Trees {
         })
     }
 
+    /// Whether the filter takes a path below the source.
+    pub(crate) fn takes_path(&self, path: &Path) -> bool {
+        self.source.key_of(path).is_none_or(|key| self.filter.takes_name(key))
+    }
+
     /// Compares two objects of one key as far as the listings describe them.
     pub(crate) fn compare(&self, source: &Object, target: &Object) -> Verdict {
-        self.options.compare(source, target, self.source.is_local())
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        match verdict {
+            Verdict::Different(Difference::Newer) if self.has_preserved_times() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether the files of one tree may have their times in the metadata of the other's objects.
+    fn has_preserved_times(&self) -> bool {
+        self.options.files.preserve && self.source.is_local() != self.target.is_local()
+    }
+
+    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its object
+    /// is the same, whatever the object's own time.
+    fn compare_described(&self, source: &Object, target: &Object) -> Verdict {
+        let verdict = self.options.compare(source, target, self.source.is_local());
+        if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
+            return verdict;
+        }
+        let (file, object) = if self.source.is_local() { (source, target) } else { (target, source) };
+        let (kept, _) = FileAttributes::from_metadata(&object.attributes.metadata);
+        match file.modified.is_some_and(|time| kept.is_modified_at(time)) {
+            true => Verdict::Same,
+            false => verdict,
+        }
     }
 
     /// Compares the trees without changing anything, in key order. An error does not end the comparison if it is of
@@ -152,8 +194,13 @@ impl Trees {
                 left_out.add(&self.source, path);
             }
             let is_kept = match &step {
+                Step::SourceMissed(Missed::LeftOut(_, OtherKind::Link)) => {
+                    self.skipped_links.fetch_add(1, Relaxed);
+                    false
+                }
                 Step::TargetOnly(object) => !left_out.has(&object.key),
                 Step::TargetMissed(missed) => !missed.is_harmless(),
+                Step::SourceMissed(Missed::LeftOut(path, _)) => self.takes_path(path),
                 _ => true,
             };
             future::ready(is_kept.then_some(step))
@@ -180,6 +227,11 @@ impl Trees {
         changes.buffered(AT_ONCE)
     }
 
+    /// The line about symbolic links that [`changes`](Self::changes) has passed over; `None` if there were none.
+    pub(crate) fn skipped_line(&self) -> Option<String> {
+        job::skipped(self.skipped_links.load(Relaxed))
+    }
+
     /// Compares two objects of one key that the listings do not tell apart: describes them, and reads files for their
     /// checksums. `None` if they are the same.
     pub(crate) async fn ask(&self, source: &TreeObject, target: &Object) -> Outcome<Option<Difference>> {
@@ -189,7 +241,7 @@ impl Trees {
         } else {
             let described = future::join(described(&self.source, source), described(&self.target, &theirs));
             let (ours, theirs) = described.await;
-            self.compare(&ours?, &theirs?)
+            self.compare_described(&ours?, &theirs?)
         };
         Ok(match verdict {
             Verdict::Same => None,
@@ -215,6 +267,9 @@ pub(crate) struct Tree {
     directory: Option<PathBuf>,
     /// Whether the first write makes the bucket, as in the embedded server.
     makes_bucket: bool,
+    links: LinkChoice,
+    /// Directories that are left out, also if links lead there.
+    except: Vec<PathBuf>,
 }
 
 /// An object of a tree.
@@ -229,13 +284,21 @@ pub(crate) struct TreeObject {
 pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
 
 impl Tree {
-    pub(crate) async fn open(stores: &Stores, location: &Location) -> Outcome<Self> {
-        let (store, prefix) = stores.tree(location).await?;
+    /// Opens a tree; in a directory, with this policy for its links.
+    async fn open(
+        stores: &Stores,
+        location: &Location,
+        links: LinkChoice,
+        policy: LinkPolicy,
+    ) -> Outcome<Self> {
+        let (store, prefix) = stores.tree_with(location, policy).await?;
         let directory = match location {
             Location::Local { path } => Some(path.clone()),
             _ => None,
         };
-        Ok(Self { store, prefix, directory, makes_bucket: matches!(location, Location::Dev { .. }) })
+        let makes_bucket = matches!(location, Location::Dev { .. });
+        let except = dev::directory().canonicalize().into_iter().collect();
+        Ok(Self { store, prefix, directory, makes_bucket, links, except })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -252,6 +315,18 @@ impl Tree {
         self.directory.as_ref().map(|directory| directory.join(key))
     }
 
+    /// The key of a path in the directory of the tree.
+    fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+    }
+
+    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
+    fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == LinkChoice::Preserve)?;
+        let text = std::fs::read_link(self.path(link)?).ok()?;
+        Some(text.into_os_string().into_encoded_bytes())
+    }
+
     /// The URL of the tree, or the path of the directory.
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.store.location(), self.prefix)
@@ -265,27 +340,28 @@ impl Tree {
                 ours.starts_with(&theirs) || theirs.starts_with(&ours)
             }
             (None, None) => {
-                let (ours, theirs) = (self.url(), other.url());
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
             _ => false,
         }
     }
 
-    /// Lists what `names` takes of the tree, ahead of the consumer. The embedded server's own files are left out.
+    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own files are left out.
     ///
     /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
     /// such an object, without content, in place of a directory.
-    pub(crate) fn list(&self, names: &Selection, as_files: bool) -> TreeListing {
+    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         if let Some(directory) = &self.directory {
-            let except = dev::directory().canonicalize().ok();
-            let files = walk::files(names.list(&self.store, ""), directory.clone(), except, &[]);
+            let (except, links) = (self.except.clone(), self.links);
+            let files = walk::files(self.named(names), directory.clone(), except, &[], links);
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();
         }
         let (prefix, root) = (self.prefix.clone(), self.store.location());
-        let entries = listing::ahead(names.list(&self.store, &self.prefix));
+        let entries = listing::ahead(self.named(names));
         let found = entries.filter_map(move |entry| {
             future::ready(match entry {
                 Ok(Entry::Object(object)) => {
@@ -303,9 +379,20 @@ impl Tree {
         found.boxed_local()
     }
 
+    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps what
+    /// it has below such a name.
+    fn named(&self, names: &ObjectFilter) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
+        let (names, root) = (names.clone(), self.prefix.len());
+        self.store.list(&self.prefix).try_filter(move |entry| {
+            let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
+            let key = entry.key().get(root..).unwrap_or_default();
+            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
+        })
+    }
+
     /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet is
     /// empty.
-    pub(crate) fn list_target(&self, names: &Selection, as_files: bool) -> TreeListing {
+    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         match &self.directory {
             Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
                 stream::empty().boxed_local()
@@ -337,8 +424,7 @@ pub(crate) struct LeftOutNames(HashSet<String>);
 impl LeftOutNames {
     /// Adds a path in the directory of the tree.
     pub(crate) fn add(&mut self, tree: &Tree, path: &Path) {
-        let key = tree.directory.as_ref().and_then(|directory| path.strip_prefix(directory).ok());
-        self.0.extend(key.and_then(Path::to_str).map(str::to_owned));
+        self.0.extend(tree.key_of(path).map(str::to_owned));
     }
 
     /// Whether a key is one of these names, or lies below one.
@@ -462,6 +548,44 @@ mod tests {
             assert_eq!(by(options, larger.clone(), new.clone()), Verdict::Different(Difference::Size));
         }
         assert_eq!(by(default, timeless, new), Verdict::Different(Difference::Unproven));
+    }
+
+    #[tokio::test]
+    async fn a_file_with_the_time_in_the_metadata_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let here = tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(directory.path())));
+        let tree = |store: Store, directory| Tree {
+            store,
+            prefix: String::new(),
+            directory,
+            makes_bucket: false,
+            links: LinkChoice::default(),
+            except: Vec::new(),
+        };
+        let files = FileOptions { preserve: true, ..FileOptions::default() };
+        let mut trees = Trees {
+            source: tree(tide.open("memory://b").await.unwrap(), None),
+            target: tree(here, Some(directory.path().to_owned())),
+            options: CompareOptions { files, ..CompareOptions::default() },
+            readers: Semaphore::new(1),
+            skipped_links: AtomicU64::new(0),
+        };
+        let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
+        assert_eq!(trees.compare(&new, &old), Verdict::Unknown);
+        assert_eq!(trees.compare(&old, &new), Verdict::Same);
+        let newer = Verdict::Different(Difference::Newer);
+        for (mtime, verdict) in
+            [(None, newer), (Some("10.5"), Verdict::Same), (Some("10"), Verdict::Same), (Some("11"), newer)]
+        {
+            new.attributes.metadata =
+                mtime.map(|mtime| ("mtime".to_owned(), mtime.to_owned())).into_iter().collect();
+            assert_eq!(trees.compare_described(&new, &old), verdict, "{mtime:?}");
+        }
+        let larger = object(Some(4), Some(200));
+        assert_eq!(trees.compare_described(&larger, &old), Verdict::Different(Difference::Size));
+        trees.options.files.preserve = false;
+        assert_eq!(trees.compare(&new, &old), newer);
     }
 
     #[test]

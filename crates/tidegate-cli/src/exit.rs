@@ -27,6 +27,8 @@ pub(crate) enum CommandFailure {
     Store(Error),
     /// Any other failure, in one sentence.
     Failed(String),
+    /// Everything failed, each time with this exit code.
+    All(u8, String),
     /// The reader of standard output has gone. Nothing is printed.
     NobodyReads,
     /// A signal ended the command, which has already printed its message.
@@ -47,6 +49,7 @@ impl CommandFailure {
             Self::Denied(_) => 4,
             Self::Store(error) => code_of(error),
             Self::Failed(_) | Self::NobodyReads => 1,
+            Self::All(code, _) => *code,
             Self::Interrupted(signal) => signal.exit_code(),
             Self::At(_, failure) => failure.code(),
         }
@@ -59,7 +62,7 @@ impl CommandFailure {
             Self::NotFound(_) => ErrorKind::NotFound.name(),
             Self::Denied(_) => ErrorKind::PermissionDenied.name(),
             Self::Store(error) => error.kind().name(),
-            Self::Failed(_) | Self::NobodyReads => "failed",
+            Self::Failed(_) | Self::All(..) | Self::NobodyReads => "failed",
             Self::Interrupted(_) => Self::INTERRUPTED,
             Self::At(_, failure) => failure.kind(),
         }
@@ -80,6 +83,7 @@ impl CommandFailure {
             Self::Usage(sentence)
             | Self::NotFound(sentence)
             | Self::Denied(sentence)
+            | Self::All(_, sentence)
             | Self::Failed(sentence) => Some(sentence.clone()),
             Self::Store(error) => Some(sentence_of(error)),
             Self::NobodyReads | Self::Interrupted(_) => None,
@@ -96,7 +100,7 @@ impl CommandFailure {
                 _ => Reach::One,
             },
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
-            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) => Reach::One,
+            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) => Reach::One,
             Self::At(_, failure) => failure.reach(),
         }
     }
@@ -199,12 +203,17 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
         output::flush();
         return ExitCode::SUCCESS;
     };
-    output::fail(&failure);
-    if verbose {
-        output::because(&failure);
-    }
+    say(&failure, verbose);
     output::flush();
     ExitCode::from(failure.code())
+}
+
+/// Prints why a command failed, with `verbose` also the underlying causes.
+pub(crate) fn say(failure: &CommandFailure, verbose: bool) {
+    output::fail(failure);
+    if verbose {
+        output::because(failure);
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ pub(crate) mod page;
 
 /// The commands by what they are for.
 pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
-    ("Copy and compare", &["cp", "mv", "sync", "check"]),
+    ("Copy and compare", &["cp", "mv", "sync", "check", "run"]),
     ("List, read and remove", &["ls", "du", "stat", "cat", "presign", "rm"]),
     ("Buckets", &["mb", "rb"]),
     ("Unfinished uploads and journals", &["sessions", "sweep", "lifecycle", "journal"]),
@@ -40,6 +40,7 @@ const AFTER_HELP: &str = "\
 pub(crate) const AFTER_LONG_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a compatible store
+  s3://NAME@BUCKET/KEY  the same, by this AWS profile alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, in .tidegate-dev
   PATH, file:///PATH    a file on this machine

@@ -3,9 +3,10 @@
 use clap::ArgAction;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::stores::SharedEngine;
 
 /// The options of every command.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Invocation {
     /// Print JSON, one object a line, on standard output and standard error. The `type` of an object says what it is;
@@ -23,6 +24,10 @@ pub(crate) struct Invocation {
     /// tidegate=debug.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
+
+    /// The engine of `tidegate run`, if the command is one of its lines.
+    #[arg(skip)]
+    engine: Option<SharedEngine>,
 }
 
 /// How standard output and standard error are written.
@@ -52,6 +57,20 @@ impl Invocation {
     /// Whether to print a line for each object, and the causes of errors.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose > 0
+    }
+
+    /// The same options for a line of the `tidegate run` that `outer` started, which runs on this engine.
+    pub(crate) fn on(mut self, engine: SharedEngine, outer: &Self) -> Self {
+        self.json |= outer.json;
+        self.quiet |= outer.quiet;
+        self.verbose = self.verbose.max(outer.verbose);
+        self.engine = Some(engine);
+        self
+    }
+
+    /// The engine that the command shares with others, if any.
+    pub(crate) fn engine(&self) -> Option<&SharedEngine> {
+        self.engine.as_ref()
     }
 
     /// Whether to print the library's log.

@@ -13,6 +13,7 @@ mod exit;
 mod help;
 mod interrupt;
 mod invocation;
+mod label;
 mod lines;
 mod listing;
 mod messages;
@@ -23,6 +24,7 @@ mod output;
 mod removal;
 mod runtime;
 mod select;
+mod shared_output;
 mod spread;
 mod standard;
 mod stores;
@@ -41,7 +43,7 @@ use tidegate::text::without_passwords;
 
 use crate::commands::{
     cat, check, complete, completions, cp, du, journal, lifecycle, ls, man, mb, mv, prefix, presign, rb, rm,
-    serve, sessions, stat, sweep, sync,
+    run, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
@@ -71,6 +73,7 @@ enum Command {
     Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
+    Run(run::RunArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -102,6 +105,7 @@ impl Command {
             Self::Presign(args) => args.run(invocation).await,
             Self::Mb(args) => args.run(invocation).await,
             Self::Rb(args) => args.run(invocation).await,
+            Self::Run(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,
             Self::Journal(command) => command.run(invocation).await,

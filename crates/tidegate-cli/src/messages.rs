@@ -118,6 +118,22 @@ impl Message {
     }
 }
 
+impl Message {
+    /// As [`line`](Self::line), with a label: before the text, or at the beginning of the JSON object's `message`.
+    pub(crate) fn line_with_label(&self, format: OutputFormat, label: &str) -> String {
+        if format == OutputFormat::Text {
+            return line(&format!("{label}{}", self.line(format))).into_owned();
+        }
+        let mut labelled = self.clone();
+        let (Self::Error(DescribedFailure { message, .. })
+        | Self::Warning { message }
+        | Self::Notice { message }
+        | Self::Log { message }) = &mut labelled;
+        message.insert_str(0, label);
+        labelled.line(format)
+    }
+}
+
 /// The underlying causes of an error, the most direct one first.
 pub(crate) fn causes(error: &tidegate::Error) -> Vec<String> {
     let mut causes = Vec::new();
@@ -183,6 +199,15 @@ mod tests {
             assert_eq!(told[field], value, "{told}");
         }
         assert_eq!((&told["exit_code"], &told["attempts"]), (&3.into(), &1.into()), "{told}");
+    }
+
+    #[test]
+    fn a_label_comes_first() {
+        let message = Message::of_failure(&CommandFailure::Usage("wrong".to_owned())).unwrap();
+        let labelled = |format| message.line_with_label(format, "list.txt:17: ");
+        assert_eq!(labelled(OutputFormat::Text), "list.txt:17: error: wrong");
+        let json = r#"{"type":"error","message":"list.txt:17: wrong","exit_code":2,"kind":"usage"}"#;
+        assert_eq!(labelled(OutputFormat::Json), json);
     }
 
     #[test]

@@ -11,6 +11,10 @@ use tidegate::settings::RetryPolicy;
 
 use crate::values;
 
+mod source;
+
+pub(crate) use source::SourceOptions;
+
 /// How to connect to stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]

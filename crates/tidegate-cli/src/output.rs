@@ -21,7 +21,8 @@ use crate::interrupt::Signal;
 use crate::invocation::OutputFormat;
 use crate::lines::OutputLine;
 use crate::messages::{Message, causes};
-use crate::standard;
+use crate::shared_output::SharedPiece;
+use crate::{label, shared_output, standard};
 
 /// The longest line for people, and the longest message in JSON, in bytes.
 pub(crate) const LONGEST: usize = 8 << 10;
@@ -77,7 +78,11 @@ fn tell(message: &Message) {
     let stderr = Stderr::get();
     let StderrMode { format, is_quiet } = stderr.mode();
     if !(is_quiet && matches!(message, Message::Notice { .. })) {
-        stderr.send(Said::Line(message.line(format)));
+        let line = match label::current() {
+            Some(label) => message.line_with_label(format, &label),
+            None => message.line(format),
+        };
+        stderr.send(Said::Line(line));
     }
 }
 
@@ -191,7 +196,11 @@ pub(crate) struct TextOutput {
 
 /// Opens standard output for lines of text or JSON. [`io::stdout`] would write at the end of every line.
 pub(crate) fn text(format: OutputFormat) -> Outcome<TextOutput> {
-    Ok(TextOutput { output: ByteOutput::stdout()?, gathered: Vec::new(), format })
+    let output = match shared_output::writer()? {
+        Some(writer) => ByteOutput::shared(writer),
+        None => ByteOutput::stdout()?,
+    };
+    Ok(TextOutput { output, gathered: Vec::new(), format })
 }
 
 impl TextOutput {
@@ -311,6 +320,18 @@ impl ByteOutput {
         let written = tokio::task::spawn_blocking(move || {
             while let Some(piece) = waiting.blocking_recv() {
                 file.write_all(&piece)?;
+            }
+            Ok(())
+        });
+        Self { pieces, written: Some(written) }
+    }
+
+    /// Standard output that other commands write to as well. Each piece must be whole lines.
+    fn shared(writer: mpsc::Sender<SharedPiece>) -> Self {
+        let (pieces, mut waiting) = mpsc::channel::<Bytes>(Self::WAITING);
+        let written = tokio::spawn(async move {
+            while let Some(piece) = waiting.recv().await {
+                shared_output::write(&writer, piece).await?;
             }
             Ok(())
         });

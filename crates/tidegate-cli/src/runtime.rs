@@ -1,6 +1,7 @@
 //! The one tokio runtime of the process.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{io, thread};
@@ -79,10 +80,19 @@ fn survive_file_size_limit(runtime: &Runtime) {
     }
 }
 
-/// The limit of open files.
+/// How many commands run now, where many share this process.
+static COMMANDS: AtomicUsize = AtomicUsize::new(1);
+
+/// How many files a command may have open: its share of the limit.
 pub(crate) fn open_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
+    let limit = limit.current.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX);
+    limit / COMMANDS.load(Relaxed).max(1)
+}
+
+/// Divides the limit of open files among this many commands, which run at the same time.
+pub(crate) fn share_open_files(commands: usize) {
+    COMMANDS.store(commands, Relaxed);
 }
 
 /// Raises the limit of open files to `OPEN_FILES`, or as far as the user may.

@@ -33,6 +33,11 @@ impl Selection {
         self.pattern.is_none() && self.filter.is_everything()
     }
 
+    /// Whether more than a pattern decides.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.filter.is_everything()
+    }
+
     /// Whether it takes an object whose key below the tree's root is `key`.
     pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
         self.matches(key) && self.filter.takes(key, object)
@@ -64,6 +69,8 @@ impl Selection {
         let key = entry.key().get(root..).unwrap_or_default();
         match entry {
             Entry::Object(object) => self.takes(key, object),
+            // What is no object has no time and size to choose it by.
+            _ if self.filter.looks_at_objects() => false,
             _ => {
                 let name = key.strip_suffix('/').unwrap_or(key);
                 self.matches(name) && self.filter.takes_name(name)

@@ -64,10 +64,10 @@ pub(crate) fn root(text: &str) -> Outcome<Location> {
 }
 
 /// The key of `location` below `root`, without the slash between them; `None` if it is not below.
-fn key_below(root: &Location, location: &Location) -> Option<String> {
-    let (root_scheme, root_bucket, root) = root.in_store()?;
+fn key_below(given: &Location, location: &Location) -> Option<String> {
+    let (root_scheme, root_bucket, root) = given.in_store()?;
     let (scheme, bucket, key) = location.in_store()?;
-    if (root_scheme, root_bucket) != (scheme, bucket) {
+    if (root_scheme, root_bucket, given.profile()) != (scheme, bucket, location.profile()) {
         return None;
     }
     let root = root.strip_suffix('/').unwrap_or(root);
@@ -89,7 +89,15 @@ mod tests {
         assert_eq!(key("s3://bucket/t/", "s3://bucket/t/a/").as_deref(), Some("a/"));
         assert_eq!(key("s3://bucket/t/", "s3://bucket/t").as_deref(), Some(""));
         assert_eq!(key("s3://bucket", "s3://bucket/t").as_deref(), Some("t"));
-        for other in ["s3://bucket/table", "s3://other/t/a", "gs://bucket/t/a", "dev://bucket/t/a", "t/a"] {
+        assert_eq!(key("s3://a@bucket/t", "s3://a@bucket/t/x").as_deref(), Some("x"));
+        for other in [
+            "s3://bucket/table",
+            "s3://a@bucket/t/x",
+            "s3://other/t/a",
+            "gs://bucket/t/a",
+            "dev://bucket/t/a",
+            "t/a",
+        ] {
             assert_eq!(key("s3://bucket/t", other), None, "{other}");
         }
     }

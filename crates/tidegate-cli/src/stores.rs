@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use tidegate::backend::local::Local;
+use tidegate::backend::local::{LinkPolicy, Local};
 use tidegate::backend::{Backend, BucketEntry, WriteOptions};
 use tidegate::location::Location;
 use tidegate::location::local_root;
@@ -20,6 +20,12 @@ use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::spread::PrefixedRoot;
 use crate::{output, text};
+
+mod accounts;
+mod shared;
+
+pub(crate) use accounts::address;
+pub(crate) use shared::SharedEngine;
 
 /// How long aborting sessions may take after a signal: the process must end within two seconds.
 const ABORTING: Duration = Duration::from_millis(1200);
@@ -62,14 +68,20 @@ impl ObjectPlace {
 #[derive(Debug)]
 pub(crate) struct Stores {
     tide: Tidegate,
+    /// The settings that `tide` reaches stores by.
+    settings: TidegateBuilder,
     dev: DevScheme,
     /// The root whose keys are spread over prefixes, if any.
-    root: OnceLock<PrefixedRoot>,
+    root: Arc<OnceLock<PrefixedRoot>>,
     unfinished: UnfinishedUploads,
+    /// The stores of the source, if they have settings of their own.
+    source: OnceLock<Box<Stores>>,
+    /// Whether other commands use the same engine at the same time.
+    is_shared: bool,
 }
 
-/// How many uploads are unfinished.
-#[derive(Debug, Default)]
+/// How many uploads are unfinished. Clones count together.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct UnfinishedUploads {
     /// Uploads that are aborted when their writer is dropped.
     bound: Arc<AtomicUsize>,
@@ -121,24 +133,31 @@ impl Stores {
         Self::with(invocation, connection.reached(Tidegate::builder()), work).await
     }
 
-    /// Does `work` with an engine. However `work` ends, this waits until the unfinished uploads are aborted. After a
+    /// Does `work` with an engine; with that of `tidegate run`, if the command is one of its lines. However `work` ends, this waits until the unfinished uploads are aborted. After a
     /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
     pub(crate) async fn with(
         invocation: &Invocation,
         engine: TidegateBuilder,
         work: impl AsyncFnOnce(&Self) -> Outcome,
     ) -> Outcome {
+        if let Some(shared) = invocation.engine() {
+            return work(&shared.stores(engine)).await;
+        }
         let mut signals = Signals::new();
         let engine = match records() {
             Some(directory) => engine.records(directory),
             None => engine,
         };
         let dev = DevScheme::default();
+        let engine = engine.scheme("dev", dev.clone());
         let stores = Self {
-            tide: engine.scheme("dev", dev.clone()).build()?,
+            tide: engine.clone().build()?,
+            settings: engine,
             dev,
-            root: OnceLock::new(),
+            root: Arc::default(),
             unfinished: UnfinishedUploads::default(),
+            source: OnceLock::new(),
+            is_shared: false,
         };
         let tide = stores.tide.clone();
         signals.last_words(Some(Arc::new(move || say_left_behind(&tide.unsettled()))));
@@ -265,7 +284,8 @@ impl Stores {
             return Ok((place.store, place.key));
         };
         self.start_dev(scheme).await?;
-        Ok((self.tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
+        let tide = self.reached_by(location.profile());
+        Ok((tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
     }
 
     /// Lists the buckets of a scheme: `s3`, `gs` or `dev`.
@@ -280,13 +300,15 @@ impl Stores {
     /// Creates the bucket that `location` names.
     pub(crate) async fn create_bucket(&self, location: &Location) -> Outcome {
         self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
-        Ok(self.tide.create_bucket(location.to_string()).await?)
+        let tide = self.reached_by(location.profile());
+        Ok(tide.create_bucket(location.clone().without_profile().to_string()).await?)
     }
 
     /// Removes the empty bucket that `location` names.
     pub(crate) async fn remove_bucket(&self, location: &Location) -> Outcome {
         self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
-        Ok(self.tide.remove_bucket(location.to_string()).await?)
+        let tide = self.reached_by(location.profile());
+        Ok(tide.remove_bucket(location.clone().without_profile().to_string()).await?)
     }
 
     /// Starts the embedded server if `scheme` is its scheme, unless it was started before.
@@ -300,7 +322,20 @@ impl Stores {
     }
 
     fn directory(&self, path: &Path) -> Store {
-        self.tide.store(Arc::new(Local::new(path)))
+        self.files(path, LinkPolicy::default())
+    }
+
+    /// The directory at `path` as a store, with this policy for the links below it.
+    pub(crate) fn files(&self, path: &Path, links: LinkPolicy) -> Store {
+        self.tide.store(Arc::new(Local::new(path).links(links)))
+    }
+
+    /// As [`tree`](Self::tree), with this policy for the links below a directory.
+    pub(crate) async fn tree_with(&self, location: &Location, links: LinkPolicy) -> Outcome<(Store, String)> {
+        match location {
+            Location::Local { path } => Ok((self.files(path, links), String::new())),
+            _ => self.tree(location).await,
+        }
     }
 }
 

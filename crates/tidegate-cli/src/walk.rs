@@ -8,6 +8,7 @@ use tidegate::backend::{Entry, OtherKind};
 
 use crate::exit::CommandFailure;
 use crate::listing;
+use crate::transfer::file_options::LinkChoice;
 
 /// A file, and its description as an object whose key is its path below the directory.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct FoundFile {
 pub(crate) enum Missed {
     /// The entry could not be read, or has no key.
     Failed(CommandFailure),
-    /// A device, a named pipe, a socket, or a link to a directory, which is never entered.
+    /// A device, a named pipe, a socket, or a link that is not copied.
     LeftOut(PathBuf, OtherKind),
 }
 
@@ -33,22 +34,24 @@ impl Missed {
     }
 }
 
-/// The files among the entries of a listing of the directory `root`, except those below `except`. A link to a file counts
-/// as that file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
+/// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute paths
+/// without links. What becomes of links is up to the listing; a broken link is a failure. A link into a directory of
+/// `journals` ends the walk.
 pub(crate) fn files<Entries>(
     entries: Entries,
     root: PathBuf,
-    except: Option<PathBuf>,
+    except: Vec<PathBuf>,
     journals: &[PathBuf],
+    links: LinkChoice,
 ) -> impl Stream<Item = Result<FoundFile, Missed>> + use<Entries>
 where
     Entries: Stream<Item = tidegate::Result<Entry>> + Send + 'static,
 {
     // A directory that can't be read holds no journal of this command; opening the journal reports the error.
-    let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
-    let except = except.and_then(|except| key_below(&root, &except));
+    let journals = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
+    let walk = FileWalk::new(root, except, journals, links);
     let found = listing::ahead(entries).filter_map(move |entry| {
-        let found = look_at(&root, except.as_deref(), &journals, entry);
+        let found = walk.look_at(entry);
         std::future::ready(found)
     });
     // The walk ends after the first entry that refuses the whole copy.
@@ -59,51 +62,78 @@ where
     })
 }
 
+/// What a walk needs to know of each entry.
+struct FileWalk {
+    root: PathBuf,
+    /// The directories to leave out: their key prefixes, and their paths.
+    except_below: Vec<String>,
+    except: Vec<PathBuf>,
+    journals: Vec<PathBuf>,
+    links: LinkChoice,
+}
+
+impl FileWalk {
+    fn new(root: PathBuf, except: Vec<PathBuf>, journals: Vec<PathBuf>, links: LinkChoice) -> Self {
+        let except_below = except.iter().filter_map(|except| key_below(&root, except)).collect();
+        Self { root, except_below, except, journals, links }
+    }
+
+    fn look_at(&self, entry: tidegate::Result<Entry>) -> Option<Result<FoundFile, Missed>> {
+        let entry = match entry {
+            Ok(entry) if self.except_below.iter().any(|except| entry.key().starts_with(except)) => {
+                return None;
+            }
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(Missed::Failed(error.into()))),
+        };
+        let path = self.root.join(entry.key());
+        // By following links, the walk reaches directories under other names.
+        if self.links == LinkChoice::Follow
+            && !self.except.is_empty()
+            && let Ok(canonical) = path.canonicalize()
+            && self.except.iter().any(|except| canonical.starts_with(except))
+        {
+            return None;
+        }
+        if let Some(failure) = self.refused(&path) {
+            return Some(Err(Missed::Failed(failure)));
+        }
+        Some(match entry {
+            Entry::Object(object) => Ok(FoundFile { path, object }),
+            Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
+                Err(Missed::Failed(CommandFailure::Failed(format!("{}: this is {kind}", path.display()))))
+            }
+            Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
+            _ => return None,
+        })
+    }
+
+    /// The error for a link that leads into a journal directory: journals change while they are copied, and so would the
+    /// journals of those copies.
+    fn refused(&self, path: &Path) -> Option<CommandFailure> {
+        // Without links on the way, a file lies below the directory that the user named, which was checked before.
+        let may_be_elsewhere = match self.links {
+            LinkChoice::Files => path.is_symlink() && !path.is_dir(),
+            LinkChoice::Skip | LinkChoice::Preserve => false,
+            LinkChoice::Follow => true,
+        };
+        if self.journals.is_empty() || !may_be_elsewhere {
+            return None;
+        }
+        let canonical = path.canonicalize().ok()?;
+        let journal = self.journals.iter().find(|journal| canonical.starts_with(journal))?;
+        let (path, journal) = (path.display(), journal.display());
+        Some(CommandFailure::Usage(format!(
+            "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
+        )))
+    }
+}
+
 /// The key prefix of the directory `path` below `root`; `None` if it is not below.
 fn key_below(root: &Path, path: &Path) -> Option<String> {
     let root = root.canonicalize().ok()?;
     let below = path.strip_prefix(root).ok()?.to_str()?;
     Some(format!("{below}/"))
-}
-
-fn look_at(
-    root: &Path,
-    except: Option<&str>,
-    journals: &[PathBuf],
-    entry: tidegate::Result<Entry>,
-) -> Option<Result<FoundFile, Missed>> {
-    let entry = match entry {
-        Ok(entry) if except.is_some_and(|except| entry.key().starts_with(except)) => return None,
-        Ok(entry) => entry,
-        Err(error) => return Some(Err(Missed::Failed(error.into()))),
-    };
-    let path = root.join(entry.key());
-    if let Some(failure) = refused(&path, journals) {
-        return Some(Err(Missed::Failed(failure)));
-    }
-    Some(match entry {
-        Entry::Object(object) => Ok(FoundFile { path, object }),
-        Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
-            Err(Missed::Failed(CommandFailure::Failed(format!("{}: this is {kind}", path.display()))))
-        }
-        Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
-        _ => return None,
-    })
-}
-
-/// The error for a link that leads into a journal directory: journals change while they are copied, and so would the
-/// journals of those copies.
-fn refused(path: &Path, journals: &[PathBuf]) -> Option<CommandFailure> {
-    // Only links need a check: other files lie below the directory that the user named, which was checked before.
-    if journals.is_empty() || !path.is_symlink() || path.is_dir() {
-        return None;
-    }
-    let canonical = path.canonicalize().ok()?;
-    let journal = journals.iter().find(|journal| canonical.starts_with(journal))?;
-    let (path, journal) = (path.display(), journal.display());
-    Some(CommandFailure::Usage(format!(
-        "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
-    )))
 }
 
 #[cfg(test)]
@@ -131,7 +161,9 @@ mod tests {
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
         let store = store(root);
-        let mut files = Box::pin(files(store.list(""), root.to_owned(), except, journals));
+        let except = except.into_iter().collect();
+        let files = files(store.list(""), root.to_owned(), except, journals, LinkChoice::Files);
+        let mut files = Box::pin(files);
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.object.key),
@@ -195,6 +227,28 @@ mod tests {
         fs::write(root.path().join("file"), "1").unwrap();
         let except = root.path().join("store").canonicalize().unwrap();
         assert_eq!(keys(root.path(), Some(except)).await.0, ["file"]);
+    }
+
+    #[tokio::test]
+    async fn followed_links_lead_neither_to_what_is_left_out_nor_to_journals() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| elsewhere.path().join(name);
+        for name in ["store/file", "journal/1.journal", "z"] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), "1").unwrap();
+        }
+        symlink(elsewhere.path(), root.path().join("link")).unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let local = tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source());
+        let store = tide.store(std::sync::Arc::new(local));
+        let except = vec![at("store").canonicalize().unwrap()];
+        let walk = |journals: &[PathBuf]| {
+            files(&store, root.path().to_owned(), except.clone(), journals, LinkChoice::Follow)
+        };
+        let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
+        assert_eq!(found, ["link/journal/1.journal", "link/z"]);
+        let found: Vec<_> = walk(&[at("journal")]).collect().await;
+        assert!(matches!(&found[..], [Err(Missed::Failed(CommandFailure::Usage(_)))]), "{found:?}");
     }
 
     #[tokio::test]

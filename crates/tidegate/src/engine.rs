@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::local::Batches;
+use crate::backend::local::{Batches, LOCAL_ENDPOINT};
 use crate::backend::{Backend, KnownFacts};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::limiter::Concurrency;
@@ -14,6 +14,7 @@ use crate::engine::retry::Retry;
 use crate::memory::budget::Budget;
 use crate::memory::relief::Relief;
 use crate::types::progress::Progress;
+use crate::types::transfer_rate::TransferRate;
 use crate::types::trusted_file::TrustedOwners;
 
 pub(crate) mod aborts;
@@ -60,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,
     pub(crate) concurrency: Concurrency,
+    /// The bytes a second of all transfers together.
+    pub(crate) rate: Option<Arc<TransferRate>>,
     pub(crate) endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
     /// What is known of the servers at these endpoints; backends learn and use it too.
     pub(crate) facts: KnownFacts,
@@ -82,7 +85,9 @@ impl Engine {
         let new = || {
             let journaled = self.journaling.of_endpoint();
             let facts = self.facts.of(address);
-            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts))
+            // Only what crosses a network keeps to the rate.
+            let rate = self.rate.clone().filter(|_| address != LOCAL_ENDPOINT);
+            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts, rate))
         };
         endpoints.entry(address.to_owned()).or_insert_with(new).clone()
     }

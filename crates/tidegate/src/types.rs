@@ -10,5 +10,6 @@ pub mod object;
 pub(crate) mod printable;
 pub(crate) mod progress;
 pub(crate) mod spawn_blocking;
+pub(crate) mod transfer_rate;
 pub mod trusted_file;
 pub(crate) mod unknown_name;

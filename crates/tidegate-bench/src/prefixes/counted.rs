@@ -37,7 +37,7 @@ impl PrefixesDestination<'_> {
             Self::Real(url) => url,
         };
         match url.parse::<Location>()? {
-            Location::S3 { bucket, key } => {
+            Location::S3 { bucket, key, .. } => {
                 Ok((Arc::new(S3::connect(&bucket, &S3Settings::default()).await?), key))
             }
             Location::Gcs { bucket, key } => {

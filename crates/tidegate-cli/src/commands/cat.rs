@@ -46,6 +46,10 @@ pub(crate) struct CatArgs {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N", help_heading = TRANSFER)]
     concurrency: Concurrency,
 
+    /// Read at most this many bytes a second, such as 50MB/s.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE", help_heading = TRANSFER)]
+    bandwidth: Option<u64>,
+
     #[command(flatten)]
     pattern: PatternOption,
 
@@ -62,6 +66,10 @@ impl CatArgs {
         let parse = |text: &OsString| self.pattern.parse(text, false);
         let sources: Vec<SourceArgument> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         Stores::with(invocation, self.connection.reached(engine), async |stores| {
             let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
             self.spread.open(stores, &locations).await?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::options::ConnectionOptions;
+use crate::options::{ConnectionOptions, SourceOptions};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
@@ -40,6 +40,9 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 /// A difference as a JSON object.
@@ -62,6 +65,7 @@ impl CheckArgs {
         let (source, target) = self.trees.locations()?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
+            self.source.reach(stores, &self.connection, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees, invocation).await
@@ -104,6 +108,7 @@ impl CheckArgs {
             out.flow().await?;
         }
         out.finish().await?;
+        trees.skipped_line().iter().for_each(|line| output::say(line));
         if let Some(failure) = failed {
             return Err(failure);
         }

@@ -101,6 +101,13 @@ impl CpArgs {
         Ok(())
     }
 
+    /// Keeps the journals of `--strategy journal` in these directories, which are those of `tidegate run`.
+    pub(crate) fn keep_journals(&mut self, directories: &[PathBuf]) {
+        if self.strategy == Strategy::Journal {
+            self.journal.extend_from_slice(directories);
+        }
+    }
+
     /// The strategy. `--journal` implies the strategy journal.
     fn strategy(&self) -> Strategy {
         match self.strategy {

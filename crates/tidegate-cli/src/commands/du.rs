@@ -33,7 +33,7 @@ pub(crate) struct DuArgs {
     places: Vec<String>,
 
     /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, alias = "human-readable")]
     human: bool,
 
     #[command(flatten)]
@@ -104,7 +104,7 @@ impl DuArgs {
                 Ok(stored) => {
                     total.count(stored.objects, stored.bytes, &source.location)?;
                     self.print(out, &UsageLine::Usage { url: &source.name(), stored })?;
-                    out.flow().await?;
+                    out.flow_soon().await?;
                 }
                 Err(failure) => failures.push(failure),
             }
@@ -162,8 +162,9 @@ async fn measure(stores: &Stores, source: &SourceArgument, filter: &ObjectFilter
         }
     }
     match stored.objects {
+        0 if !filter.is_everything() => Ok(stored),
         0 if source.pattern.is_some() => Err(source.no_match()),
-        0 if !prefix.is_empty() && filter.is_everything() => measure_object(stores, location).await,
+        0 if !prefix.is_empty() => measure_object(stores, location).await,
         _ => Ok(stored),
     }
 }

@@ -38,11 +38,11 @@ pub(crate) struct LsArgs {
     prefix: String,
 
     /// List everything below, not only the next level.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Show sizes with a unit of 1024 bytes, such as 3.4 MiB, instead of bytes.
-    #[arg(short = 'H', long)]
+    #[arg(short = 'H', long, alias = "human-readable")]
     human: bool,
 
     #[command(flatten)]
@@ -192,7 +192,9 @@ impl LsArgs {
             // Nothing was listed, and this error is the reason.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            (None, 0) if shown == 0 && source.pattern.is_some() => Err(source.no_match()),
+            (None, 0) if filter.is_everything() && shown == 0 && source.pattern.is_some() => {
+                Err(source.no_match())
+            }
             (None, 0) if shown == 0 && !prefix.is_empty() && filter.is_everything() => {
                 Err(CommandFailure::nothing_at(
                     location,

@@ -43,11 +43,11 @@ pub(crate) struct RmArgs {
     objects: Vec<String>,
 
     /// Remove everything below URL/.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Print which objects would be removed, one a line, and remove nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     #[command(flatten)]
@@ -349,9 +349,11 @@ impl RemovedTree<'_> {
     /// The result if there was nothing to remove. An empty bucket or directory is fine, and so is a filter that takes
     /// nothing.
     fn refuse_nothing(&self) -> Outcome {
-        if self.source.pattern.is_some() {
+        if self.selection.is_filtered() {
+            Ok(())
+        } else if self.source.pattern.is_some() {
             Err(self.source.no_match())
-        } else if self.prefix.is_empty() || !self.selection.is_everything() {
+        } else if self.prefix.is_empty() {
             Ok(())
         } else {
             Err(CommandFailure::nothing_at(&self.source.location, "there is no object below it"))

@@ -41,7 +41,7 @@ pub(crate) struct SweepArgs {
     journal: Vec<PathBuf>,
 
     /// Show which uploads would be aborted, and abort none.
-    #[arg(long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl SweepArgs {
             out.finish().await?;
             result?;
             if let Some(left_out) = store.unlisted_sessions() {
-                output::warn(&left_out.to_string());
+                output::warn(left_out);
             }
             match report.failed {
                 0 => Ok(()),

@@ -26,10 +26,12 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::transfer::choices::Carried;
 use crate::transfer::copies::{self, CopyOutcome};
-use crate::transfer::job::{AfterCopy, CopyJob, CopyWriteSettings};
+use crate::transfer::emptied::EmptiedDirectories;
+use crate::transfer::item::{self, CopyItem, ItemSource};
+use crate::transfer::job::{CopyJob, CopyWriteSettings};
+use crate::transfer::links::{self, DeferredLinks};
 use crate::transfer::options::TransferOptions;
-use crate::transfer::report::{CompletedCopy, CopyDisplay, CopyReport};
-use crate::transfer::{download, upload};
+use crate::transfer::report::{CopyDisplay, CopyReport};
 use crate::walk::Missed;
 use crate::{output, text};
 
@@ -66,7 +68,7 @@ pub(crate) struct SyncArgs {
     delete_all: bool,
 
     /// Print what would be copied and removed, and change nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
@@ -96,6 +98,7 @@ impl SyncArgs {
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
+            self.transfer.reach_source(stores, &[&source], Some(&target))?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {
@@ -103,9 +106,16 @@ impl SyncArgs {
             }
             let report = CopyReport::new(show, ObjectLines::of(invocation)?, stores, false);
             report.tree(source.to_string(), trees.target.url());
-            let writing = CopyWriteSettings::of_sync(attributes, self.fsync);
-            let (after, is_dry_run) = (AfterCopy::Keep, false);
-            let job = CopyJob { stores, writing, report, journals: &[], after, is_dry_run };
+            let writing = CopyWriteSettings::of_sync(attributes, self.fsync).with_files(self.compare.files);
+            let job = CopyJob {
+                stores,
+                writing,
+                report,
+                journals: &[],
+                is_dry_run: false,
+                links: DeferredLinks::default(),
+                emptied: EmptiedDirectories::default(),
+            };
             let sync = Sync::new(&job, &trees, self.delete);
             let copied = {
                 let mut copies = std::pin::pin!(sync.copy_all());
@@ -114,9 +124,7 @@ impl SyncArgs {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.warn(&line);
-            }
+            job.report_left_out();
             let Sync { found, .. } = sync;
             let SyncFindings { objects, unchanged, extra, .. } = found.into_inner();
             let closed = job.report.close(copied).await;
@@ -148,7 +156,7 @@ impl SyncArgs {
     /// fine.
     fn refuse_nothing(&self, source: &Location, objects: u64) -> Outcome {
         let is_prefix = source.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-        if objects == 0 && is_prefix && !self.delete_all {
+        if objects == 0 && is_prefix && !self.delete_all && self.filter.given().is_none() {
             return Err(CommandFailure::nothing_at(source, "there is no object below it"));
         }
         Ok(())
@@ -161,7 +169,7 @@ impl SyncArgs {
         match self.max_delete {
             _ if extra == 0 => Ok(()),
             _ if objects == 0 && !self.delete_all => refused(format!(
-                "the source is empty, and {count} below {} would be removed: add --delete-all if that is meant",
+                "the source is empty, or its objects are left out, and {count} below {} would be removed: add --delete-all if that is meant",
                 printable(&trees.target.url())
             )),
             Some(most) if extra > most => {
@@ -217,39 +225,58 @@ impl SyncArgs {
     async fn show(&self, trees: &Trees, source: &Location, invocation: &Invocation) -> Outcome {
         let mut lines = ObjectLines::of_dry_run(invocation)?;
         let mut changes = std::pin::pin!(trees.changes());
-        let (mut objects, mut extra, mut failed) = (0_u64, 0_u64, None);
+        let (mut objects, mut extra, mut failed) = (0_u64, ExtraObjects::default(), None);
         while let Some(change) = changes.next().await {
             match change {
                 Ok(Change::LeftOut(what)) => output::warn(&format!("left out: {what}")),
+                Ok(Change::Remove(object)) => extra.push(&object).map_err(|error| lost_keys(&error))?,
                 Ok(change) => {
-                    objects += u64::from(!matches!(change, Change::Remove(_)));
-                    extra += u64::from(matches!(change, Change::Remove(_)));
-                    self.announce(trees, &change, &mut lines).await?;
+                    objects += 1;
+                    announce(trees, &change, &mut lines).await?;
                 }
                 Err(failure) => failed.replace(failure).iter().for_each(output::fail),
             }
         }
+        trees.skipped_line().iter().for_each(|line| output::say(line));
+        let ended = match failed {
+            Some(failure) => Err(failure),
+            None => self.refuse_nothing(source, objects),
+        };
+        let ended = match ended {
+            Ok(()) if self.delete => self.announce_removals(trees, extra, objects, &mut lines).await,
+            ended => ended,
+        };
         lines.finish().await?;
-        if let Some(failure) = failed {
-            return Err(failure);
-        }
-        self.refuse_nothing(source, objects)?;
-        if self.delete { self.may_remove(trees, extra, objects) } else { Ok(()) }
+        ended
     }
 
-    /// Prints what a real run would do about `change`.
-    async fn announce(&self, trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
-        let url = |tree: &Tree, key: &str| tree.place(key).url();
-        match change {
-            Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
-                let (source, target) = (url(&trees.source, key), url(&trees.target, key));
-                lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
-            }
-            Change::Remove(TreeObject { key, .. }) if self.delete => {
-                lines.print(&RemoveLine { url: &url(&trees.target, key), dry_run: true }).await
-            }
-            Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
+    /// Prints what a real run would remove.
+    async fn announce_removals(
+        &self,
+        trees: &Trees,
+        extra: ExtraObjects,
+        objects: u64,
+        lines: &mut ObjectLines,
+    ) -> Outcome {
+        self.may_remove(trees, extra.count, objects)?;
+        let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        while let Some(object) = extra.next().await {
+            let url = trees.target.place(&object.key).url();
+            lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
         }
+        unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
+    }
+}
+
+/// Prints what a real run would copy for `change`.
+async fn announce(trees: &Trees, change: &Change, lines: &mut ObjectLines) -> Outcome {
+    let url = |tree: &Tree, key: &str| tree.place(key).url();
+    match change {
+        Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
+            let (source, target) = (url(&trees.source, key), url(&trees.target, key));
+            lines.print(&CopyLine::planned(&source, &target, object.known_size())).await
+        }
+        Change::Remove(_) | Change::None | Change::LeftOut(_) => Ok(()),
     }
 }
 
@@ -280,7 +307,8 @@ enum Work {
 impl<'a> Sync<'a> {
     fn new(job: &'a CopyJob<'a>, trees: &'a Trees, delete: bool) -> Self {
         let extra = delete.then(ExtraObjects::default);
-        Self { job, trees, found: RefCell::new(SyncFindings { extra, ..SyncFindings::default() }) }
+        let found = RefCell::new(SyncFindings { extra, ..SyncFindings::default() });
+        Self { job, trees, found }
     }
 
     async fn copy_all(&self) -> Outcome {
@@ -292,7 +320,8 @@ impl<'a> Sync<'a> {
         let trees = [&self.trees.source, &self.trees.target];
         let stores: Vec<_> =
             trees.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
-        copies::all(self.job, &stores, copies).await.map(drop)
+        copies::all(self.job, &stores, copies).await?;
+        links::copy_deferred(self.job).await
     }
 
     /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
@@ -317,6 +346,9 @@ impl<'a> Sync<'a> {
             Step::SourceMissed(missed) => {
                 if let Missed::LeftOut(path, _) = &missed {
                     found.left_out.add(&self.trees.source, path);
+                    if !self.trees.takes_path(path) {
+                        return None;
+                    }
                 }
                 Some(Work::Report(self.missed(missed, &self.trees.source)))
             }
@@ -334,8 +366,7 @@ impl<'a> Sync<'a> {
             }
             Missed::Failed(failure) => CopyOutcome::Failed(failure),
             Missed::LeftOut(path, kind) => {
-                let path = path.display().to_string();
-                self.job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
+                self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
             }
         }
@@ -343,9 +374,9 @@ impl<'a> Sync<'a> {
 
     async fn carry_out(&self, work: Work) -> CopyOutcome {
         match work {
-            Work::Copy(source) => self.copy(source).await.into(),
+            Work::Copy(source) => self.copy(source).await,
             Work::Ask { source, target } => match Box::pin(self.trees.ask(&source, &target)).await {
-                Ok(Some(_)) => self.copy(source).await.into(),
+                Ok(Some(_)) => self.copy(source).await,
                 Ok(None) => {
                     self.found.borrow_mut().unchanged += 1;
                     CopyOutcome::LeftOut
@@ -356,15 +387,15 @@ impl<'a> Sync<'a> {
         }
     }
 
-    async fn copy(&self, source: TreeObject) -> Outcome<CompletedCopy> {
-        let size = source.object.known_size();
-        self.job.report.expect(size);
-        let to = self.trees.target.place(&source.key);
-        if let Some(path) = self.trees.source.path(&source.key) {
-            return upload::file(self.job, &path, path.display().to_string(), &to).await;
-        }
-        let from = self.trees.source.place(&source.key);
-        download::object(self.job, &from.url(), &from, size, &to).await
+    async fn copy(&self, source: TreeObject) -> CopyOutcome {
+        let TreeObject { key, object } = source;
+        let place = self.trees.source.place(&key);
+        let source = match self.trees.source.path(&key) {
+            Some(path) => ItemSource::file(path, place),
+            None => ItemSource::object(place),
+        };
+        let source = source.described(self.job, object);
+        item::copy(self.job, CopyItem { source, to: self.trees.target.place(&key) }).await
     }
 }
 
@@ -456,8 +487,7 @@ impl Recheck {
         let all = batch.len();
         let batch = match self.source.clone() {
             Some(source) => {
-                let is_missing =
-                    move |extra: &ExtraObject| source.join(&extra.key).symlink_metadata().is_err();
+                let is_missing = move |extra: &ExtraObject| !links::is_there(&source, &extra.key);
                 let missing = move || batch.into_iter().filter(is_missing).collect();
                 tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
                     resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))

@@ -73,11 +73,16 @@ pub(super) async fn compare(
 enum Known {
     /// A file, which can be read for any checksum.
     File { path: PathBuf, size: Option<u64> },
+    /// The text of a symbolic link.
+    Link(Vec<u8>),
     /// An object of a store, as described by it.
     Described(Box<Object>),
 }
 
 async fn known(tree: &Tree, object: &TreeObject) -> Outcome<Known> {
+    if let Some(text) = tree.text_of_link(&object.key) {
+        return Ok(Known::Link(text));
+    }
     if let Some(path) = tree.path(&object.key) {
         return Ok(Known::File { path, size: object.object.known_size() });
     }
@@ -93,13 +98,14 @@ impl Known {
     fn size(&self) -> Option<u64> {
         match self {
             Self::File { size, .. } => *size,
+            Self::Link(text) => Some(text.len() as u64),
             Self::Described(object) => object.known_size(),
         }
     }
 
     fn has(&self, kind: Kind) -> bool {
         match self {
-            Self::File { .. } => true,
+            Self::File { .. } | Self::Link(_) => true,
             Self::Described(object) => kind.of(object).is_some(),
         }
     }
@@ -107,6 +113,7 @@ impl Known {
     async fn checksum(self, kind: Kind, readers: &Semaphore) -> Outcome<Option<String>> {
         let path = match self {
             Self::Described(object) => return Ok(kind.of(&object)),
+            Self::Link(text) => return Ok(Some(of_bytes(&mut &*text, kind)?)),
             Self::File { path, .. } => path,
         };
         let _permit = readers.acquire().await;
@@ -119,7 +126,10 @@ impl Known {
 
 /// Reads a file for its checksum.
 fn of_file(path: &Path, kind: Kind) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
+    of_bytes(&mut File::open(path)?, kind)
+}
+
+fn of_bytes(file: &mut impl Read, kind: Kind) -> std::io::Result<String> {
     let mut piece = vec![0; PIECE];
     let mut each = |take: &mut dyn FnMut(&[u8])| -> std::io::Result<()> {
         loop {

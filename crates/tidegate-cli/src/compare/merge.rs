@@ -24,7 +24,8 @@ pub(crate) enum Step {
     },
     SourceOnly(TreeObject),
     TargetOnly(TreeObject),
-    /// Something in the source, or in the target, could not be listed, or is no object.
+    /// Something in the source, or in the target, could not be listed, or is no object. If the target has more than a single
+    /// name that can be passed over, the merge ends: what was not listed is not missing, and must not be overwritten.
     SourceMissed(Missed),
     TargetMissed(Missed),
     /// A listing is not in key order: this key came after a greater one, or twice. The merge ends.
@@ -113,7 +114,10 @@ impl Merging {
             (Some(Ok(Ok(source))), _) => Step::SourceOnly(source),
             (Some(Ok(Err(missed))), _) => Step::SourceMissed(missed),
             (None, Some(Ok(Ok(target)))) => Step::TargetOnly(target),
-            (None, Some(Ok(Err(missed)))) => Step::TargetMissed(missed),
+            (None, Some(Ok(Err(missed)))) => {
+                self.is_over = !missed.is_harmless();
+                Step::TargetMissed(missed)
+            }
             (None, None) => return None,
         };
         Some(step)
@@ -124,15 +128,23 @@ impl Merging {
 mod tests {
     use std::collections::BTreeSet;
 
+    use tidegate::backend::OtherKind;
+
     use super::*;
     use crate::exit::CommandFailure;
 
     fn listing(keys: &[impl AsRef<str>]) -> TreeListing {
         let entry = |key: &str| match key {
-            "!" => Err(Missed::Failed(CommandFailure::Failed("it broke".to_owned()))),
+            "!" => Err(Missed::LeftOut("link".into(), OtherKind::LinkToDirectory)),
+            "!!" => Err(Missed::Failed(CommandFailure::Store(broken()))),
             key => Ok(TreeObject { key: key.to_owned(), object: Object::default() }),
         };
         stream::iter(keys.iter().map(|key| entry(key.as_ref())).collect::<Vec<_>>()).boxed_local()
+    }
+
+    /// An error of a store.
+    fn broken() -> tidegate::Error {
+        tidegate::Tidegate::builder().memory(1).build().unwrap_err()
     }
 
     async fn merged(source: &[impl AsRef<str>], target: &[impl AsRef<str>]) -> String {
@@ -159,6 +171,12 @@ mod tests {
     #[tokio::test]
     async fn what_a_listing_missed_is_told_apart_by_its_side() {
         assert_eq!(merged(&["a", "!", "b"], &["a", "c", "!"]).await, "=a +! +b -c -!");
+    }
+
+    #[tokio::test]
+    async fn a_target_that_was_not_listed_to_its_end_ends_the_merge() {
+        assert_eq!(merged(&["a", "b", "c"], &["a", "!!", "c"]).await, "=a -!");
+        assert_eq!(merged(&["a", "!!", "c"], &["a", "b"]).await, "=a +! -b +c");
     }
 
     #[tokio::test]

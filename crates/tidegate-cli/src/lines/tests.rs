@@ -27,6 +27,8 @@ const PRINTED: &[(&str, &[&str])] = &[
     ("presign", &["presigned"]),
     ("rb", &["remove"]),
     ("rm", &["remove"]),
+    // The lines of the commands that it runs.
+    ("run", &["copy", "remove"]),
     ("serve", &["server"]),
     ("sessions abort", &["session", "sessions"]),
     ("sessions ls", &["session"]),

@@ -142,7 +142,7 @@ impl ObjectFilter {
     }
 
     /// Whether a time or a size decides, too.
-    fn looks_at_objects(&self) -> bool {
+    pub(super) fn looks_at_objects(&self) -> bool {
         self.newer_than.is_some() || self.older_than.is_some() || self.sizes != (None, None)
     }
 

@@ -32,6 +32,11 @@ pub(crate) struct SourceArgument {
 }
 
 impl PatternOption {
+    /// Whether `*` is a character like others.
+    pub(crate) fn is_literal(self) -> bool {
+        self.literal
+    }
+
     /// Parses a source. If it `is_recursive`, a pattern also takes everything below its matches.
     pub(crate) fn parse(self, text: &OsStr, is_recursive: bool) -> Outcome<SourceArgument> {
         let shown = text.to_string_lossy().into_owned();

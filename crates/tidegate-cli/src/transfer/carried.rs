@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use tidegate::object::Encryption;
+use tidegate::object::{Encryption, FileAttributes};
 use tidegate::{Attributes, Object};
 
 use crate::stores::ObjectPlace;
@@ -68,9 +68,10 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
     (attributes, left_out)
 }
 
-/// The names of the object's attributes that a file on disk cannot hold. The content type, the storage class and the
+/// The names of the object's attributes that a file on disk cannot hold; with `preserves`, the file holds the time and the
+/// permissions in the metadata. The content type, the storage class and the
 /// encryption are never named: nearly every object has a type, and the other two are about how its store keeps it.
-pub(crate) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
+pub(crate) fn lost_on_disk(object: &Object, preserves: bool) -> Vec<&'static str> {
     let Attributes {
         cache_control,
         content_encoding,
@@ -87,7 +88,7 @@ pub(crate) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
         ("content disposition", content_disposition.is_some()),
         ("content language", content_language.is_some()),
         ("expires", expires.is_some()),
-        ("metadata", !metadata.is_empty()),
+        ("metadata", !metadata.keys().all(|name| preserves && FileAttributes::is_name(name))),
         ("tags", !tags.is_empty() || object.tag_count > 0),
     ];
     let lost = all.into_iter().filter_map(|(name, is_lost)| is_lost.then_some(name));
@@ -149,13 +150,18 @@ mod tests {
             "website redirect",
             "legal hold",
         ];
-        assert_eq!(lost_on_disk(&full()), lost);
+        assert_eq!(lost_on_disk(&full(), false), lost);
         let mut plain = Object::default();
         plain.attributes.content_type = Some("text/plain".into());
         plain.attributes.storage_class = Some("STANDARD_IA".into());
-        assert_eq!(lost_on_disk(&plain), [""; 0]);
+        assert_eq!(lost_on_disk(&plain, false), [""; 0]);
         plain.tag_count = 2;
-        assert_eq!(lost_on_disk(&plain), ["tags"]);
+        assert_eq!(lost_on_disk(&plain, false), ["tags"]);
+        plain.attributes.metadata = [("mtime".to_owned(), "1".to_owned())].into();
+        assert_eq!(lost_on_disk(&plain, false), ["metadata", "tags"]);
+        assert_eq!(lost_on_disk(&plain, true), ["tags"], "the file has it");
+        plain.attributes.metadata.insert("other".to_owned(), "1".to_owned());
+        assert_eq!(lost_on_disk(&plain, true), ["metadata", "tags"]);
     }
 
     #[test]

@@ -57,10 +57,9 @@ where
     let mut on_their_way = FuturesUnordered::new();
     let mut begun = 0;
     let mut stopped: Option<CommandFailure> = None;
-    let open_files = open_files();
     loop {
         let requests = stores.iter().map(|store| store.in_flight_limit()).sum();
-        let most = at_once(requests, job.writing.is_journaled(), open_files);
+        let most = at_once(requests, job.writing.is_journaled(), open_files());
         let ended = tokio::select! {
             biased;
             Some(copy) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {

@@ -9,8 +9,12 @@ use tidegate::{Strategy, TidegateBuilder};
 
 use super::choices::Carried;
 use super::copies::{self, CopyOutcome};
+use super::distinct::DistinctTargets;
+use super::emptied::EmptiedDirectories;
+use super::file_options::FileOptions;
 use super::item::{self, CopyItem, ItemSource};
 use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
+use super::links::{self, DeferredLinks};
 use super::options::TransferOptions;
 use super::report::{CopyDisplay, CopyReport};
 use super::{download, naming, sources, upload, verify};
@@ -31,7 +35,7 @@ pub(crate) struct CopyArguments {
     paths: Vec<OsString>,
 
     /// Take everything below a directory or prefix.
-    #[arg(short, long)]
+    #[arg(short, long, short_alias = 'R')]
     recursive: bool,
 
     /// Fail if the target object exists, and leave it unchanged.
@@ -43,7 +47,7 @@ pub(crate) struct CopyArguments {
     if_absent: bool,
 
     /// Print what would be done, and change nothing.
-    #[arg(short = 'n', long)]
+    #[arg(long, alias = "dryrun")]
     dry_run: bool,
 
     /// Force downloaded files to disk before the command ends. They, and their names, then survive a loss of power.
@@ -61,6 +65,9 @@ pub(crate) struct CopyArguments {
 
     #[command(flatten)]
     spread: PrefixedOption,
+
+    #[command(flatten)]
+    files: FileOptions,
 
     #[command(flatten)]
     carried: Carried,
@@ -149,10 +156,18 @@ impl CopyArguments {
             (false, false) => IfExists::Replace,
         };
         let CopyMethod { after, strategy, journals, expect_size } = method;
-        let writing = CopyWriteSettings::new(strategy, if_exists, self.fsync, expect_size, attributes);
+        // A move to disk removes the source, so the file must survive a loss of power first.
+        let fsync = self.fsync || after == AfterCopy::Remove;
+        let writing = CopyWriteSettings::new(strategy, if_exists, fsync, expect_size, attributes)
+            .with_files(self.files)
+            .then(after);
         Stores::with(invocation, engine, async |stores| {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
-            let named: Vec<_> = sources.chain(ends.target.place()).collect();
+            let sources: Vec<_> = sources.collect();
+            if !self.names.is_given() || !sources.is_empty() {
+                self.transfer.reach_source(stores, &sources, ends.target.place())?;
+            }
+            let named: Vec<_> = sources.into_iter().chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
             let is_dry_run = self.dry_run;
             let lines = match (is_dry_run, is_output) {
@@ -161,7 +176,15 @@ impl CopyArguments {
                 (false, false) => ObjectLines::of(invocation)?,
             };
             let report = CopyReport::new(show, lines, stores, writing.is_journaled());
-            let job = CopyJob { stores, writing, report, journals: &journals, after, is_dry_run };
+            let job = CopyJob {
+                stores,
+                writing,
+                report,
+                journals: &journals,
+                is_dry_run,
+                links: DeferredLinks::default(),
+                emptied: EmptiedDirectories::default(),
+            };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
                 tokio::select! {
@@ -169,9 +192,7 @@ impl CopyArguments {
                     never = job.report.watch() => match never {},
                 }
             };
-            if let Some(line) = job.writing.left_out.line() {
-                job.report.warn(&line);
-            }
+            job.report_left_out();
             let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
@@ -228,8 +249,14 @@ impl CopyArguments {
         {
             return usage(format!("{option}: it chooses among many objects: add -r, or use a pattern"));
         }
-        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive) {
-            return usage("--files-from: it goes with at most one SRC, and without -r".to_owned());
+        let has_pattern = || {
+            let places = ends.sources.iter().filter_map(CopySource::place);
+            places.into_iter().any(|source| source.pattern.is_some())
+        };
+        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive || has_pattern()) {
+            return usage(
+                "--files-from: it goes with at most one SRC, without -r and without a pattern".to_owned(),
+            );
         }
         if method.expect_size.is_some() && !is_single {
             return usage(
@@ -238,6 +265,9 @@ impl CopyArguments {
         }
         for source in &ends.sources {
             self.check_source(ends, source, method)?;
+        }
+        if self.names.is_given() && ends.target.is_standard_output() {
+            return usage("-: standard output takes one object: use `tidegate cat` for several".to_owned());
         }
         let Some(target) = ends.target.place() else {
             let is_one = is_single
@@ -253,6 +283,12 @@ impl CopyArguments {
                 () => Ok(()),
             };
         };
+        let to = self.paths.last().map(|path| path.to_string_lossy()).unwrap_or_default();
+        if to.contains('*') && !self.pattern.is_literal() && !is_local(target) {
+            return usage(format!(
+                "{to}: a target can't be a pattern: add --literal if `*` is part of the key"
+            ));
+        }
         if ends.sources.len() > 1 && !naming::is_container(target) {
             return usage(format!(
                 "{target}: several sources need a directory or a prefix: end it with a slash"
@@ -332,25 +368,34 @@ impl CopyArguments {
         if let ([source], true) = (&places[..], self.is_single(ends)) {
             return copy_one(job, &source.location, target).await;
         }
-        let source_label = match &places[..] {
-            [source] => source.text().to_owned(),
-            sources => format!("{} sources", sources.len()),
+        let listed = self.names.open().await?;
+        let source_label = match (&places[..], &listed) {
+            ([source], _) => source.text().to_owned(),
+            ([], Some(listed)) => listed.from.clone(),
+            (sources, _) => format!("{} sources", sources.len()),
         };
-        let found = match self.names.open().await? {
+        let found = match listed {
             Some(listed) => sources::find_listed(job, places.first(), listed, target).await?,
             None => sources::find(job, &places, target, self.recursive, filter).await?,
         };
-        job.report.tree(source_label, target.to_string());
-        let items = found.items.map(|found| async move {
+        job.report.tree(source_label, found.target);
+        // Of one source, no two objects have the same target.
+        let mut distinct = (places.len() != 1).then(|| DistinctTargets::new(found.named));
+        let items = found.items.map(|found| match &mut distinct {
+            Some(distinct) => distinct.checked(found),
+            None => found,
+        });
+        let items = items.map(|found| async move {
             match found {
                 Ok(item) => item::copy(job, item).await,
                 Err(outcome) => outcome,
             }
         });
         copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-        if job.moves() && !job.is_dry_run && self.recursive {
+        links::copy_deferred(job).await?;
+        if self.recursive {
             for source in &places {
-                remove_empty_directories(&source.location).await?;
+                job.emptied.remove(&source.location).await?;
             }
         }
         Ok(())
@@ -373,11 +418,11 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
             if job.is_dry_run {
                 return job.report.would_copy(&source.to_string(), &target.to_string(), None).await;
             }
-            let from = job.stores.object(source).await?;
+            let from = job.stores.source().object(source).await?;
             return download::to_device(job, source, &from, path).await;
         }
     }
-    let from = job.stores.object(source).await?;
+    let from = job.stores.source().object(source).await?;
     let to = job.stores.object(&naming::of_one(source, target)?).await?;
     let source = match source {
         Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
@@ -407,7 +452,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
 }
 
 async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
-    let from = job.stores.object(source).await?;
+    let from = job.stores.source().object(source).await?;
     if job.is_dry_run {
         return job.report.would_copy(&source.to_string(), "-", None).await;
     }
@@ -424,35 +469,4 @@ fn is_directory(location: &Location) -> bool {
 
 fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-/// Removes the directories that a move of everything below `source` has emptied. One that has something left, such as a
-/// file that came meanwhile, stays.
-async fn remove_empty_directories(source: &Location) -> Outcome {
-    let Location::Local { path } = source else { return Ok(()) };
-    let path = path.clone();
-    let removed = tokio::task::spawn_blocking(move || remove_empty(&path)).await;
-    removed.map_err(|ended| CommandFailure::Failed(ended.to_string()))?
-}
-
-fn remove_empty(directory: &Path) -> Outcome {
-    use std::io::ErrorKind;
-    let failed = |error| CommandFailure::of_file(directory, &error);
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) => return Err(failed(error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
-            remove_empty(&entry.path())?;
-        }
-    }
-    match std::fs::remove_dir(directory) {
-        Err(error) if !matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::NotFound) => {
-            Err(failed(error))
-        }
-        _ => Ok(()),
-    }
 }

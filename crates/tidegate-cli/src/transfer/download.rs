@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use tidegate::ErrorKind;
-use tidegate::location::Location;
+use tidegate::location::{Location, local_root};
 
 use super::carried;
 use super::job::CopyJob;
@@ -65,14 +65,14 @@ pub(crate) async fn object(
 ) -> Outcome<CompletedCopy> {
     if to.is_local() && !from.is_local() {
         // The file is published whole or not at all; an interrupted download is resumed.
-        let download = job.writing.download(from, to.file()?);
-        let mut download = download.on_warning(|warning| output::warn(&warning.to_string()));
+        let download = job.writing.download(from, local_root(&to.store.location()), to.file()?);
+        let mut download = download.on_warning(output::warn);
         if let Some(size) = size {
             download = download.size_hint(size);
         }
         let live = job.report.download(&from.key, &download.progress());
         let object = download.await?;
-        job.writing.left_out.add(carried::lost_on_disk(&object));
+        job.writing.downloaded(&object);
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
@@ -80,12 +80,17 @@ pub(crate) async fn object(
         let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
         match copy.await {
             Ok(object) => {
+                job.writing.copy_ended(true);
                 job.writing.left_out.add(object.not_carried.iter().copied());
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
                 return verify::if_dev(job, to, &object, done).await;
             }
             // Not every store that speaks S3 supports copies: then this process transfers the bytes.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            // The target's account may not read the source, and the source's own account may.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && job.stores.are_apart(from, to) => {
+                job.writing.copy_ended(false);
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -110,7 +115,7 @@ async fn through(
         object = reader.object().clone();
     }
     if to.is_local() {
-        job.writing.left_out.add(carried::lost_on_disk(&object));
+        job.writing.left_out.add(carried::lost_on_disk(&object, false));
     } else if object.tag_count.max(reader.object().tag_count) > 0 {
         object.attributes.tags = from.store.tags(&from.key).await?;
     }

@@ -7,7 +7,7 @@ use tidegate::{ErrorKind, Object};
 use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
-use super::{download, upload};
+use super::{download, links, upload};
 use crate::exit::{CommandFailure, Outcome};
 use crate::stores::ObjectPlace;
 
@@ -46,14 +46,27 @@ impl ItemSource {
         self
     }
 
+    pub(super) fn place(&self) -> &ObjectPlace {
+        &self.place
+    }
+
     /// The path or URL.
     pub(crate) fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| self.place.url(), |path| path.display().to_string())
     }
 }
 
-/// Copies or moves the object, or passes it over, or only says what would be done.
+/// Copies or moves the object, or passes it over, or only says what would be done. A symbolic link that is to be made on
+/// this machine waits until all files are in place.
 pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
+    if item.to.is_local() && links::is_link(job, &item.source.place, &item.to) {
+        job.links.push(item);
+        return CopyOutcome::LeftOut;
+    }
+    copy_now(job, item).await
+}
+
+pub(super) async fn copy_now(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
     if job.is_plain() {
         return transfer(job, &item).await.into();
     }
@@ -64,6 +77,10 @@ pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
 async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
     let CopyItem { source, to } = item;
     job.report.expect(source.size);
+    if links::is_link(job, &source.place, to) {
+        // Boxed, so that other objects need no room for it.
+        return Box::pin(links::copy(job, source.name(), &source.place, to)).await;
+    }
     match &source.path {
         Some(path) => upload::file(job, path, source.name(), to).await,
         None => download::object(job, &source.name(), &source.place, source.size, to).await,
@@ -78,12 +95,19 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
-    if skips && exists(&item.to).await? {
-        return skipped(job, &item).await;
+    match job.writing.if_exists {
+        IfExists::Skip if exists(&item.to).await? => return skipped(job, &item).await,
+        IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
+            let target = item.to.url();
+            return Err(CommandFailure::Failed(format!(
+                "{target}: there is an object, and --create-only leaves it"
+            )));
+        }
+        _ => {}
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
-        None if job.moves() || job.is_dry_run => {
+        None if job.moves() || job.is_dry_run && item.source.size.is_none() => {
             Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
         }
         None => None,
@@ -104,6 +128,9 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     };
     if let Some(object) = source.filter(|_| job.moves()) {
         remove(&item.source, &object).await?;
+        if let Some(path) = &item.source.path {
+            job.emptied.add_parent_of(path);
+        }
         job.report.done(done).await?;
         job.report.removed(&item.source.name(), false).await?;
         return Ok(CopyOutcome::Moved);
@@ -119,6 +146,12 @@ async fn skipped(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CopyOutcome> {
 /// Removes the object that was copied, unless another has replaced it meanwhile.
 async fn remove(source: &ItemSource, object: &Object) -> Outcome {
     let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
+    // A link whose file was moved before counts as no object.
+    if let (Ok(()), Some(path)) = (&removed, &source.path)
+        && path.is_symlink()
+    {
+        return tokio::fs::remove_file(path).await.map_err(|error| CommandFailure::of_file(path, &error));
+    }
     removed.map_err(|error| {
         let name = source.name();
         match error.kind() {

@@ -1,14 +1,24 @@
 //! The settings and state that all transfers of one command share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
 
+use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
+use tidegate::object::FileAttributes;
+use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
-use tidegate::{Attributes, Strategy};
+use tidegate::{Attributes, Object, Strategy};
 
-use super::carried::LeftOut;
+use super::carried::{self, LeftOut};
+use super::emptied::EmptiedDirectories;
+use super::file_options::{FileOptions, LinkChoice};
+use super::links::DeferredLinks;
 use super::report::CopyReport;
 use crate::stores::{ObjectPlace, Stores};
+use crate::text;
 
 /// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
@@ -17,9 +27,12 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) report: CopyReport<'a>,
     /// The journal directories.
     pub(crate) journals: &'a [PathBuf],
-    pub(crate) after: AfterCopy,
     /// Whether to say only what would be done.
     pub(crate) is_dry_run: bool,
+    /// The links that are made when all files are in place.
+    pub(crate) links: DeferredLinks,
+    /// The directories that files were moved from.
+    pub(crate) emptied: EmptiedDirectories,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -40,28 +53,56 @@ pub(crate) enum IfExists {
 
 impl CopyJob<'_> {
     pub(crate) fn moves(&self) -> bool {
-        self.after == AfterCopy::Remove
+        self.writing.after == AfterCopy::Remove
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.
     pub(crate) fn is_plain(&self) -> bool {
         !self.moves() && !self.is_dry_run && self.writing.if_exists != IfExists::Skip
     }
+
+    /// Reports at the end of the command what was left out of all its objects.
+    pub(crate) fn report_left_out(&self) {
+        self.writing.warnings().for_each(|line| self.report.warn(&line));
+        skipped(self.writing.skipped_links.load(Relaxed)).iter().for_each(|line| self.report.say(line));
+    }
+
+    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and told at the end.
+    pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
+        if kind == OtherKind::Link {
+            self.writing.skipped_links.fetch_add(1, Relaxed);
+        } else {
+            self.report.warn(&format!("left out: {} is {kind}", printable(&path.display().to_string())));
+        }
+    }
+}
+
+/// The line about symbolic links that were skipped; `None` if there were none.
+pub(crate) fn skipped(links: u64) -> Option<String> {
+    (links > 0).then(|| format!("{} left out", text::count(links, "symbolic link")))
 }
 
 /// How objects are written.
 pub(crate) struct CopyWriteSettings {
     strategy: Strategy,
+    after: AfterCopy,
     pub(crate) if_exists: IfExists,
     /// Whether downloaded files are forced to disk.
     sync: bool,
     /// Whether downloaded files have the times of their objects.
     keep_modified: bool,
+    files: FileOptions,
     /// The size that the one source must have.
     pub(crate) expect_size: Option<u64>,
     attributes: Attributes,
     /// The attributes that targets could not hold.
     pub(crate) left_out: LeftOut,
+    /// How many times and modes in the metadata of downloaded objects made no sense.
+    ignored: AtomicU64,
+    /// How many symbolic links were left out, as asked for.
+    skipped_links: AtomicU64,
+    /// Whether the first copy that the store was to make itself was allowed.
+    allows_copies: OnceLock<bool>,
 }
 
 impl CopyWriteSettings {
@@ -72,8 +113,30 @@ impl CopyWriteSettings {
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        let left_out = LeftOut::default();
-        Self { strategy, if_exists, sync, keep_modified: false, expect_size, attributes, left_out }
+        Self {
+            strategy,
+            after: AfterCopy::Keep,
+            if_exists,
+            sync,
+            keep_modified: false,
+            files: FileOptions::default(),
+            expect_size,
+            attributes,
+            left_out: LeftOut::default(),
+            ignored: AtomicU64::new(0),
+            skipped_links: AtomicU64::new(0),
+            allows_copies: OnceLock::new(),
+        }
+    }
+
+    /// The same settings for a move, or not.
+    pub(crate) fn then(self, after: AfterCopy) -> Self {
+        Self { after, ..self }
+    }
+
+    /// The same settings with these options about files.
+    pub(crate) fn with_files(self, files: FileOptions) -> Self {
+        Self { files, ..self }
     }
 
     /// The settings of `sync`: objects are replaced, and downloaded files have the times of their objects.
@@ -97,10 +160,43 @@ impl CopyWriteSettings {
         if self.creates_only() { builder.create_only() } else { builder }
     }
 
-    /// A download of `place` to a file, with the user's settings.
-    pub(crate) fn download(&self, place: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
+    /// The same for the upload of a file.
+    pub(crate) fn file_builder(&self, place: &ObjectPlace) -> WriterBuilder {
+        self.builder(place).preserve(self.files.preserve)
+    }
+
+    /// Whether times and permissions of files are preserved.
+    pub(crate) fn preserves(&self) -> bool {
+        self.files.preserve
+    }
+
+    /// The time that is kept of a link: in the metadata of its object, or as the time of the link that is made.
+    pub(crate) fn time_of_link(
+        &self,
+        object: &Object,
+        from: &ObjectPlace,
+        to: &ObjectPlace,
+    ) -> Option<SystemTime> {
+        let is_download = to.is_local() && !from.is_local();
+        let kept = match self.files.preserve {
+            true if from.is_local() => object.modified,
+            true => FileAttributes::from_metadata(&object.attributes.metadata).0.modified,
+            false => None,
+        };
+        kept.or(object.modified.filter(|_| is_download && self.keep_modified))
+    }
+
+    /// A download of `place` to a file below the directory `root`, with the user's settings.
+    pub(crate) fn download(&self, place: &ObjectPlace, root: PathBuf, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
+        let builder = builder.preserve(self.files.preserve);
+        // Through a link, the file of one object could replace that of another, whose source a move has removed.
+        let builder = match self.after {
+            AfterCopy::Remove => builder.refuse_links_below(root),
+            AfterCopy::Keep if self.files.links == LinkChoice::Preserve => builder.refuse_links_below(root),
+            AfterCopy::Keep => builder,
+        };
         if self.creates_only() { builder.create_only() } else { builder }
     }
 
@@ -127,11 +223,46 @@ impl CopyWriteSettings {
     /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
     /// strategy.
     pub(crate) fn copy_within(&self, from: &ObjectPlace, to: &ObjectPlace) -> Option<CopyBuilder> {
-        if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
+        if self.allows_copies.get() == Some(&false)
+            || self.strategy != Strategy::Auto
+            || !from.store.is_one_with(&to.store)
+        {
             return None;
         }
         let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
         Some(if self.creates_only() { copy.create_only() } else { copy })
+    }
+
+    /// Counts what a file does not hold of the object that was downloaded to it.
+    pub(crate) fn downloaded(&self, object: &Object) {
+        if self.files.preserve {
+            self.ignored.fetch_add(FileAttributes::from_metadata(&object.attributes.metadata).1, Relaxed);
+        }
+        self.left_out.add(carried::lost_on_disk(object, self.files.preserve));
+    }
+
+    /// What becomes of symbolic links.
+    pub(crate) fn links(&self) -> LinkChoice {
+        self.files.links
+    }
+
+    /// The warnings at the end of a command: what was left out of all its objects.
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let ignored = match self.ignored.load(Relaxed) {
+            0 => None,
+            ignored => Some(format!(
+                "--preserve ignored {} in the metadata, which {} no time or mode of a file",
+                text::count(ignored, "value"),
+                if ignored == 1 { "is" } else { "are" },
+            )),
+        };
+        self.left_out.line().into_iter().chain(ignored)
+    }
+
+    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of
+    /// all others: the account of the target may not read the source.
+    pub(crate) fn copy_ended(&self, is_allowed: bool) {
+        self.allows_copies.get_or_init(|| is_allowed);
     }
 
     /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use tidegate::object::FileAttributes;
+
 use crate::exit::{CommandFailure, Outcome};
 
 /// An open file, with its size and modification time when it was opened.
@@ -27,6 +29,11 @@ impl OpenedFile {
     /// A handle to read the file. Call it once: clones share one position in the file.
     pub(crate) fn source(&self) -> io::Result<tokio::fs::File> {
         Ok(tokio::fs::File::from_std(self.file.try_clone()?))
+    }
+
+    /// Its time and its permissions.
+    pub(crate) fn attributes(&self) -> io::Result<FileAttributes> {
+        Ok(FileAttributes::of_file(&self.file.metadata()?))
     }
 
     /// Fails if the file was written to while its bytes were `read`.

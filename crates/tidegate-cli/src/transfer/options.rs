@@ -1,13 +1,16 @@
 //! The options of every command that transfers objects.
 
 use tidegate::checksum::Algorithm;
+use tidegate::location::Location;
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Tidegate, TidegateBuilder};
 
 use super::choices::{Hedge, ProgressChoice};
 use super::report::CopyDisplay;
+use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::options::{ConnectionOptions, Owners};
+use crate::options::{ConnectionOptions, Owners, SourceOptions};
+use crate::stores::Stores;
 use crate::{bar, values};
 
 /// How objects are transferred, and what is shown of it.
@@ -23,6 +26,12 @@ pub(crate) struct TransferOptions {
     /// quarter more than requests (up to 1024, but 64 with a journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
+
+    /// Move at most this many bytes a second, such as 50MB/s: uploads and downloads of this command together, spread
+    /// evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
+    /// sent again because it is slow.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    bandwidth: Option<u64>,
 
     /// Send each request at most this many times, from 1. Failures that may pass are retried.
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -46,6 +55,9 @@ pub(crate) struct TransferOptions {
 
     #[command(flatten)]
     connection: ConnectionOptions,
+
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 impl TransferOptions {
@@ -62,10 +74,24 @@ impl TransferOptions {
             .hedge(self.hedge == Hedge::On)
             .s3(self.connection.settings_with(checksum))
             .gcs(self.connection.gcs_settings());
+        let engine = match self.bandwidth {
+            Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
+            None => engine,
+        };
         match self.part_size {
             Some(bytes) => engine.part_size(bytes),
             None => engine,
         }
+    }
+
+    /// Makes `stores` reach the sources by their own options, if any are given.
+    pub(crate) fn reach_source(
+        &self,
+        stores: &Stores,
+        sources: &[&Location],
+        target: Option<&Location>,
+    ) -> Outcome {
+        self.source.reach(stores, &self.connection, sources, target)
     }
 
     /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.

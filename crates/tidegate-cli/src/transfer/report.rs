@@ -31,7 +31,8 @@ pub(crate) struct CompletedCopy {
     source: String,
     target: String,
     bytes: u64,
-    figures: CopyFigures,
+    /// Boxed, so that what may have failed needs little room for it.
+    figures: Box<CopyFigures>,
 }
 
 /// The report of one `cp`.
@@ -103,6 +104,8 @@ impl<'a> CopyReport<'a> {
 
     /// A report that shows `show`, and adds each copied object to `lines`.
     pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores, is_journaled: bool) -> Self {
+        // Bars of several commands would overwrite each other.
+        let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
         let totals = Totals {
             next: 0,
             live: BTreeMap::new(),
@@ -377,7 +380,7 @@ impl CopyInProgress<'_> {
             source,
             target,
             bytes,
-            figures: CopyFigures {
+            figures: Box::new(CopyFigures {
                 seconds: self.began.elapsed().as_secs_f64(),
                 strategy: None,
                 parts: sum(|snapshot| snapshot.parts),
@@ -387,7 +390,7 @@ impl CopyInProgress<'_> {
                 checksum: checksum(object),
                 peak_buffered_bytes: self.report.stores.tide().usage().peak,
                 verified: false,
-            },
+            }),
         }
     }
 }

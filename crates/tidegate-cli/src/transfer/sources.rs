@@ -10,7 +10,7 @@ use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
 use tidegate::Store;
 use tidegate::backend::Entry;
-use tidegate::location::Location;
+use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::copies::CopyOutcome;
@@ -20,7 +20,7 @@ use super::naming;
 use crate::compare::resolved;
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
-use crate::stores::ObjectPlace;
+use crate::stores::{ObjectPlace, address};
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
 
@@ -31,6 +31,10 @@ pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
 pub(crate) struct FoundItems<'a> {
     pub(crate) items: LocalBoxStream<'a, FoundItem>,
     pub(crate) stores: Vec<Store>,
+    /// The objects that the command names one by one.
+    pub(crate) named: Vec<ObjectPlace>,
+    /// Where everything is copied to.
+    pub(crate) target: String,
 }
 
 /// The objects of several sources, all to be copied to `target`.
@@ -41,7 +45,7 @@ pub(crate) async fn find<'a>(
     is_recursive: bool,
     filter: &ObjectFilter,
 ) -> Outcome<FoundItems<'a>> {
-    let mut parts = Vec::new();
+    let (mut parts, mut named, mut target_url) = (Vec::new(), Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
         if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
@@ -52,24 +56,30 @@ pub(crate) async fn find<'a>(
         let is_only = sources.len() == 1;
         let is_tree = source.pattern.is_some() || is_recursive && !is_file(&source.location);
         if is_tree {
-            let (store, prefix) = job.stores.tree(&source.location).await?;
+            let links = job.writing.links().of_source();
+            let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
+            if is_only {
+                target_url = Some(target.url());
+            }
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
-            let place = job.stores.object(&source.location).await?;
+            let place = job.stores.source().object(&source.location).await?;
             add(&place.store);
+            named.push(place.clone());
             let to = job.stores.object(&naming::of_one(&source.location, target)?).await?;
             parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed_local());
         }
     }
     // The target comes last: a copy within one store needs requests for its two ends.
-    let target = job.stores.tree(target).await?.0;
-    if is_remote(&target) {
-        stores.push(target);
+    let target = CopyTarget::of_contents(job, target).await?;
+    if is_remote(&target.store) {
+        stores.push(target.store.clone());
     }
-    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores })
+    let target = target_url.unwrap_or_else(|| target.url());
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, target })
 }
 
 /// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
@@ -83,21 +93,26 @@ pub(crate) async fn find_listed<'a>(
     let counted = Rc::new(Cell::new(0_u64));
     let count = counted.clone();
     let names = names.inspect(move |_| count.set(count.get() + 1));
-    let mut stores = Vec::new();
+    let to = CopyTarget::of_contents(job, target).await?;
+    let target_url = to.url();
+    let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
-        let (store, prefix) = job.stores.tree(&source.location).await?;
-        let to = CopyTarget::of_contents(job, target).await?;
+        let (store, prefix) = job.stores.source().tree(&source.location).await?;
         if is_remote(&store) {
             stores.push(store.clone());
         }
-        if is_remote(&to.store) {
-            stores.push(to.store.clone());
-        }
         let is_local = matches!(source.location, Location::Local { .. });
+        let between = to.between(job, &store, &prefix);
         names
             .map(move |name| {
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
+                if let Some(between) = between.as_deref().filter(|between| name.starts_with(*between)) {
+                    let message = format!(
+                        "{name}: not moved: {between} is between the source and the target, which overlap"
+                    );
+                    return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
+                }
                 let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
                 let source = match is_local {
                     true => ItemSource::file(place.file().map_err(CopyOutcome::Failed)?, place),
@@ -107,16 +122,12 @@ pub(crate) async fn find_listed<'a>(
             })
             .boxed_local()
     } else {
-        let to = job.stores.tree(target).await?.0;
-        if is_remote(&to) {
-            stores.push(to);
-        }
         names
             .then(move |name| async move {
                 let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
                 let item = async {
                     let location = location?;
-                    let place = job.stores.object(&location).await?;
+                    let place = job.stores.source().object(&location).await?;
                     let to = job.stores.object(&naming::of_one(&location, target)?).await?;
                     Ok((location, place, to))
                 };
@@ -130,7 +141,12 @@ pub(crate) async fn find_listed<'a>(
         job.report.say(&message);
         CopyOutcome::LeftOut
     };
-    Ok(FoundItems { items: or_nothing(items, counted, nothing).boxed_local(), stores })
+    Ok(FoundItems {
+        items: or_nothing(items, counted, nothing).boxed_local(),
+        stores,
+        named: Vec::new(),
+        target: target_url,
+    })
 }
 
 fn is_remote(store: &Store) -> bool {
@@ -177,12 +193,29 @@ impl CopyTarget {
     }
 
     async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
-        let (store, prefix) = job.stores.tree(target).await?;
+        let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
         Ok(Self { store, prefix })
     }
 
     fn place(&self, key: &str) -> ObjectPlace {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+
+    /// The names between the source and the target of a move, of which one lies in the other. An object whose name begins so
+    /// could be replaced before it is moved, or replace another.
+    fn between(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<String> {
+        let url = |store: &Store, prefix: &str| match is_remote(store) {
+            true => format!("{}/{prefix}", store.location()),
+            false => format!("{}/", resolved(&local_root(&store.location())).display()),
+        };
+        let (source, target) = (url(from, prefix), url(&self.store, &self.prefix));
+        let rest = target.strip_prefix(&source).or_else(|| source.strip_prefix(&target))?;
+        (job.moves() && from.shares_endpoint_with(&self.store) && !rest.is_empty()).then(|| rest.to_owned())
+    }
+
+    /// The path without links, if it is a directory on this machine.
+    fn directory(&self) -> Option<PathBuf> {
+        (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
     }
 
     fn url(&self) -> String {
@@ -206,7 +239,9 @@ impl CopyTarget {
         let refused = |target: &str, source: &str| {
             Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
         };
-        let (source_url, target_url) = (format!("{}/{prefix}", from.location()), self.url());
+        let beginning = source.pattern.as_ref().map_or("", |pattern| pattern.literal_prefix());
+        let source_url = address(format!("{}/{prefix}{beginning}", from.location()));
+        let target_url = address(self.url());
         if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
             (&source.location, target_url.parse())
         {
@@ -243,8 +278,9 @@ fn tree<'a>(
     let items = match &source.location {
         Location::Local { path } => {
             // Skip the embedded server's own files: they change while it receives them.
-            let except = dev::directory().canonicalize().ok();
-            let files = walk::files(entries, path.to_owned(), except, job.journals).inspect(move |_| {
+            let except = dev::directory().canonicalize().ok().into_iter().chain(target.directory()).collect();
+            let files = walk::files(entries, path.to_owned(), except, job.journals, job.writing.links());
+            let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
             listing::ahead(files).map(move |file| file_item(job, &store, &target, file)).boxed_local()
@@ -280,11 +316,12 @@ fn nothing_found(
 ) -> CopyOutcome {
     let location = &source.location;
     let has_key = location.in_store().is_some_and(|(_, _, key)| !key.is_empty());
-    let failure = if source.pattern.is_some() {
-        source.no_match()
-    } else if !selection.is_everything() {
-        job.report.say(&format!("nothing copied: no object below {location} is chosen by the filters"));
+    let failure = if selection.is_filtered() {
+        let name = source.name();
+        job.report.say(&format!("nothing copied: the filters leave out everything of {name}"));
         return CopyOutcome::LeftOut;
+    } else if source.pattern.is_some() {
+        source.no_match()
     } else if has_key {
         CommandFailure::nothing_at(location, "there is no object below it")
     } else {
@@ -315,8 +352,7 @@ fn file_item(
         Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => Err(CopyOutcome::Stopped(failure)),
         Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
         Err(Missed::LeftOut(path, kind)) => {
-            let path = path.display().to_string();
-            job.report.warn(&format!("left out: {} is {kind}", printable(&path)));
+            job.leave_out(&path, kind);
             Err(CopyOutcome::LeftOut)
         }
     }

@@ -79,7 +79,7 @@ pub(crate) async fn file(
         // Boxed, so that files without a journal need no room for it.
         return Box::pin(stream(job, source, &mut input, Some(&opened), to)).await;
     }
-    let builder = job.writing.builder(to);
+    let builder = job.writing.file_builder(to);
     let progress = builder.progress();
     let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
     let object = builder.upload(path).await.map_err(|error| of_source(path, error))?;
@@ -111,6 +111,10 @@ async fn stream(
     let expected = job.writing.expect_size;
     let builder = job.writing.builder(to);
     let builder = if let Some(bytes) = expected { builder.exact_size(bytes) } else { builder };
+    let builder = match file.filter(|_| job.writing.preserves()) {
+        Some(file) => builder.file_attributes(&file.attributes()?),
+        None => builder,
+    };
     let (live, begun) = if job.writing.is_journaled() {
         journaled::begin(job, builder, input, to, &source).await?
     } else {

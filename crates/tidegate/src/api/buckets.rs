@@ -6,6 +6,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 
 use super::Tidegate;
+use super::open::refuse_profile;
 use crate::backend::{BucketEntry, Buckets, Fault, FaultKind};
 use crate::engine::listing;
 use crate::engine::request::{Doubt, Requests};
@@ -116,6 +117,7 @@ impl Tidegate {
         let parsed: Location = location
             .parse()
             .map_err(|error| refused(ErrorKind::InvalidInput, format!("{error}")).with_source(error))?;
+        refuse_profile(&parsed).map_err(|message| refused(ErrorKind::InvalidInput, message))?;
         let Some((scheme, name, key)) = parsed.in_store() else {
             let message = "a directory is no bucket: create and remove it as any other directory";
             return Err(refused(ErrorKind::Unsupported, message.to_owned()));

@@ -24,6 +24,7 @@ use crate::memory::relief::Relief;
 use crate::memory::spool::{Disk, Spool};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::progress::Progress;
+use crate::types::transfer_rate::TransferRate;
 use crate::types::trusted_file::TrustedOwners;
 
 /// Sets up a [`Tidegate`].
@@ -33,6 +34,7 @@ pub struct TidegateBuilder {
     memory: u64,
     slab: usize,
     concurrency: Concurrency,
+    bandwidth: Option<u64>,
     parts_in_flight: usize,
     part_size: Option<u64>,
     retry: RetryPolicy,
@@ -59,6 +61,7 @@ impl Default for TidegateBuilder {
             memory: 256 << 20,
             slab: 256 << 10,
             concurrency: Concurrency::Auto,
+            bandwidth: None,
             parts_in_flight: 64,
             part_size: None,
             retry: RetryPolicy::default(),
@@ -165,6 +168,35 @@ impl TidegateBuilder {
     /// How many requests may be in flight to one endpoint.
     pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;
+        self
+    }
+
+    /// The most bytes a second that all transfers of this engine move together, uploads and downloads added up;
+    /// unlimited by default.
+    ///
+    /// The bytes of objects count: of parts, bodies and ranges, again for each retry. Headers, listings and copies
+    /// inside a store do not count, nor do transfers between this machine's memory and disks. A copy from one store to
+    /// another through this machine counts twice, once for each direction.
+    ///
+    /// Bytes are spread over time: they move in slices of at most 50 ms worth of the rate, each transfer in turn, so
+    /// that no connection is silent for long. Over any second or more the rate is exceeded by a tenth of a second's
+    /// worth at most. Bytes that arrive are counted as they are read; at the beginning of each response, the system's
+    /// receive buffer holds some more.
+    ///
+    /// Large requests are few: besides three to each endpoint, only as many begin as together have a second's worth
+    /// of bytes, and more only while the rate is not reached. Time in which the limit holds a transfer back counts
+    /// neither as a stall nor as slowness of the store. No part is [hedged](Self::hedge), as its copy would take
+    /// bytes from other transfers.
+    ///
+    /// ```
+    /// # fn main() -> tidegate::Result<()> {
+    /// let tide = tidegate::Tidegate::builder().bandwidth(50_000_000).build()?;
+    /// # let _ = tide;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bandwidth(mut self, bytes_per_second: u64) -> Self {
+        self.bandwidth = Some(bytes_per_second);
         self
     }
 
@@ -275,6 +307,9 @@ impl TidegateBuilder {
         if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
             return Err(refused("a concurrency of 0 would never send anything".to_owned()));
         }
+        if self.bandwidth == Some(0) {
+            return Err(refused("a bandwidth of 0 would never move anything".to_owned()));
+        }
         if let Some(path) = self.journal.iter().find(|path| !path.is_dir()) {
             let path = path.display();
             return Err(refused(format!(
@@ -315,7 +350,7 @@ impl TidegateBuilder {
             idle_limit: self.idle_limit,
             journaling,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
-            hedge: self.hedge,
+            hedge: self.hedge && self.bandwidth.is_none(),
             progress: Progress::default(),
             aborts: Arc::new(Aborts::new(self.aborts_on)),
             records: Records::new(self.records, self.owners.clone()),
@@ -324,11 +359,27 @@ impl TidegateBuilder {
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
+            rate: self.bandwidth.map(TransferRate::new),
             endpoints: Mutex::default(),
             facts: KnownFacts::default(),
         };
         let schemes = Schemes::new(self.s3, self.gcs, self.schemes);
         Ok(Tidegate { engine: Arc::new(engine), schemes: Arc::new(schemes) })
+    }
+
+    /// Another view of the engine of `tide`, which reaches stores by this builder's settings: [`s3`](Self::s3),
+    /// [`gcs`](Self::gcs) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget, the
+    /// limiters, the journals and the schemes that this builder does not have; this builder's other settings do not count.
+    /// So several accounts share one budget, also where buckets are listed and created.
+    pub fn build_on(self, tide: &Tidegate) -> Tidegate {
+        let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, self.schemes);
+        Tidegate { engine: tide.engine.clone(), schemes: Arc::new(schemes) }
+    }
+
+    /// The settings for `s3://`.
+    #[cfg(feature = "s3")]
+    pub fn s3_settings(&self) -> &S3Settings {
+        &self.s3
     }
 
     fn spooling(&self) -> Result<Option<Arc<Spooling>>> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::{Store, Tidegate};
-use crate::backend::Fault;
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Local;
 use crate::backend::s3::S3Settings;
+use crate::backend::{Fault, Scheme};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::location::Location;
 
@@ -76,6 +76,9 @@ impl OpenBuilder {
         let fault = |fault: Fault| {
             Error::from_fault(fault, Operation::Connect, location.as_str(), 0, Default::default())
         };
+        refuse_profile(&parsed).map_err(|message| {
+            Error::new(ErrorKind::InvalidInput, Operation::Connect, location.as_str(), message)
+        })?;
         let Some((scheme, bucket, key)) = parsed.in_store() else {
             let Location::Local { path } = &parsed else { return Err(misplaced(location)) };
             if s3.is_some() || gcs.is_some() {
@@ -84,7 +87,7 @@ impl OpenBuilder {
             return Ok(tide.store(Arc::new(Local::new(path))));
         };
         let schemes = &tide.schemes;
-        let opener = match (&s3, &gcs) {
+        let opener: Arc<dyn Scheme> = match (&s3, &gcs) {
             (None, None) => schemes.named(scheme).map_err(fault)?,
             (Some(settings), None) if scheme == "s3" => schemes.s3(settings),
             (None, Some(settings)) if scheme == "gs" => schemes.gcs(settings),
@@ -93,6 +96,15 @@ impl OpenBuilder {
         let backend = opener.open(bucket, &tide.engine.facts).await.map_err(fault)?;
         Ok(tide.store(backend).within(key))
     }
+}
+
+/// Refuses a URL that names a profile: a URL that a program is given from elsewhere must not choose whose rights it is
+/// opened with.
+pub(super) fn refuse_profile(location: &Location) -> std::result::Result<(), String> {
+    let Some(profile) = location.profile() else { return Ok(()) };
+    Err(format!(
+        "the URL names profile `{profile}`: open it without, by settings that name it (S3Settings::with_profile_only)"
+    ))
 }
 
 fn misplaced(location: String) -> Error {

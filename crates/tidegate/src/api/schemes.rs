@@ -13,8 +13,8 @@ use crate::backend::{Fault, FaultKind, Scheme};
 #[derive(Debug)]
 pub(super) struct Schemes {
     named: NamedSchemes,
-    s3: SchemeCache<S3Scheme>,
-    gcs: SchemeCache<GcsScheme>,
+    s3: Arc<SchemeCache<S3Scheme>>,
+    gcs: Arc<SchemeCache<GcsScheme>>,
 }
 
 impl Schemes {
@@ -26,7 +26,17 @@ impl Schemes {
         named.add("gs", gcs.clone());
         named.add("memory", Arc::new(MemoryScheme::default()));
         named.0.extend(others.0);
-        Self { named, s3: SchemeCache::new(s3), gcs: SchemeCache::new(gcs) }
+        Self { named, s3: Arc::new(SchemeCache::new(s3)), gcs: Arc::new(SchemeCache::new(gcs)) }
+    }
+
+    /// The same schemes with other settings, and `others`, which replace those of the same names. Stores with equal
+    /// settings share their connections with those of `self`.
+    pub(super) fn with_settings(&self, s3: &S3Settings, gcs: &GcsSettings, others: NamedSchemes) -> Self {
+        let mut named = self.named.clone();
+        named.add("s3", self.s3(s3));
+        named.add("gs", self.gcs(gcs));
+        named.0.extend(others.0);
+        Self { named, s3: self.s3.clone(), gcs: self.gcs.clone() }
     }
 
     /// Finds a scheme by its name. The fault for an unknown name lists the known ones.
@@ -41,12 +51,12 @@ impl Schemes {
     }
 
     /// The scheme of an S3 store with settings of its own.
-    pub(super) fn s3(&self, settings: &S3Settings) -> Arc<dyn Scheme> {
+    pub(super) fn s3(&self, settings: &S3Settings) -> Arc<S3Scheme> {
         self.s3.get(|scheme| scheme.settings() == settings, || S3Scheme::new(settings.clone()))
     }
 
     /// The scheme of a store of Google's with settings of its own.
-    pub(super) fn gcs(&self, settings: &GcsSettings) -> Arc<dyn Scheme> {
+    pub(super) fn gcs(&self, settings: &GcsSettings) -> Arc<GcsScheme> {
         self.gcs.get(|scheme| scheme.settings() == settings, || GcsScheme::new(settings.clone()))
     }
 }
@@ -105,7 +115,8 @@ mod tests {
         let schemes = Schemes::new(account("engine"), GcsSettings::default(), NamedSchemes::default());
         let kept = || schemes.s3.schemes.lock().unwrap().len();
         let of_the_engine = schemes.named("s3").unwrap();
-        assert!(Arc::ptr_eq(&of_the_engine, &schemes.s3(&account("engine"))));
+        let wanted: Arc<dyn Scheme> = schemes.s3(&account("engine"));
+        assert!(Arc::ptr_eq(&of_the_engine, &wanted));
         let ours = schemes.s3(&account("ours"));
         assert!(Arc::ptr_eq(&ours, &schemes.s3(&account("ours"))));
         assert_eq!(kept(), 2);

@@ -283,8 +283,8 @@ impl Store {
         self.context.is_one_place(key, &to.context, to_key).await
     }
 
-    /// Whether both stores are reached at one endpoint, by whatever accounts: then equal [locations](Self::location) are
-    /// the same place.
+    /// Whether both stores are reached at one endpoint, by whatever accounts: then [locations](Self::location) that
+    /// are equal but for a profile are the same place.
     pub fn shares_endpoint_with(&self, to: &Self) -> bool {
         self.context.shares_endpoint_with(&to.context)
     }

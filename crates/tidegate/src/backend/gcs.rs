@@ -125,6 +125,8 @@ impl Gcs {
             max_copy: 5 << 40,
             create_only_copy: true,
             checksum: Algorithm::Crc32c,
+            // The JSON API sends `x-goog-meta-…` with no object's bytes; gRPC sends all metadata.
+            metadata_with_bytes: shared.grpc.is_some(),
             ..Capabilities::default()
         };
         let grpc = match &shared.grpc {

@@ -10,8 +10,9 @@
 //!
 //! # Differences from a cloud
 //!
-//! - Attributes, tokens and checksums are accepted but not kept, because a file has no place for them. Bytes are
-//!   checked against their checksum while they are written.
+//! - Attributes, tokens and checksums are accepted but not kept, because a file has no place for them; with
+//!   [`WriteOptions::preserve`] the file gets the time and the permissions among them. Bytes are checked against their
+//!   checksum while they are written.
 //! - A replaced file passes on its mode, its POSIX access control list, and its owner if the caller may keep it;
 //!   never its set-user-ID and set-group-ID bits or other extended attributes. A write to a key that is a link writes
 //!   the link's target, and the unfinished file is beside that target. With `create_only`, a link counts as an
@@ -21,7 +22,7 @@
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key may be a directory of
 //!   another key. The names of Tidegate's own temporary files are refused.
 //! - Listings (and so sweeps, and removals of everything below a prefix) never enter a symbolic link, whatever its
-//!   target. A link to a file is listed as that file; other links, and names that are not regular files, are listed
+//!   target, unless [`Local::links`] says so. A link to a file is listed as that file; other links, and names that are not regular files, are listed
 //!   as [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
 //!   directory. Only the root itself may be a link. Reads follow links.
 //! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
@@ -55,6 +56,8 @@ mod batch;
 mod beneath;
 mod copy;
 mod fault;
+mod links;
+mod no_links;
 mod parents;
 mod place;
 mod read;
@@ -72,6 +75,7 @@ pub(crate) use arrival::{Arrival, Destination, NotedTarget};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
+pub use links::{LINK_SUFFIX, LONGEST_LINK, LinkPolicy};
 use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
@@ -85,8 +89,12 @@ pub struct Local {
     info: Info,
     root: PathBuf,
     is_relative: bool,
+    links: LinkPolicy,
     parents: Arc<Parents>,
 }
+
+/// The endpoint of all local directories.
+pub(crate) const LOCAL_ENDPOINT: &str = "file://";
 
 impl Local {
     /// A store in the directory `root`. The directory and its parents are created when the first object is written,
@@ -117,17 +125,26 @@ impl Local {
             create_only_copy: true,
             copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
+            metadata_with_bytes: true,
         };
         Self {
-            info: Info::new(location, "file://", capabilities),
+            info: Info::new(location, LOCAL_ENDPOINT, capabilities),
             root,
             is_relative,
+            links: LinkPolicy::default(),
             parents: Arc::default(),
         }
     }
 
+    /// Sets what to make of symbolic links below the root.
+    pub fn links(mut self, policy: LinkPolicy) -> Self {
+        self.links = policy;
+        self
+    }
+
     fn to_write(&self, key: &str) -> Result<Target, Fault> {
-        Ok(Target::to_write(&self.root, key)?.relative(self.is_relative))
+        let target = Target::to_write(&self.root, key)?.relative(self.is_relative);
+        Ok(if self.links == LinkPolicy::Objects { target.without_links(&self.root, key) } else { target })
     }
 
     /// `fault`, or `NoBucket` if the object was not found because the root is missing.
@@ -158,19 +175,18 @@ impl Local {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(&session.key)?;
-        let (parents, create_only, id) = (self.parents.clone(), options.create_only, session.id.clone());
+        let (parents, how, id) = (self.parents.clone(), Publish::of_write(options), session.id.clone());
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let published = blocking(move || {
             let path = temp::find(&target, &id)?;
-            let target = if create_only { target.on_a_safe_way()? } else { target.behind_links()? };
+            let target = if how.create_only { target.on_a_safe_way()? } else { target.behind_links()? };
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            let how = Publish { create_only, sync: true, modified: None };
             temp::publish(&parents, &file, &path, &target, how, &waiting)
         });
         let published = published.await;
@@ -184,7 +200,7 @@ impl Local {
         want: Want,
         entry: fn(WalkItem) -> Option<T>,
     ) -> Listing<T> {
-        let walk = TreeWalk::new(self.root.clone(), prefix, want);
+        let walk = TreeWalk::new(self.root.clone(), prefix, want, self.links);
         let batches = stream::unfold(walk, |walk| async move {
             let mut walk = walk?;
             let (batch, walk) = match blocking(move || Ok((walk.batch(), walk))).await {
@@ -218,22 +234,30 @@ impl Backend for Local {
         options: &WriteOptions,
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
+        if let Some(link) = self.link(key)? {
+            return self.put_link(key, link, payload, options).await;
+        }
         let target = self.to_write(key)?;
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let (parents, how) = (self.parents.clone(), Publish::of_write(options));
         let waiter = Waiter::default();
         let (waiting, still) = (waiter.waiting(), waiter.waiting());
         let directory = target.directory().to_owned();
-        let begin = move || waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace);
-        let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &still);
+        let begin = move || waiting.make(|| Temp::create(&parents, target, how.create_only), Temp::trace);
+        let finish = move |temp: Temp, _: Checksum| temp.publish(how, &still);
         let written = write::write_out(payload, 0, directory, begin, finish).await;
         waiter.done();
         written
     }
 
     async fn head(&self, key: &str, _attempt: Attempt) -> Result<Object, Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let root = self.root.clone();
         blocking(move || {
+            if let Some(link) = &link
+                && let Some(described) = links::describe(link, target.key())?
+            {
+                return Ok(described);
+            }
             let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
             let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
             target::check_readable(&metadata)?;
@@ -249,9 +273,14 @@ impl Backend for Local {
         same: Option<&Object>,
         _attempt: Attempt,
     ) -> Result<Body, Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let (root, same) = (self.root.clone(), same.cloned());
         blocking(move || {
+            if let Some(link) = &link
+                && let Some(body) = links::open(link, target.key(), range.clone(), same.as_ref())?
+            {
+                return Ok(body);
+            }
             read::open(&target, range, same.as_ref()).map_err(|fault| Self::or_no_root(&root, fault))
         })
         .await
@@ -266,9 +295,14 @@ impl Backend for Local {
 
     /// The system has no conditional removal: with `same`, the file is looked at right before it is removed.
     async fn delete(&self, key: &str, same: Option<&Object>, _attempt: Attempt) -> Result<(), Fault> {
-        let target = Target::of(&self.root, key)?;
+        let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let (root, same) = (self.root.clone(), same.cloned());
         blocking(move || {
+            if let Some(link) = &link
+                && links::remove(&root, link, target.key(), same.as_ref())?
+            {
+                return Ok(());
+            }
             let Some(directory) = Self::directory_of(&root, &target)? else {
                 let missing = Self::or_no_root(&root, fault(Errno::NOENT.into(), target.directory()));
                 return if missing.kind == FaultKind::NoBucket { Err(missing) } else { Ok(()) };
@@ -321,6 +355,9 @@ impl Parts for Local {
         _origin: PartOrigin,
         _attempt: Attempt,
     ) -> Result<Session, Fault> {
+        if self.link(key)?.is_some() {
+            return Err(invalid("the text of a symbolic link is written in one request"));
+        }
         let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;
@@ -419,6 +456,9 @@ impl ServerCopy for Local {
         options: &WriteOptions,
         _attempt: Attempt,
     ) -> Result<Copied, Fault> {
+        if self.link(key)?.is_some() {
+            return Err(Fault::new(FaultKind::Unsupported, "a symbolic link is made anew, not copied"));
+        }
         self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
     }
 }

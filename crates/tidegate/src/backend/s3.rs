@@ -134,7 +134,9 @@ impl S3 {
             ..Capabilities::default()
         };
         let location = format!("{}://{bucket}", settings.scheme);
-        let info = Arc::new(Info::new(location, shared.endpoint.url(), capabilities));
+        let mut info = Info::new(location, shared.endpoint.url(), capabilities);
+        info.profile = settings.profile.only().map(str::to_owned);
+        let info = Arc::new(info);
         let facts = shared.facts.bucket(bucket);
         Ok(Self { info, bucket: S3Bucket { shared, address: Arc::new(address), order, facts } })
     }

@@ -49,6 +49,9 @@ pub struct Capabilities {
     pub copy_parts: bool,
     /// The checksum that is computed and sent.
     pub checksum: Algorithm,
+    /// Whether the answer with an object's bytes also has the object's user metadata. If not, describing the object
+    /// (`head`) returns it.
+    pub metadata_with_bytes: bool,
 }
 
 impl Default for Capabilities {
@@ -72,6 +75,7 @@ impl Default for Capabilities {
             create_only_copy: false,
             copy_parts: false,
             checksum: Algorithm::Crc64Nvme,
+            metadata_with_bytes: true,
         }
     }
 }
@@ -90,6 +94,9 @@ pub struct WriteOptions {
     /// A mark unique to this writer. A backend stores it with the object (S3: metadata `tidegate-writer`) and returns
     /// it in [`Object::token`]; so a lost answer to a commit can be settled.
     pub token: Option<String>,
+    /// Whether a store that keeps files gives this one the modification time and the permissions that the metadata of
+    /// `attributes` has, see [`FileAttributes`](crate::object::FileAttributes). Other stores keep the metadata itself.
+    pub preserve: bool,
 }
 
 /// An unfinished server-side upload.
@@ -182,6 +189,10 @@ impl Entry {
 pub enum OtherKind {
     /// A symbolic link to a directory. Listings do not enter it.
     LinkToDirectory,
+    /// A symbolic link, in a listing that passes over all links.
+    Link,
+    /// A directory above this name, to which a symbolic link leads back, in a listing that follows links.
+    WayBack,
     /// A symbolic link whose target is missing or cannot be examined.
     BrokenLink,
     /// A device, a named pipe or a socket, or a link to one.
@@ -192,6 +203,8 @@ impl Display for OtherKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LinkToDirectory => "a symbolic link to a directory",
+            Self::Link => "a symbolic link",
+            Self::WayBack => "a way back to a directory above it",
             Self::BrokenLink => "a symbolic link that leads nowhere",
             Self::NotRegular => "no regular file",
         })

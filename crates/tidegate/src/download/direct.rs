@@ -21,6 +21,7 @@ use crate::engine::request::{Failure, MinRate, Trickle};
 use crate::engine::retry::{FailedAttempts, UsedUp};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
+use crate::types::transfer_rate::SliceTurn;
 
 /// A request that is opened for one range, and read up to a byte of it.
 pub(super) struct Direct {
@@ -38,6 +39,10 @@ pub(super) struct Direct {
     /// The rate of this answer's bytes.
     trickle: Option<Trickle>,
     too_slow: Option<Fault>,
+    /// Bytes that have arrived and are not returned yet.
+    piece: Bytes,
+    /// The turns of a rate that the bytes keep to.
+    slices: Option<SliceTurn>,
     breaks: FailedAttempts,
     earlier: Option<Failure>,
 }
@@ -75,6 +80,8 @@ impl Direct {
             stalled: None,
             trickle: None,
             too_slow: None,
+            piece: Bytes::new(),
+            slices: None,
             breaks: FailedAttempts::at(start),
             earlier: None,
         }
@@ -88,6 +95,9 @@ impl Direct {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Bytes>> {
         loop {
+            if !self.piece.is_empty() {
+                return self.poll_piece(source, cx).map(Ok);
+            }
             let fault = match alone(&mut self.state) {
                 DirectState::Opening(opening) => {
                     match ready!(opening.poll_unpin(cx)) {
@@ -116,7 +126,8 @@ impl Direct {
                         if !piece.is_empty() {
                             // These bytes are good: resume a body that is too slow after them.
                             self.too_slow = is_slow.err();
-                            return Poll::Ready(Ok(self.take(piece, cx)));
+                            self.piece = piece;
+                            continue;
                         }
                         match is_slow {
                             Ok(()) => continue, // an empty piece shows that bytes move
@@ -142,6 +153,20 @@ impl Direct {
                 return Poll::Ready(Err(source.failed(failure, self.at)));
             }
         }
+    }
+
+    /// The next bytes of the piece that has arrived, as many as the rate allows now.
+    fn poll_piece(&mut self, source: &ObjectSource, cx: &mut Context<'_>) -> Poll<Bytes> {
+        let mut now = self.piece.len();
+        if let Some(rate) = &source.requests.endpoint.rate {
+            let slices = self.slices.get_or_insert_with(|| SliceTurn::new(rate.clone(), Arc::default()));
+            // Bytes past the end are not returned.
+            let wanted = (now as u64).min(self.until - self.at);
+            // Not more than the piece's own length.
+            now = ready!(slices.poll_take(wanted, cx)) as usize;
+        }
+        let piece = self.piece.split_to(now);
+        Poll::Ready(self.take(piece, cx))
     }
 
     fn take(&mut self, mut piece: Bytes, cx: &mut Context<'_>) -> Bytes {

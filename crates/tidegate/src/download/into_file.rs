@@ -24,6 +24,7 @@ use crate::types::progress::Progress;
 use crate::types::spawn_blocking::spawn_blocking;
 
 mod arriving;
+mod attributes;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod kept_bytes;
@@ -32,6 +33,7 @@ mod small;
 mod width;
 
 use arriving::Arriving;
+use attributes::GivenAttributes;
 use kept_bytes::{DownloadStart, Opened};
 use small::{Small, SmallDownload};
 use width::Width;
@@ -82,7 +84,8 @@ pub struct DownloadBuilder {
     key: String,
     path: PathBuf,
     how: Publish,
-    keep_modified: bool,
+    without_links_below: Option<PathBuf>,
+    gives: GivenAttributes,
     size_hint: Option<u64>,
     progress: Progress,
     warn: Warn,
@@ -112,13 +115,14 @@ impl IntoFuture for DownloadBuilder {
 impl DownloadBuilder {
     pub(crate) fn new(context: Context, key: String, path: PathBuf) -> Self {
         let progress = context.engine().progress.part();
-        let how = Publish { create_only: false, sync: false, modified: None };
+        let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
         Self {
             context,
             key,
             path,
             how,
-            keep_modified: false,
+            without_links_below: None,
+            gives: GivenAttributes::default(),
             size_hint: None,
             progress,
             warn: Warn::default(),
@@ -141,7 +145,26 @@ impl DownloadBuilder {
     /// Gives the file the time at which the store last changed the object, instead of the time of the download. Where
     /// the store reports none, the file has the time of the download.
     pub fn keep_modified(mut self, keep: bool) -> Self {
-        self.keep_modified = keep;
+        self.gives.modified = keep;
+        self
+    }
+
+    /// Gives the file the modification time and the permission bits that the object's user metadata has, as Tidegate,
+    /// rclone, s3cmd or s3fs wrote them ([`FileAttributes`]), whatever the umask. What the metadata lacks, or what makes no
+    /// sense there, is left as without this; a time of [`keep_modified`](Self::keep_modified) then counts. Takes one more
+    /// request where the store sends no metadata with the bytes (Google over HTTP).
+    ///
+    /// [`FileAttributes`]: crate::object::FileAttributes
+    pub fn preserve(mut self, preserve: bool) -> Self {
+        self.gives.preserved = preserve;
+        self
+    }
+
+    /// Fails with [`ErrorKind::InvalidInput`] if there is a symbolic link in the file's place, or on the way from `root`, a
+    /// directory above the file, to it. Without this, a file behind a link is replaced. The way is looked at before the
+    /// first byte is received.
+    pub fn refuse_links_below(mut self, root: impl Into<PathBuf>) -> Self {
+        self.without_links_below = Some(root.into());
         self
     }
 
@@ -212,10 +235,11 @@ impl DownloadBuilder {
         self.arrive(&arriving, stream).await?;
         let (object, checksum) = (arriving.object(), arriving.checksum(algorithm));
         source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
-        let how = Publish { modified: object.modified.filter(|_| self.keep_modified), ..self.how };
+        let object = self.gives.described(&source, object.clone()).await?;
+        let how = self.gives.publish(self.how, &object);
         arrival.publish(object.size, how).await.map_err(at_file)?;
         leaving.is_done = true;
-        Ok(self.context.relative(object.clone()))
+        Ok(self.context.relative(object))
     }
 
     /// The file, and the bytes that an earlier download has left in it.
@@ -231,7 +255,13 @@ impl DownloadBuilder {
 
     fn destination(&self, source: &ObjectSource) -> Destination {
         let owners = self.context.engine().owners.clone();
-        Destination { path: self.path.clone(), mark: mark(source.url(), &self.path), owners }
+        let without_links_below = self.without_links_below.clone();
+        Destination {
+            path: self.path.clone(),
+            mark: mark(source.url(), &self.path),
+            owners,
+            without_links_below,
+        }
     }
 
     fn warn(&self, warning: &str) {
@@ -252,8 +282,8 @@ impl DownloadBuilder {
         let waiter = Waiter::default();
         let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
         let batch = self.context.engine().batches.here();
-        let keep_modified = self.keep_modified;
-        let small = Small { source, destination, how, keep_modified, algorithm, began, batch, waiting };
+        let gives = self.gives;
+        let small = Small { source, destination, how, gives, algorithm, began, batch, waiting };
         let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
         if ended.is_ok() {
             waiter.done();

@@ -19,6 +19,7 @@ use crate::types::checksum::Checksum;
 use crate::types::error::{Error, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
+use crate::types::transfer_rate::SliceTurn;
 
 /// The bytes of an answer, as they come.
 pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
@@ -79,6 +80,11 @@ impl ObjectSource {
     /// another answer is of the same object.
     pub(super) fn is_one_stream(&self, object: &Object) -> bool {
         self.ignores_ranges() || !object.has_identity()
+    }
+
+    /// Whether the object's user metadata comes with its bytes.
+    pub(super) fn sends_metadata(&self) -> bool {
+        self.backend.capabilities().metadata_with_bytes
     }
 
     pub(super) fn url(&self) -> &str {
@@ -142,6 +148,8 @@ impl ObjectSource {
         let has_identity = same.has_identity();
         let first = |attempt| async move {
             let mut at = inflow.got();
+            let rate = self.requests.endpoint.rate.as_ref();
+            let mut slices = rate.map(|rate| SliceTurn::new(rate.clone(), inflow.held().clone()));
             let (mut pieces, may_have_more) = match take_opened() {
                 Some(pieces) => (pieces, true),
                 None => (self.get(rest(at), Some(same), wanted, attempt).await?.stream, false),
@@ -153,9 +161,15 @@ impl ObjectSource {
                     continue;
                 }
                 piece.truncate(usize::try_from(length - at).unwrap_or(usize::MAX).min(piece.len()));
-                let len = piece.len() as u64;
-                sink.take(at, piece).await?;
-                at += len;
+                while !piece.is_empty() {
+                    let now = match &mut slices {
+                        // Not more than the piece's own length.
+                        Some(slices) => slices.take(piece.len() as u64).await as usize,
+                        None => piece.len(),
+                    };
+                    sink.take(at, piece.split_to(now)).await?;
+                    at += now as u64;
+                }
                 if at == length && may_have_more {
                     // If there is no more, polling to the end lets the connection be reused.
                     let _ = pieces.next().now_or_never();

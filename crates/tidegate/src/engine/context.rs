@@ -1,5 +1,6 @@
 //! Everything an upload or a download needs: the shared engine, the store's backend, its endpoint and its keys.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -84,7 +85,16 @@ impl Context {
     /// The URL of a key.
     pub(crate) fn url(&self, key: &str) -> String {
         let root = self.keys.as_ref().map_or("", |keys| keys.root());
-        format!("{}/{root}{}{key}", self.backend.location(), self.prefix)
+        format!("{}/{root}{}{key}", self.bucket_url(), self.prefix)
+    }
+
+    /// The URL of the bucket or root, with the profile that it is reached by, where URLs name it.
+    fn bucket_url(&self) -> Cow<'_, str> {
+        let location = self.backend.location();
+        match (&self.backend.info().profile, location.split_once("://")) {
+            (Some(profile), Some((scheme, bucket))) => format!("{scheme}://{profile}@{bucket}").into(),
+            _ => location.into(),
+        }
     }
 
     /// The backend's key for `key`. Where keys are spread, this is the place that the object is written to now.

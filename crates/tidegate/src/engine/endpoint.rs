@@ -10,6 +10,7 @@ use crate::engine::latency::Latency;
 use crate::engine::limiter::{Concurrency, Lanes, Limiter};
 use crate::engine::retry::{Allowance, RetryPolicy};
 use crate::types::error::Operation;
+use crate::types::transfer_rate::TransferRate;
 
 /// Aborts in flight beside the limiter's requests.
 const ABORTS: usize = 4;
@@ -36,6 +37,8 @@ pub(crate) struct Endpoint {
     pub(crate) journaled: Semaphore,
     /// What the endpoint's server turned out to lack.
     pub(crate) facts: Arc<Facts>,
+    /// The rate that transfers from and to the endpoint keep to.
+    pub(crate) rate: Option<Arc<TransferRate>>,
 }
 
 impl Endpoint {
@@ -44,10 +47,11 @@ impl Endpoint {
         retry: &RetryPolicy,
         journaled: u64,
         facts: Arc<Facts>,
+        rate: Option<Arc<TransferRate>>,
     ) -> Self {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
-            limiter: Limiter::new(concurrency),
+            limiter: Limiter::new(concurrency).keeping_to(rate.clone()),
             aborts: Limiter::new(Concurrency::Fixed(ABORTS)),
             lanes: Lanes::new(retry),
             allowance: Allowance::new(retry),
@@ -56,6 +60,7 @@ impl Endpoint {
             hedged_ranges: Hedges::default(),
             journaled: Semaphore::new(journaled),
             facts,
+            rate,
         }
     }
 

@@ -11,19 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::types::error::Operation;
+use crate::types::transfer_rate::TransferRate;
 
 mod climb;
 mod lane;
 mod lanes;
+mod load;
 #[cfg(test)]
 mod tests;
 
 use climb::Climb;
 pub(crate) use lane::{Admitted, Lane};
 pub(crate) use lanes::Lanes;
+use load::Load;
 
 /// How many requests may be in flight at once to one endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,13 +67,23 @@ struct LimiterState {
     /// Requests that go before all of those in `turns`, oldest first.
     first: VecDeque<u64>,
     queues: BTreeMap<u64, VecDeque<u64>>,
-    waiters: BTreeMap<u64, Waker>,
-    granted: BTreeMap<u64, ()>,
+    waiters: BTreeMap<u64, WaitingTurn>,
+    /// The bytes that each granted request moves.
+    granted: BTreeMap<u64, u64>,
+    /// The bytes of requests in flight, where a rate is to be kept.
+    load: Option<Load>,
     /// How many writers would send more requests if they had memory, and when one of them last asked for memory.
     wanting: usize,
     asked: Option<Instant>,
     /// When the store last asked for fewer requests, or did not answer in time.
     overloaded: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct WaitingTurn {
+    waker: Waker,
+    /// The bytes of objects that the request will move.
+    bytes: u64,
 }
 
 /// How a request ended, as far as the limiter cares.
@@ -116,11 +129,18 @@ impl Limiter {
             queues: BTreeMap::new(),
             waiters: BTreeMap::new(),
             granted: BTreeMap::new(),
+            load: None,
             wanting: 0,
             asked: None,
             overloaded: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Allows no more requests that move bytes than such a rate needs, if there is one.
+    pub(crate) fn keeping_to(self, rate: Option<Arc<TransferRate>>) -> Self {
+        self.lock().load = rate.map(Load::new);
+        self
     }
 
     /// Adds a writer or a reader to the round.
@@ -165,13 +185,13 @@ pub(crate) struct Flow {
 impl Flow {
     /// Waits for a permit to make one request.
     pub(crate) fn permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: false, widening: None }
+        Turn { flow: self.clone(), id: None, is_first: false, bytes: 0, widening: None, look: None }
     }
 
     /// Waits for the next free permit, ahead of the whole queue: for the few requests that stand in for a request
     /// that already has had its turn.
     pub(crate) fn next_permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: true, widening: None }
+        Turn { flow: self.clone(), id: None, is_first: true, bytes: 0, widening: None, look: None }
     }
 
     /// How many requests of all flows together may be in flight now.
@@ -215,6 +235,7 @@ pub(crate) struct Permit {
     began: Instant,
     outcome: Outcome,
     lane: Option<Admitted>,
+    bytes: u64,
 }
 
 impl Permit {
@@ -250,8 +271,7 @@ impl Drop for Permit {
         if let Some(climb) = &mut state.climb {
             state.limit = climb.ended(self.outcome, in_flight, waiting, self.began, Instant::now());
         }
-        state.in_flight -= 1;
-        state.serve();
+        state.ends(self.bytes);
     }
 }
 
@@ -261,8 +281,19 @@ pub(crate) struct Turn {
     flow: Flow,
     id: Option<u64>,
     is_first: bool,
+    bytes: u64,
     /// Wakes when the limit may rise above the first few requests.
     widening: Option<Pin<Box<Sleep>>>,
+    /// Wakes to see whether the rate that is to be kept is reached.
+    look: Option<Pin<Box<Sleep>>>,
+}
+
+impl Turn {
+    /// The request will move `bytes` of an object.
+    pub(crate) fn carrying(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
 }
 
 impl Future for Turn {
@@ -276,7 +307,8 @@ impl Future for Turn {
             None => {
                 let id = state.take_id();
                 self.id = Some(id);
-                state.waiters.insert(id, cx.waker().clone());
+                let (waker, bytes) = (cx.waker().clone(), self.bytes);
+                state.waiters.insert(id, WaitingTurn { waker, bytes });
                 if self.is_first {
                     state.first.push_back(id);
                 } else {
@@ -297,7 +329,21 @@ impl Future for Turn {
                 state.widen();
             }
         }
-        if state.granted.remove(&id).is_some() {
+        while self.bytes > 0
+            && let Some(load) = &state.load
+            && !state.granted.contains_key(&id)
+        {
+            let lets_extra = load.lets_extra();
+            let look = self.look.get_or_insert_with(|| Box::pin(sleep(Load::LOOK)));
+            if look.as_mut().poll(cx).is_pending() {
+                break;
+            }
+            look.as_mut().reset(Instant::now() + Load::LOOK);
+            if lets_extra {
+                state.serve();
+            }
+        }
+        if let Some(bytes) = state.granted.remove(&id) {
             self.id = None;
             drop(state);
             return Poll::Ready(Permit {
@@ -305,10 +351,11 @@ impl Future for Turn {
                 began: Instant::now(),
                 outcome: Outcome::Other,
                 lane: None,
+                bytes,
             });
         }
-        if let Some(waker) = state.waiters.get_mut(&id) {
-            waker.clone_from(cx.waker());
+        if let Some(waiting) = state.waiters.get_mut(&id) {
+            waiting.waker.clone_from(cx.waker());
         }
         Poll::Pending
     }
@@ -319,9 +366,8 @@ impl Drop for Turn {
         let Some(id) = self.id else { return };
         let mut state = self.flow.limiter.lock();
         state.waiters.remove(&id);
-        if state.granted.remove(&id).is_some() {
-            state.in_flight -= 1;
-            state.serve();
+        if let Some(bytes) = state.granted.remove(&id) {
+            state.ends(bytes);
         }
     }
 }
@@ -351,28 +397,49 @@ impl LimiterState {
         self.serve();
     }
 
+    /// A request that moved or was to move `bytes` is no longer in flight.
+    fn ends(&mut self, bytes: u64) {
+        self.in_flight -= 1;
+        if let Some(load) = &mut self.load {
+            load.ends(bytes);
+        }
+        self.serve();
+    }
+
     fn serve(&mut self) {
         while self.in_flight < self.limit {
             let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
             // A wait that was dropped is no longer among the waiters.
-            if let Some(waker) = self.waiters.remove(&next) {
+            if let Some(WaitingTurn { waker, bytes }) = self.waiters.remove(&next) {
                 if self.in_flight == 0
                     && let Some(climb) = &mut self.climb
                 {
                     climb.begins(Instant::now());
                 }
                 self.in_flight += 1;
-                self.granted.insert(next, ());
+                if let Some(load) = &mut self.load {
+                    load.begins(bytes);
+                }
+                self.granted.insert(next, bytes);
                 waker.wake();
             }
         }
     }
 
-    /// The oldest request of the flow whose turn it is.
+    /// The oldest request of the flow whose turn it is. A flow whose oldest request must wait for the rate keeps its
+    /// place.
     fn pop_turn(&mut self) -> Option<u64> {
-        loop {
-            let flow = self.turns.pop_front()?;
+        let mut held = Vec::new();
+        let next = loop {
+            let Some(flow) = self.turns.pop_front() else { break None };
             let Some(queue) = self.queues.get_mut(&flow) else { continue };
+            if let Some(load) = &self.load {
+                let oldest = queue.front().and_then(|id| self.waiters.get(id));
+                if !oldest.is_none_or(|waiting| load.lets(waiting.bytes)) {
+                    held.push(flow);
+                    continue;
+                }
+            }
             let next = queue.pop_front();
             if queue.is_empty() {
                 self.queues.remove(&flow);
@@ -380,8 +447,10 @@ impl LimiterState {
                 self.turns.push_back(flow);
             }
             if next.is_some() {
-                return next;
+                break next;
             }
-        }
+        };
+        held.into_iter().rev().for_each(|flow| self.turns.push_front(flow));
+        next
     }
 }

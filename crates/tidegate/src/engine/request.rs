@@ -22,6 +22,9 @@ use crate::types::progress::{Progress, Waiting};
 mod moving;
 mod outcome;
 
+/// The bytes that a request for an object of unknown size is taken to move: those of one range of a download.
+const UNKNOWN_ANSWER: u64 = 8 << 20;
+
 use moving::Transfer;
 pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
 use outcome::Seen;
@@ -46,15 +49,26 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Waits for a permit to make one request.
+    /// Waits for a permit to make one request that carries no bytes of an object.
     pub(crate) async fn turn(&self) -> Permit {
+        self.turn_of(0).await
+    }
+
+    /// Waits for a permit to make one request with the bytes of `payload`, which keeps to the rate of the endpoint.
+    pub(crate) async fn turn_with(&self, payload: &Payload) -> Permit {
+        payload.keeps_to(self.endpoint.rate.as_ref());
+        self.turn_of(payload.len()).await
+    }
+
+    /// Waits for a permit to make one request that moves `bytes` of an object.
+    async fn turn_of(&self, bytes: u64) -> Permit {
         let mut turn = pin!(async {
             // Wait for the lane first, without holding a permit: other requests can use the permit meanwhile.
             let admitted = match &self.lane {
                 Some(lane) => Some(lane.admit().await),
                 None => None,
             };
-            self.flow.permit().await.in_lane(admitted)
+            self.flow.permit().carrying(bytes).await.in_lane(admitted)
         });
         let mut waiting = None;
         poll_fn(|cx| {
@@ -265,13 +279,18 @@ impl Requests {
             attempt += 1;
             let was_open =
                 matches!(carried, Transfer::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
+            let bytes = carried.bytes();
+            let moves = match bytes.max(self.brings) {
+                0 if operation == Operation::Get => UNKNOWN_ANSWER,
+                moves => moves,
+            };
+            carried.keeps_to(self.endpoint.rate.as_ref());
             let turn = match permit.take() {
                 Some(permit) => permit,
                 // The request had a permit when it was opened, and holds a connection: it goes before the queue.
-                None if was_open => self.flow.next_permit().await,
-                None => self.turn().await,
+                None if was_open => self.flow.next_permit().carrying(moves).await,
+                None => self.turn_of(moves).await,
             };
-            let bytes = carried.bytes();
             let in_flight = match was_open {
                 true => self.progress.carries(bytes),
                 false => self.progress.request(operation.name(), bytes, attempt > 1),
@@ -281,15 +300,18 @@ impl Requests {
             let expected = endpoint.latency.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let how = Attempt::nth(attempt).renewed(seen.broken);
+            let (sent_at, held) = (Instant::now(), carried.held_back());
             let (result, by_hedge) = make(how, patience).await;
+            let is_held = is_held_back(carried.held_back() - held, sent_at.elapsed());
             drop(in_flight);
             carried.is_sent();
             let mut fault = match result {
                 Ok(answer) => {
                     // Only a plain request measures the store. A hedge's bytes are counted with the hedge's own
                     // permit; a completion takes long because of its parts, not because the store is far; and a
-                    // request that was opened before has already received some of its bytes.
-                    let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
+                    // request that was opened before has already received some of its bytes; a request that the
+                    // rate held back shows the rate.
+                    let tells = !by_hedge && !operation.is_work_of_store() && !was_open && !is_held;
                     let moved = Outcome::of(operation, bytes.max(self.brings));
                     turn.end(if tells { moved } else { Outcome::Answered });
                     self.succeeded(paid);
@@ -326,6 +348,11 @@ impl Requests {
             }
         }
     }
+}
+
+/// Whether a request that took `took` was held back by a rate for so long that it does not measure the store.
+pub(crate) fn is_held_back(held: Duration, took: Duration) -> bool {
+    held > took / 8
 }
 
 #[cfg(test)]

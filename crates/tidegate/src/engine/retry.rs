@@ -40,7 +40,8 @@ pub struct RetryPolicy {
     pub slowest: u64,
     /// The least rate, in bytes a second, of a response body once it has begun. A body that brings less over
     /// `min_rate_over` counts as stalled: it is cancelled like a timeout and resumed. 0 turns this off. Time in which
-    /// the reader does not ask for bytes does not count.
+    /// the reader does not ask for bytes, or a bandwidth limit
+    /// holds them back, does not count.
     pub min_rate: u64,
     /// The time over which `min_rate` is measured.
     pub min_rate_over: Duration,

@@ -9,12 +9,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures::{Stream, StreamExt};
 
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::progress::Progress;
+use crate::types::transfer_rate::{HeldTime, SliceTurn, TransferRate};
 
 mod file;
 mod source;
@@ -75,6 +77,18 @@ impl Payload {
     /// From here on, bytes that a request sends count in `progress`, until [`is_sent`](Self::is_sent).
     pub(crate) fn counts_in(&self, progress: &Progress) {
         self.moved.progress.get_or_init(|| progress.clone());
+    }
+
+    /// From here on, streams that are sent keep to the rate, if there is one.
+    pub(crate) fn keeps_to(&self, rate: Option<&Arc<TransferRate>>) {
+        if let Some(rate) = rate {
+            self.moved.rate.get_or_init(|| (rate.clone(), Arc::default()));
+        }
+    }
+
+    /// How long the rate has held back its streams.
+    pub(crate) fn held_back(&self) -> Duration {
+        self.moved.rate.get().map_or(Duration::ZERO, |(_, held)| held.total())
     }
 
     /// The request that carried it has ended: its sent bytes do not count any more, or count as acknowledged.
@@ -166,7 +180,9 @@ impl Payload {
                 }))
             }
         };
-        Some(Self { skip: self.skip, ..Self::new(self.len, source) })
+        let again = Self { skip: self.skip, ..Self::new(self.len, source) };
+        again.keeps_to(self.moved.rate.get().map(|(rate, _)| rate));
+        Some(again)
     }
 
     /// The checksum of all the bytes; a file that was not read yet is read for it.
@@ -205,12 +221,14 @@ impl Payload {
             }
         };
         let moved = self.moved.clone();
-        PayloadStream { remaining: self.len, skip: self.skip, moved, counts: Some(self.len), inner }
+        let turn = moved.rate.get().map(|(rate, held)| SliceTurn::new(rate.clone(), held.clone()));
+        let slices = turn.map(|turn| Slices { turn, piece: Bytes::new() });
+        PayloadStream { remaining: self.len, skip: self.skip, moved, counts: Some(self.len), slices, inner }
     }
 
     /// The same stream for another purpose than to send it.
-    fn unsent(&self) -> PayloadStream {
-        PayloadStream { counts: None, ..self.stream() }
+    pub(crate) fn unsent(&self) -> PayloadStream {
+        PayloadStream { counts: None, slices: None, ..self.stream() }
     }
 }
 
@@ -222,6 +240,8 @@ struct Moved {
     /// Bytes that count in `progress` as sent by the request that is in flight: never more than the payload has.
     sent: AtomicU64,
     progress: OnceLock<Progress>,
+    /// The rate that streams keep to, and how long it held them back.
+    rate: OnceLock<(Arc<TransferRate>, Arc<HeldTime>)>,
 }
 
 impl Moved {
@@ -254,7 +274,17 @@ pub struct PayloadStream {
     moved: Arc<Moved>,
     /// The payload's length if the stream is sent; a stream that is only read does not count as sent.
     counts: Option<u64>,
+    /// Where a rate is to be kept.
+    slices: Option<Slices>,
     inner: Inner,
+}
+
+/// A piece that is given slice by slice, as the rate allows.
+#[derive(Debug)]
+struct Slices {
+    turn: SliceTurn,
+    /// The rest of the piece.
+    piece: Bytes,
 }
 
 #[derive(Debug)]
@@ -268,6 +298,17 @@ impl PayloadStream {
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
+
+    /// Counts bytes that are given now.
+    fn gives(&mut self, bytes: Bytes) -> Bytes {
+        let len = bytes.len() as u64;
+        self.moved.given.fetch_add(len, Relaxed);
+        if let Some(total) = self.counts {
+            self.moved.send(len, total);
+        }
+        self.remaining = self.remaining.saturating_sub(len);
+        bytes
+    }
 }
 
 impl Stream for PayloadStream {
@@ -276,6 +317,14 @@ impl Stream for PayloadStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
+            if let Some(Slices { turn, piece }) = &mut this.slices
+                && !piece.is_empty()
+            {
+                let most = ready!(turn.poll_take(piece.len() as u64, cx));
+                // Not more than the piece's own length.
+                let slice = piece.split_to(most as usize);
+                return Poll::Ready(Some(Ok(this.gives(slice))));
+            }
             let piece = match &mut this.inner {
                 Inner::Memory(pieces, next) => {
                     let piece = pieces.get(*next).cloned();
@@ -285,17 +334,17 @@ impl Stream for PayloadStream {
                 Inner::File(stream) => ready!(stream.poll_next(cx)),
             };
             let Some(Ok(mut bytes)) = piece else { return Poll::Ready(piece) };
-            this.moved.given.fetch_add(bytes.len() as u64, Relaxed);
             let skipped = this.skip.min(bytes.len() as u64);
             this.skip -= skipped;
+            this.moved.given.fetch_add(skipped, Relaxed);
             // Not more than the bytes' own length.
             bytes.advance(skipped as usize);
-            if !bytes.is_empty() {
-                if let Some(len) = this.counts {
-                    this.moved.send(bytes.len() as u64, len);
-                }
-                this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
-                return Poll::Ready(Some(Ok(bytes)));
+            if bytes.is_empty() {
+                continue;
+            }
+            match &mut this.slices {
+                Some(slices) => slices.piece = bytes,
+                None => return Poll::Ready(Some(Ok(this.gives(bytes)))),
             }
         }
     }

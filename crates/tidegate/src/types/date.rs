@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The end of the year 9999.
 const END: Duration = Duration::from_secs(253_402_300_800);
+/// The beginning of the year 0, before 1970.
+const BEGIN: Duration = Duration::from_secs(62_167_219_200);
 
 /// A time as HTTP writes it (`Thu, 01 Jan 1970 00:00:00 GMT`); for a time that HTTP can't write, its distance from
 /// 1970.
@@ -21,10 +23,17 @@ pub(crate) fn since_1970(seconds: u64) -> SystemTime {
     at(seconds).or_else(|| at(i64::MAX as u64)).unwrap_or(UNIX_EPOCH)
 }
 
-/// The same time, or the nearest one between the years 0 and 9999, which every calendar knows.
+/// Whether a time is between the years 0 and 9999, which every calendar knows.
+pub(crate) fn is_in_calendars(time: SystemTime) -> bool {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => since < END,
+        Err(before) => before.duration() <= BEGIN,
+    }
+}
+
+/// The same time, or the nearest one between the years 0 and 9999.
 #[cfg(feature = "object_store")]
 pub(crate) fn within_calendars(time: SystemTime) -> SystemTime {
-    const BEGIN: Duration = Duration::from_secs(62_167_219_200); // before 1970
     time.clamp(UNIX_EPOCH - BEGIN, UNIX_EPOCH + END - Duration::from_secs(1))
 }
 

@@ -26,6 +26,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | written | is |
 /// |---|---|
 /// | `s3://bucket/key` | an object (or prefix) of an S3 bucket; the key may be missing |
+/// | `s3://profile@bucket/key` | the same, by this profile of the AWS configuration files |
 /// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
@@ -45,7 +46,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// ```
 /// use tidegate::location::Location;
 /// let location: Location = "s3://bucket/a%20b/".parse()?;
-/// assert_eq!(location, Location::S3 { bucket: "bucket".into(), key: "a%20b/".into() });
+/// assert_eq!(location, Location::S3 { profile: None, bucket: "bucket".into(), key: "a%20b/".into() });
 /// assert_eq!(location.to_string(), "s3://bucket/a%20b/");
 /// # Ok::<(), tidegate::location::LocationError>(())
 /// ```
@@ -54,6 +55,9 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 pub enum Location {
     /// `s3://bucket/key`.
     S3 {
+        /// The profile of the AWS configuration files in `s3://profile@bucket/key`. Only a program that reaches the
+        /// store by that profile should take such a URL: [`open`](crate::Tidegate::open) refuses it.
+        profile: Option<String>,
         /// The bucket.
         bucket: String,
         /// The key or prefix; empty for the bucket itself.
@@ -188,13 +192,30 @@ impl Location {
     /// Scheme, bucket (or name) and key; `None` for a local path.
     pub fn in_store(&self) -> Option<(&str, &str, &str)> {
         Some(match self {
-            Self::S3 { bucket, key } => ("s3", bucket, key),
+            Self::S3 { bucket, key, .. } => ("s3", bucket, key),
             Self::Gcs { bucket, key } => ("gs", bucket, key),
             Self::Memory { name, key } => ("memory", name, key),
             Self::Dev { bucket, key } => ("dev", bucket, key),
             Self::Other { scheme, bucket, key } => (scheme, bucket, key),
             Self::Local { .. } => return None,
         })
+    }
+
+    /// The profile that an `s3://` URL names.
+    pub fn profile(&self) -> Option<&str> {
+        match self {
+            Self::S3 { profile, .. } => profile.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The same location without the profile.
+    #[must_use]
+    pub fn without_profile(mut self) -> Self {
+        if let Self::S3 { profile, .. } = &mut self {
+            *profile = None;
+        }
+        self
     }
 
     /// Whether it was written with a slash at its end, so that it means a prefix or a directory.
@@ -216,8 +237,9 @@ impl FromStr for Location {
         };
         match scheme.to_ascii_lowercase().as_str() {
             "s3" => {
+                let (profile, rest) = split_profile(rest);
                 let (bucket, key) = bucket_and_key(text, "s3", rest)?;
-                Ok(Self::S3 { bucket, key })
+                Ok(Self::S3 { profile: profile.map(str::to_owned), bucket, key })
             }
             "dev" => {
                 let (bucket, key) = bucket_and_key(text, "dev", rest)?;
@@ -269,7 +291,11 @@ impl TryFrom<&OsStr> for Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((scheme, bucket, key)) = self.in_store() {
-            write!(f, "{scheme}://{bucket}")?;
+            write!(f, "{scheme}://")?;
+            if let Some(profile) = self.profile() {
+                write!(f, "{profile}@")?;
+            }
+            f.write_str(bucket)?;
             return if key.is_empty() { Ok(()) } else { write!(f, "/{key}") };
         }
         let Self::Local { path } = self else { return Ok(()) };
@@ -310,6 +336,21 @@ const NUL: &str = "it holds a NUL";
 /// The scheme and the text after `://`, if the text begins with a scheme as RFC 3986 defines it.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+}
+
+/// The profile before the bucket's name, if any, and the rest. A name with a colon is no profile: it would be a user and
+/// a password.
+fn split_profile(rest: &str) -> (Option<&str>, &str) {
+    let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+    match authority.rsplit_once('@') {
+        Some((profile, _)) if is_profile(profile) => (Some(profile), &rest[profile.len() + 1..]),
+        _ => (None, rest),
+    }
+}
+
+fn is_profile(name: &str) -> bool {
+    let is_allowed = |letter: char| !letter.is_control() && !letter.is_whitespace() && letter != ':';
+    !name.is_empty() && name.chars().all(is_allowed)
 }
 
 fn is_scheme(text: &str) -> bool {

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::fault::{Fault, FaultKind};
 
+mod file_attributes;
+
+pub use file_attributes::FileAttributes;
+
 /// The attributes that an object carries besides its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

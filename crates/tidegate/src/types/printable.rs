@@ -116,8 +116,13 @@ fn user_of<'a>(scheme: &str, url: &'a str) -> Option<&'a str> {
         ["s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "dev", "memory", "file"];
     let name = scheme.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
-    // A key may have an `@`. Buckets have no colon: if there is one, a password follows.
-    let is_key = OF_KEYS.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys)) && !authority.contains(':');
+    // A key may have an `@`. Neither buckets nor profiles have a colon: if there is one, a password follows.
+    let before = &authority[..authority.rfind('@').unwrap_or(authority.len())];
+    let is_key = OF_KEYS.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys)) && !before.contains(':');
+    // `s3://PROFILE@bucket` names a profile, which is no secret.
+    if is_key && name.eq_ignore_ascii_case("s3") {
+        return None;
+    }
     let at = if is_key { authority.rfind('@') } else { url.rfind('@') };
     at.map(|at| &url[..at])
 }
@@ -190,6 +195,10 @@ mod tests {
             ("https://h/k?X-Amz-Security-Token=t&x=y", "https://h/k?…"),
             ("https://h/k?list-type=2", "https://h/k?list-type=2"),
             ("s3://bucket/a@b", "s3://bucket/a@b"),
+            ("\"s3://profile@bucket/a@b\": denied", "\"s3://profile@bucket/a@b\": denied"),
+            ("s3://profile@bucket: denied", "s3://profile@bucket: denied"),
+            ("s3://user:secret@bucket/a", "s3://…@bucket/a"),
+            ("gs://secret@bucket/a", "gs://…@bucket/a"),
             ("no address", "no address"),
             ("://", "://"),
         ] {

@@ -20,7 +20,7 @@ use crate::backend::WriteOptions;
 use crate::engine::Context;
 use crate::memory::payload::SourceFile;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
-use crate::types::object::{Attributes, Encryption, Object};
+use crate::types::object::{Attributes, Encryption, FileAttributes, Object};
 use crate::types::progress::Progress;
 
 /// Sets up the upload of one object. Awaiting the builder starts it:
@@ -63,6 +63,8 @@ struct WriteSettings {
     concurrency: Option<usize>,
     idle_limit: Option<Duration>,
     options: WriteOptions,
+    /// Whether a file's time and permissions go into the metadata.
+    preserve: bool,
     progress: Progress,
 }
 
@@ -79,6 +81,7 @@ impl WriterBuilder {
             concurrency: None,
             idle_limit: None,
             options: WriteOptions::default(),
+            preserve: false,
             progress,
         };
         Self { settings, input: Producer }
@@ -223,6 +226,21 @@ impl<Input> WriterBuilder<Input> {
         self
     }
 
+    /// Keeps the modification time and the permission bits of the file that is [uploaded](WriterBuilder::upload) in the
+    /// user metadata, as rclone does ([`FileAttributes`]); a local disk gives them to its file. Entries of these names that
+    /// were set before stay. No effect on a [`Writer`], whose bytes are of no file: see
+    /// [`file_attributes`](Self::file_attributes).
+    pub fn preserve(mut self, preserve: bool) -> Self {
+        self.settings.preserve = preserve;
+        self
+    }
+
+    /// The same with these attributes, for bytes that were read from a file.
+    pub fn file_attributes(mut self, attributes: &FileAttributes) -> Self {
+        self.settings.keep(attributes);
+        self
+    }
+
     /// One tag.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.options.attributes.tags.insert(name.into(), value.into());
@@ -278,11 +296,26 @@ impl WriteSettings {
         Ok(writer)
     }
 
-    async fn upload(self, path: &Path) -> Result<Object> {
+    /// Adds a file's attributes to the metadata; what is there already stays.
+    fn keep(&mut self, attributes: &FileAttributes) {
+        let metadata = &mut self.options.attributes.metadata;
+        for (name, value) in attributes.to_metadata() {
+            if !metadata.keys().any(|known| known.eq_ignore_ascii_case(&name)) {
+                metadata.insert(name, value);
+            }
+        }
+        self.options.preserve = true;
+    }
+
+    async fn upload(mut self, path: &Path) -> Result<Object> {
         self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
         let budget = self.context.engine().budget.clone();
         let file = file::open(path, &self.url()).await?;
+        if self.preserve {
+            let attributes = file.attributes().map_err(|error| file::unreadable(&self.url(), error))?;
+            self.keep(&attributes);
+        }
         if let Some(exact) = self.exact_size.filter(|exact| *exact != file.size() && file.size() > 0) {
             let given = file.size();
             let wrong =

@@ -241,7 +241,10 @@ impl<S: UploadSource> Driver<S> {
                 let ReadyBytes { body, line, ring: _ring } = bytes.ready(&upload).await?;
                 // First the session, then the permit: the request that opens the session needs a permit too.
                 upload.session().await?;
-                let permit = upload.requests.turn().await;
+                let permit = match &body {
+                    RequestBody::Bytes(payload) => upload.requests.turn_with(payload).await,
+                    RequestBody::CopyOf(_) => upload.requests.turn().await,
+                };
                 drop(line);
                 let stored = match body {
                     RequestBody::Bytes(payload) => upload.part(number, range, payload, Some(permit)).await,

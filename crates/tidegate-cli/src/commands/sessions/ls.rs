@@ -59,7 +59,7 @@ impl SessionsLs {
                 refuse_missing(&location)?;
             }
             if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
-                output::warn(&left_out.to_string());
+                output::warn(left_out);
             }
             listed
         })

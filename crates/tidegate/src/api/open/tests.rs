@@ -50,6 +50,46 @@ async fn two_accounts_share_one_budget() {
 }
 
 #[tokio::test]
+async fn a_view_of_an_engine_has_its_memory_and_other_accounts() {
+    let ((_ours, ours), (_theirs, theirs)) = (account("ours").await, account("theirs").await);
+    let tide = Tidegate::builder().memory(8 << 20).s3(ours).build().unwrap();
+    let view = Tidegate::builder().memory(1 << 40).s3(theirs).build_on(&tide);
+    view.create_bucket("s3://only-theirs").await.unwrap();
+    let mine = tide.open("s3://only-theirs").await.unwrap();
+    assert_eq!(mine.get("k").await.unwrap_err().kind(), ErrorKind::NoBucket);
+    let store = view.open("s3://only-theirs").await.unwrap();
+    let mut writer = store.writer("k").await.unwrap();
+    writer.write_bytes(vec![1; 300_000].into()).await.unwrap();
+    assert_eq!(tide.usage(), view.usage());
+    assert!(tide.usage().held >= 300_000);
+    writer.abort().await.unwrap();
+    // In-memory stores of one name are the same in both.
+    tide.open("memory://m").await.unwrap().put("k", "1").await.unwrap();
+    assert_eq!(view.open("memory://m").await.unwrap().get("k").await.unwrap(), "1");
+}
+
+#[tokio::test]
+async fn a_url_does_not_choose_a_profile_and_a_profile_alone_is_in_the_urls() {
+    let (_server, settings) = account("ours").await;
+    let tide = Tidegate::builder().s3(settings.clone()).build().unwrap();
+    for refused in [
+        tide.open("s3://admin@bucket/k").await.map(drop).unwrap_err(),
+        tide.open("s3://admin@bucket").s3(settings.clone()).await.map(drop).unwrap_err(),
+        tide.create_bucket("s3://admin@other").await.unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("profile `admin`"), "{refused}");
+    }
+    // The credentials that were set before are not used, and this profile has none.
+    let settings = settings.with_profile_only("no-profile-of-this-name");
+    let store = tide.open("s3://bucket/t").s3(settings).await.unwrap();
+    assert_eq!(store.location(), "s3://no-profile-of-this-name@bucket/t");
+    let error = store.get("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Credentials, "{error}");
+    assert!(error.to_string().contains("s3://no-profile-of-this-name@bucket/t/k"), "{error}");
+}
+
+#[tokio::test]
 async fn settings_of_another_kind_of_store_are_refused() {
     let tide = Tidegate::builder().build().unwrap();
     for location in ["gs://bucket", "memory://m", "/tmp"] {

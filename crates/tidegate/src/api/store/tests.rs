@@ -10,6 +10,7 @@ use crate::settings::Concurrency;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::{Entry, Tidegate};
 
+mod bandwidth;
 mod bulk_delete;
 mod if_unchanged;
 mod no_bucket;

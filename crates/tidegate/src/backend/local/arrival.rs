@@ -47,6 +47,8 @@ pub(crate) struct Destination {
     pub(crate) mark: String,
     /// The owners whose notes and partial files are used.
     pub(crate) owners: TrustedOwners,
+    /// A directory above the file: the download fails if there are links below it on the way to the file.
+    pub(crate) without_links_below: Option<PathBuf>,
 }
 
 /// The destination of a file, with the note that an earlier download left for it.
@@ -72,9 +74,9 @@ enum Noted {
 impl NotedTarget {
     /// Finds the note named by the destination's mark. If the file there is not trusted, the second value says why.
     pub(crate) fn at(
-        Destination { path, mark, owners }: Destination,
+        Destination { path, mark, owners, without_links_below }: Destination,
     ) -> Result<(Self, Option<String>), Fault> {
-        let (target, is_there) = target_at(&path)?;
+        let (target, is_there) = target_at(&path, without_links_below.as_deref())?;
         let path = temp::path(&target, &temp::note_id(&mark, target.name()))?;
         let (note, refused) = match NoteFile::find(&path, &owners) {
             NoteSearch::Nothing => (Noted::NotYet(path), None),
@@ -203,7 +205,7 @@ impl Arrival {
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
         let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
-        NotedTarget::at(Destination { path, mark, owners })?.0.begin()
+        NotedTarget::at(Destination { path, mark, owners, without_links_below: None })?.0.begin()
     }
 
     /// Removes this file, and begins a new one at the same place for another object.
@@ -396,13 +398,22 @@ impl Arrival {
     }
 }
 
-/// The target for `path`, and whether there is a file already.
-fn target_at(path: &Path) -> Result<(Target, bool), Fault> {
+/// The target for `path`, and whether there is a file already. Refuses links below the directory `without_links_below`.
+fn target_at(path: &Path, without_links_below: Option<&Path>) -> Result<(Target, bool), Fault> {
     let nameless = || invalid("it names no file");
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
-    Target::to_write(&root, name)?.relative(path.is_relative()).find()
+    let target = Target::to_write(&root, name)?.relative(path.is_relative());
+    let target = match without_links_below {
+        Some(above) => {
+            let key = path.strip_prefix(above).ok().and_then(Path::to_str);
+            let outside = || invalid(format!("it is not below {}", above.display()));
+            target.without_links(above, key.ok_or_else(outside)?)
+        }
+        None => target,
+    };
+    target.find()
 }
 
 /// The fault for an error at the file. A failing disk is not a store: it is not retried.

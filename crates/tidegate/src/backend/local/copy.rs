@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::fault::{blocking, fault};
 use super::target::{self, Target};
-use super::temp::{self, Temp};
+use super::temp::{self, Publish, Temp};
 use super::waiting::Waiter;
 use super::{Local, part_etag};
 use crate::backend::copy::{check_range, gone};
@@ -82,7 +82,8 @@ impl Local {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(key)?;
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let (parents, how) = (self.parents.clone(), Publish::of_write(options));
+        let create_only = how.create_only;
         let from = from.clone();
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
@@ -95,7 +96,7 @@ impl Local {
             let directory = target.directory().to_owned();
             let temp = waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace)?;
             source.copy(temp.borrow(), &directory, &(0..from.object.size))?;
-            temp.publish(create_only, &waiting)
+            temp.publish(how, &waiting)
         });
         let copied = copied.await;
         waiter.done();

@@ -85,7 +85,7 @@ fn read_full(file: &File, from: u64, want: usize) -> io::Result<Bytes> {
 }
 
 /// The range, cut to the file's size. A range that begins past the end is refused, as S3 does.
-fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
+pub(super) fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
     let Some(range) = range else { return Ok(0..size) };
     if range.start > range.end {
         return Err(invalid(format!("the range {}..{} ends before it begins", range.start, range.end)));

@@ -26,6 +26,9 @@ impl Rename for Local {
         create_only: bool,
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
+        if self.link(from)?.is_some() || self.link(to)?.is_some() {
+            return Err(unsupported("a symbolic link is not renamed"));
+        }
         let (from, to) = (Target::to_write(&self.root, from)?, self.to_write(to)?);
         let (root, parents) = (self.root.clone(), self.parents.clone());
         blocking(move || {

@@ -164,8 +164,12 @@ fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
 /// Gives `file`, which is private until now, its rights at `path`: those of the file there, or else those of a new
 /// file. An existing file also passes on its access control list, its group if the caller may set it, and its owner
 /// if the caller is root. If the list or the group cannot be kept, nobody gains a right that they did not have.
-pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
+///
+/// `preserved` rights, which the user asked for, are set instead. Where the system refuses that, the others are set: some
+/// file systems have one mode for all files.
+pub(super) fn take_over(file: &File, path: &Path, preserved: Option<u32>) -> io::Result<()> {
     let mut now = file.metadata()?;
+    let is_preserved = || preserved.is_some_and(|rights| set_permissions(file, rights, path));
     let rights = match fs::symlink_metadata(path) {
         // Something other than a file has appeared since the path was looked up: its rights are unknown.
         Ok(replaced) if !replaced.is_file() => PRIVATE,
@@ -188,13 +192,26 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
                 AccessListMatch::Nothing => replaced.mode() & 0o700,
             }
         }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_preserved() => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => rights_of_new(path)?,
         Err(error) => return Err(error),
     };
+    if is_preserved() {
+        return Ok(());
+    }
     if now.mode() & RIGHTS == rights {
         return Ok(()); // also where a file system has one mode for all files
     }
     file.set_permissions(Permissions::from_mode(rights))
+}
+
+/// Sets these rights; false if the system refuses.
+pub(super) fn set_permissions(file: &File, rights: u32, path: &Path) -> bool {
+    let set = file.set_permissions(Permissions::from_mode(rights & RIGHTS));
+    set.inspect_err(|error| {
+        tracing::warn!(file = %path.display(), %error, "the file's permissions could not be preserved");
+    })
+    .is_ok()
 }
 
 /// The rights of the replaced file. If the group differs, its rights would go to other people: then group and others
@@ -248,7 +265,7 @@ mod tests {
         fs::write(&old, "old").expect("a file");
         for (had, has) in [(0o600, 0o600), (0o755, 0o755), (0o640, 0o640), (0o4755, 0o755), (0o2711, 0o711)] {
             fs::set_permissions(&old, Permissions::from_mode(had)).expect("permissions");
-            take_over(&written(&new), &old).expect("taken over");
+            take_over(&written(&new), &old, None).expect("taken over");
             assert_eq!(mode(&new), has, "{had:o}");
         }
     }
@@ -257,7 +274,7 @@ mod tests {
     fn a_new_file_has_the_rights_that_others_get() {
         let directory = tempfile::tempdir().expect("a directory");
         let (new, other) = (directory.path().join("new"), directory.path().join("other"));
-        take_over(&written(&new), &directory.path().join("missing")).expect("taken over");
+        take_over(&written(&new), &directory.path().join("missing"), None).expect("taken over");
         fs::write(&other, "").expect("a file");
         assert_eq!(mode(&new), mode(&other));
     }
@@ -282,7 +299,7 @@ mod tests {
         fs::write(&old, "old").expect("a file");
         std::os::unix::fs::chown(&old, Some(4711), Some(4712)).expect("an owner");
         fs::set_permissions(&old, Permissions::from_mode(0o640)).expect("permissions");
-        take_over(&written(&new), &old).expect("taken over");
+        take_over(&written(&new), &old, None).expect("taken over");
         let found = fs::metadata(&new).expect("a file");
         assert_eq!((found.uid(), found.gid(), mode(&new)), (4711, 4712, 0o640));
     }

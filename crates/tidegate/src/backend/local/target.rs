@@ -1,6 +1,7 @@
 //! Maps a key to a path below the root, and describes a file as an object.
 
 use std::fs::Metadata;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 
 use super::fault::invalid;
-use super::{replaced, temp};
+use super::{no_links, replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
 
@@ -19,6 +20,8 @@ pub(super) struct Target {
     path: PathBuf,
     /// Whether the path was given relative to the process's directory.
     is_relative: bool,
+    /// A directory, and the key below it of this file: nothing is written there through links.
+    without_links: Option<(PathBuf, String)>,
 }
 
 impl Target {
@@ -27,7 +30,7 @@ impl Target {
         if let Some(reason) = fault_of(key) {
             return Err(invalid(format!("no file below a directory has such a key: {reason}")));
         }
-        Ok(Self { key: key.to_owned(), path: root.join(key), is_relative: false })
+        Ok(Self { key: key.to_owned(), path: root.join(key), is_relative: false, without_links: None })
     }
 
     /// The same for a key to be written: names of temporary files are refused.
@@ -43,14 +46,33 @@ impl Target {
         Self { is_relative, ..self }
     }
 
+    /// The same, but a write fails if there are links below `root` on the way to its `key`, or in its place.
+    pub(super) fn without_links(self, root: &Path, key: &str) -> Self {
+        Self { without_links: Some((root.to_owned(), key.to_owned())), ..self }
+    }
+
+    fn check_links(&self) -> Result<(), Fault> {
+        self.without_links.as_ref().map_or(Ok(()), |(root, key)| no_links::directory(root, key).map(drop))
+    }
+
+    /// The directory, opened without following links, in which the file is to get its name; `None` if links may be
+    /// followed.
+    pub(super) fn directory_without_links(&self) -> Result<Option<OwnedFd>, Fault> {
+        let Some((root, key)) = &self.without_links else { return Ok(None) };
+        let gone = || invalid(format!("{} was removed meanwhile", self.directory().display()));
+        no_links::directory(root, key)?.ok_or_else(gone).map(Some)
+    }
+
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].
     pub(super) fn behind_links(self) -> Result<Self, Fault> {
+        self.check_links()?;
         Ok(Self { path: replaced::behind_links(&self.path)?.0, ..self })
     }
 
     /// The same for a file that is to be made, and whether it exists already. Refuses anything but a regular file
     /// there, and missing directories that must not be made, see [`Self::check_directories`].
     pub(super) fn find(self) -> Result<(Self, bool), Fault> {
+        self.check_links()?;
         let (path, found) = replaced::behind_links(&self.path)?;
         let target = Self { path, ..self };
         match &found {
@@ -62,6 +84,7 @@ impl Target {
 
     /// Refuses this key if another user could have chosen the way to its directory, see [`replaced::check_way`].
     pub(super) fn on_a_safe_way(self) -> Result<Self, Fault> {
+        self.check_links()?;
         replaced::check_way(self.directory()).map(|_| self)
     }
 

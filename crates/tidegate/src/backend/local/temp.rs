@@ -4,13 +4,13 @@
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, openat, renameat};
 use rustix::io::Errno;
 
 use super::fault::fault;
@@ -18,8 +18,8 @@ use super::parents::{self, Parents};
 use super::replaced;
 use super::target::{self, Target};
 use super::waiting::WaitedWork;
-use crate::backend::{Fault, FaultKind, Session};
-use crate::types::object::Object;
+use crate::backend::{Fault, FaultKind, Session, WriteOptions};
+use crate::types::object::{FileAttributes, Object};
 
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";
@@ -38,6 +38,21 @@ pub(crate) struct Publish {
     pub(crate) sync: bool,
     /// The time of the last change that the file is given; `None` for the time of the last write.
     pub(crate) modified: Option<SystemTime>,
+    /// The permission bits that the file is given, whatever the umask; `None` for those of the file that it replaces, or of
+    /// a new file.
+    pub(crate) permissions: Option<u32>,
+}
+
+impl Publish {
+    /// As a write with these options asks for: synced to disk.
+    pub(super) fn of_write(options: &WriteOptions) -> Self {
+        let kept = match options.preserve {
+            true => FileAttributes::from_metadata(&options.attributes.metadata).0,
+            false => FileAttributes::default(),
+        };
+        let FileAttributes { modified, permissions } = kept;
+        Self { create_only: options.create_only, sync: true, modified, permissions }
+    }
 }
 
 /// Whether a name is that of an unfinished file of ours.
@@ -198,9 +213,8 @@ impl Temp {
     }
 
     /// Publishes the file under its name, see [`publish`].
-    pub(super) fn publish(mut self, create_only: bool, waiting: &WaitedWork) -> Result<Object, Fault> {
+    pub(super) fn publish(mut self, how: Publish, waiting: &WaitedWork) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
-        let how = Publish { create_only, sync: true, modified: None };
         let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
         self.kept = true;
         Ok(object)
@@ -249,11 +263,11 @@ pub(super) fn publish(
     file: &File,
     temp: &Path,
     target: &Target,
-    Publish { create_only, sync, modified }: Publish,
+    Publish { create_only, sync, modified, permissions }: Publish,
     waiting: &WaitedWork,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
-    replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;
+    replaced::take_over(file, target.path(), permissions).map_err(|error| fault(error, directory))?;
     if let Some(modified) = modified {
         set_modified(file, modified, target);
     }
@@ -261,7 +275,13 @@ pub(super) fn publish(
         file.sync_all().map_err(|error| fault(error, directory))?;
     }
     waiting.check()?;
-    let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
+    let renamed = match target.directory_without_links()? {
+        // The name is made in the directory that was looked at, even if names change meanwhile.
+        Some(opened) if create_only => rename_no_replace(temp, &opened, target.name().as_ref()),
+        Some(opened) => renameat(CWD, temp, &opened, target.name()).map_err(io::Error::from),
+        None if create_only => rename_new(temp, target.path()),
+        None => fs::rename(temp, target.path()),
+    };
     renamed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if create_only => exists(),
         io::ErrorKind::Unsupported if create_only => {
@@ -294,7 +314,7 @@ pub(super) fn unsynced(directory: &Path, error: io::Error) -> Fault {
 
 /// Renames without replacing; by a hard link if the file system has no such rename.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match rename_no_replace(from, to) {
+    match rename_no_replace(from, CWD, to) {
         Err(error) if cannot(&error) => link_new(from, to),
         result => result,
     }
@@ -308,13 +328,13 @@ fn cannot(error: &io::Error) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+fn rename_no_replace(from: &Path, directory: impl AsFd, to: &Path) -> io::Result<()> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, from, directory, to, RenameFlags::NOREPLACE)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn rename_no_replace(_: &Path, _: &Path) -> io::Result<()> {
+fn rename_no_replace(_: &Path, _: impl AsFd, _: &Path) -> io::Result<()> {
     Err(rustix::io::Errno::NOSYS.into())
 }
 

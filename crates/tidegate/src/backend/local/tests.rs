@@ -90,6 +90,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Fault>) -> FaultKind {
 
 mod copying;
 mod keys;
+mod links;
 mod listing;
 mod replacing;
 mod session;

@@ -1,7 +1,8 @@
 //! Walks a local tree: every command that lists, copies or removes files below a directory uses it.
 //!
 //! Each directory is opened relative to the one above, and never through a symbolic link: a directory that is swapped
-//! for a link in the middle of a walk is not entered. Only the root may be a link, because the user named it.
+//! for a link in the middle of a walk is not entered. Only the root may be a link, because the user named it. With
+//! [`LinkPolicy::Follow`], see [`follow`].
 //!
 //! Keys are ordered by their bytes, including `/`, as in S3: `a-b` comes before `a/b`, and `a.b` too, whatever the
 //! order in the directory. So a directory is sorted as its name with a trailing slash, and its content follows there.
@@ -16,8 +17,11 @@ use rustix::io::Errno;
 
 use super::beneath::{self, Entered};
 use super::fault::{fault, invalid};
+use super::links::{self, LinkPolicy};
 use super::{target, temp};
 use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
+
+mod follow;
 
 /// The most entries in one batch.
 const BATCH: usize = 256;
@@ -42,6 +46,9 @@ pub(super) struct TreeWalk {
     root: PathBuf,
     prefix: String,
     want: Want,
+    links: LinkPolicy,
+    /// With [`LinkPolicy::Follow`]: device and inode of the directories above the start of the walk.
+    above: Vec<(u64, u64)>,
     /// The directories from the start of the walk to its position.
     levels: Vec<Level>,
     begun: bool,
@@ -73,6 +80,8 @@ enum FileKind {
     Directory,
     File,
     Link,
+    /// A link to a directory that is followed.
+    FollowedLink,
     /// A device, a named pipe or a socket.
     NotRegular,
 }
@@ -86,17 +95,25 @@ impl FileKind {
             _ => Self::NotRegular,
         }
     }
+
+    /// Whether the walk continues there.
+    fn is_entered(self) -> bool {
+        matches!(self, Self::Directory | Self::FollowedLink)
+    }
 }
 
 impl TreeWalk {
     /// Reads nothing before the first [`batch`](Self::batch). `None` if no key can have the prefix.
-    pub(super) fn new(root: PathBuf, prefix: &str, want: Want) -> Option<Self> {
+    pub(super) fn new(root: PathBuf, prefix: &str, want: Want, links: LinkPolicy) -> Option<Self> {
         let directories = prefix.rsplit_once('/').map(|(directories, _)| directories);
         if directories.is_some_and(|directories| target::fault_of(directories).is_some()) {
             return None;
         }
         let prefix = prefix.to_owned();
-        Some(Self { root, prefix, want, levels: Vec::new(), begun: false, faults: Vec::new() })
+        // Sessions behind links are those of another directory.
+        let links = if want == Want::Sessions { LinkPolicy::default() } else { links };
+        let (levels, above, faults) = (Vec::new(), Vec::new(), Vec::new());
+        Some(Self { root, prefix, want, links, above, levels, begun: false, faults })
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -142,7 +159,13 @@ impl TreeWalk {
             }
             Err(error) => return self.faults.push(fault(error.into(), &self.root)),
         }
-        match beneath::directory(&self.root, below.trim_end_matches('/')) {
+        if self.follows() {
+            match follow::above(&self.root, below.trim_end_matches('/')) {
+                Ok(above) => self.above = above,
+                Err(error) => return self.faults.push(fault(error.into(), &self.root)),
+            }
+        }
+        match self.directory(below.trim_end_matches('/')) {
             // Open it again, for reading.
             Ok(Entered::Directory(directory)) => {
                 let path = self.root.join(&below);
@@ -154,6 +177,19 @@ impl TreeWalk {
             Ok(Entered::Missing) => {}
             Ok(Entered::Link(link)) => self.faults.push(beneath::is_a_link(&link)),
             Err(error) => self.faults.push(fault(error.into(), &self.root)),
+        }
+    }
+
+    fn follows(&self) -> bool {
+        self.links == LinkPolicy::Follow
+    }
+
+    /// Opens the directory `below` of the root.
+    fn directory(&self, below: &str) -> Result<Entered, Errno> {
+        if self.follows() {
+            follow::directory(&self.root, below)
+        } else {
+            beneath::directory(&self.root, below)
         }
     }
 
@@ -185,7 +221,7 @@ impl TreeWalk {
             return;
         }
         let id = level.id;
-        let opened = beneath::directory(&self.root, level.below.trim_end_matches('/'));
+        let opened = self.directory(level.below.trim_end_matches('/'));
         let opened = opened.and_then(|entered| match entered {
             Entered::Directory(directory) => {
                 let directory = beneath::again(&directory)?;
@@ -235,15 +271,36 @@ impl TreeWalk {
                 },
                 known => FileKind::of(known),
             };
-            let name = if kind == FileKind::Directory { name + "/" } else { name };
-            if kind != FileKind::Directory && temp::is_temp(&name) != (self.want == Want::Sessions) {
+            let is_followed = kind == FileKind::Link
+                && self.follows()
+                && follow::leads_to_directory(directory, entry.file_name());
+            let kind = if is_followed { FileKind::FollowedLink } else { kind };
+            if !kind.is_entered() && temp::is_temp(&name) != (self.want == Want::Sessions) {
                 continue;
             }
+            let name = match kind {
+                FileKind::Directory | FileKind::FollowedLink => name + "/",
+                FileKind::Link if self.links == LinkPolicy::Objects => name + links::LINK_SUFFIX,
+                _ => name,
+            };
             if self.leads_to_prefix(below, &name) {
                 names.push(Name { name, kind });
             }
         }
         names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        // Beside the link `a`, there may be a file `a.rclonelink`.
+        names.dedup_by(|name, before| {
+            let is_twice = name.name == before.name;
+            if is_twice {
+                let file = path.join(&name.name);
+                let message = format!(
+                    "{}: a file has this name, and a symbolic link has it as an object",
+                    file.display()
+                );
+                self.faults.push(invalid(message));
+            }
+            is_twice
+        });
         Ok(names)
     }
 
@@ -271,21 +328,39 @@ impl TreeWalk {
         let level = self.levels.last()?;
         let (path, key) = (level.path.join(&name), format!("{}{name}", level.below));
         let directory = level.directory.clone()?;
-        if kind == FileKind::Directory {
+        if kind.is_entered() {
             if self.want == (Want::Objects { recursive: false }) {
                 return Some(Ok(WalkItem::Entry(Entry::Prefix(key))));
             }
             let name = name.trim_end_matches('/');
-            return match self.spared(|| beneath::child(&directory, name)) {
-                Ok(Entered::Directory(child)) => {
-                    self.enter(child, path, key);
-                    None
-                }
+            let follows = self.follows();
+            let opened = self.spared(|| match follows {
+                true => follow::child(&directory, name),
+                false => beneath::child(&directory, name),
+            });
+            return match opened {
+                Ok(Entered::Directory(child)) => match follows.then(|| self.is_in(&child)) {
+                    Some(Ok(true)) => {
+                        let key = key.trim_end_matches('/').to_owned();
+                        Some(Ok(WalkItem::Entry(Entry::Other { key, kind: OtherKind::WayBack })))
+                    }
+                    Some(Err(error)) => Some(Err(fault(error.into(), &path))),
+                    Some(Ok(false)) | None => {
+                        self.enter(child, path, key);
+                        None
+                    }
+                },
                 // Swapped for a link since its name was read.
                 Ok(Entered::Link(_)) => self.look_at(Name { name: name.to_owned(), kind: FileKind::Link }),
                 Ok(Entered::Missing) => None,
                 Err(error) => Some(Err(fault(error.into(), &path))),
             };
+        }
+        if kind == FileKind::Link
+            && self.links == LinkPolicy::Objects
+            && let Some(link) = links::link_key(&name)
+        {
+            return self.link(&directory, link, key, &path);
         }
         let failed = |error: Errno| fault(error.into(), &path);
         // A name that is gone was removed meanwhile.
@@ -303,19 +378,44 @@ impl TreeWalk {
         }
         let other = |kind| Entry::Other { key: key.clone(), kind };
         let entry = match kind {
-            FileKind::Directory => return None, // made since the names were read
+            // Made since the names were read.
+            FileKind::Directory | FileKind::FollowedLink => return None,
             FileKind::File => Entry::Object(target::describe(&key, &found)),
             FileKind::NotRegular => other(OtherKind::NotRegular),
+            FileKind::Link if self.links == LinkPolicy::Skip => other(OtherKind::Link),
+            // Swapped for a link since its name was read.
+            FileKind::Link if self.links == LinkPolicy::Objects => {
+                return self.link(&directory, &name, key.clone() + links::LINK_SUFFIX, &path);
+            }
             FileKind::Link => match statat(&*directory, &name, AtFlags::empty()) {
                 Ok(found) => match FileKind::of(FileType::from_raw_mode(found.st_mode)) {
                     FileKind::File => Entry::Object(target::describe(&key, &found)),
                     FileKind::Directory => other(OtherKind::LinkToDirectory),
-                    FileKind::Link | FileKind::NotRegular => other(OtherKind::NotRegular),
+                    FileKind::Link | FileKind::FollowedLink | FileKind::NotRegular => {
+                        other(OtherKind::NotRegular)
+                    }
                 },
                 Err(_) => other(OtherKind::BrokenLink),
             },
         };
         Some(Ok(WalkItem::Entry(entry)))
+    }
+
+    /// The link of this name as an object. One that is gone, or something else by now, was removed meanwhile.
+    fn link(
+        &self,
+        directory: &OwnedFd,
+        link: &str,
+        key: String,
+        path: &Path,
+    ) -> Option<Result<WalkItem, Fault>> {
+        match statat(directory, link, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if FileKind::of(FileType::from_raw_mode(found.st_mode)) == FileKind::Link => {
+                Some(Ok(WalkItem::Entry(Entry::Object(target::describe(&key, &found)))))
+            }
+            Ok(_) | Err(Errno::NOENT) => None,
+            Err(error) => Some(Err(fault(error.into(), path))),
+        }
     }
 
     /// The session of the regular file `name`, if it is one and has the prefix.

@@ -66,14 +66,24 @@ impl S3Client {
         let profile = profile(settings)?;
         let region = region(settings, profile.as_deref()).await?;
         let found = Found::load(profile.as_deref(), region.clone()).await;
-        for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
-            environment::variable(name, environment::process)?;
-        }
-        let endpoint = match (&settings.endpoint_url, found.of("AWS_ENDPOINT_URL", "endpoint_url"), &region) {
+        let only = settings.profile.only();
+        let set_endpoint = match only {
+            Some(_) => found.of_profile("endpoint_url"),
+            None => {
+                for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
+                    environment::variable(name, environment::process)?;
+                }
+                found.of("AWS_ENDPOINT_URL", "endpoint_url")
+            }
+        };
+        let endpoint = match (&settings.endpoint_url, set_endpoint, &region) {
             (Some(url), ..) => EndpointUrl::custom(url.0.trim())?,
             (None, Some(url), _) => EndpointUrl::custom(&url).map_err(|mut fault| {
-                fault.message =
-                    format!("AWS_ENDPOINT_URL, or endpoint_url of the profile: {}", fault.message);
+                let place = match only {
+                    Some(profile) => format!("endpoint_url of profile `{profile}`"),
+                    None => "AWS_ENDPOINT_URL, or endpoint_url of the profile".to_owned(),
+                };
+                fault.message = format!("{place}: {}", fault.message);
                 fault
             })?,
             (None, None, Some(region)) => {
@@ -82,8 +92,15 @@ impl S3Client {
                 EndpointUrl::aws(region, fips, sdk.use_dual_stack().unwrap_or(false))?
             }
             (None, None, None) => {
-                let message = "no region is set: set AWS_REGION, or `region` in the profile, or the address \
-                               of an S3-compatible store in AWS_ENDPOINT_URL";
+                let message = match only {
+                    Some(profile) => format!(
+                        "profile `{profile}` has neither a region nor an endpoint_url, or is not in ~/.aws/config \
+                         (AWS_CONFIG_FILE)"
+                    ),
+                    None => "no region is set: set AWS_REGION, or `region` in the profile, or the address \
+                             of an S3-compatible store in AWS_ENDPOINT_URL"
+                        .to_owned(),
+                };
                 return Err(Fault::new(FaultKind::Invalid, message));
             }
         };
@@ -123,11 +140,27 @@ async fn region(settings: &S3Settings, profile: Option<&str>) -> Result<Option<S
         environment::check_word("the region that is set", region)?;
         return Ok(Some(region.to_owned()).filter(|region| !region.is_empty()));
     }
+    if settings.profile.only().is_some() {
+        // A region gives no access, so that of the environment will do where the profile has none.
+        return Ok(region_of(profile).await?.or(region_of_environment()?));
+    }
+    match region_of_environment()? {
+        Some(region) => Ok(Some(region)),
+        None => region_of(profile).await,
+    }
+}
+
+fn region_of_environment() -> Result<Option<String>, Fault> {
     for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
         if let Some(region) = environment::word(name, environment::process)? {
             return Ok(Some(region));
         }
     }
+    Ok(None)
+}
+
+/// The region of a profile; without a name, of the one that the AWS libraries choose.
+async fn region_of(profile: Option<&str>) -> Result<Option<String>, Fault> {
     let mut provider = ProfileFileRegionProvider::builder();
     if let Some(name) = profile {
         provider = provider.profile_name(name);
@@ -155,8 +188,8 @@ const SOURCES: [&str; 7] = [
 /// The profile in the settings, else `AWS_PROFILE` if cleaning up its value changed it: otherwise the AWS libraries
 /// read the variable themselves.
 fn profile(settings: &S3Settings) -> Result<Option<String>, Fault> {
-    if let Some(profile) = &settings.profile {
-        return Ok(Some(profile.trim().to_owned()));
+    if let Some(profile) = settings.profile.name() {
+        return Ok(Some(profile.to_owned()));
     }
     let profile = environment::variable("AWS_PROFILE", environment::process)?;
     let raw = environment::process("AWS_PROFILE");
@@ -179,6 +212,16 @@ impl Found {
     /// Looks up, in this order: the variable for S3 alone, the general variable, the profile's property for S3 alone,
     /// the general property.
     fn of(&self, variable: &str, property: &str) -> Option<String> {
+        self.look_up(variable, property)
+    }
+
+    /// Looks up a property of the profile, first that for S3 alone.
+    fn of_profile(&self, property: &str) -> Option<String> {
+        // No variable has this name.
+        self.look_up("", property)
+    }
+
+    fn look_up(&self, variable: &str, property: &str) -> Option<String> {
         let key = ServiceConfigKey::builder().service_id("s3").env(variable).profile(property);
         let value = self.0.service_config()?.load_config(key.build().ok()?)?;
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -205,8 +248,8 @@ async fn keyring(
     }
     // Keys in the environment need no request. All other sources may ask servers for keys, through the proxy if one
     // is set.
-    let keys = keys.filter(|_| settings.profile.is_none());
-    let by_name = settings.profile.is_some();
+    let by_name = settings.profile.name().is_some();
+    let keys = keys.filter(|_| !by_name);
     let config = ProviderConfig::without_region()
         .with_behavior_version(Some(BehaviorVersion::latest()))
         .with_region(Some(Region::new(region.to_owned())))

@@ -200,7 +200,7 @@ impl S3Shared {
 /// Reads a payload once before it is sent, because its headers need the checksum or the SHA-256.
 async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, Fault> {
     let mut digest = sha256.then(Sha256::new);
-    let mut stream = payload.stream();
+    let mut stream = payload.unsent();
     while let Some(piece) = stream.next().await {
         let piece = piece.map_err(source_fault)?;
         if let Some(digest) = &mut digest {

@@ -25,7 +25,7 @@ use crate::types::checksum::Algorithm;
 pub struct S3Settings {
     pub(super) endpoint_url: Option<SetUrl>,
     pub(super) region: Option<String>,
-    pub(super) profile: Option<String>,
+    pub(super) profile: ProfileSetting,
     pub(super) credentials: Credentials,
     pub(super) addressing: Addressing,
     pub(super) ca_bundle: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Default for S3Settings {
         Self {
             endpoint_url: None,
             region: None,
-            profile: None,
+            profile: ProfileSetting::default(),
             credentials: Credentials::default(),
             addressing: Addressing::default(),
             ca_bundle: None,
@@ -73,10 +73,23 @@ impl S3Settings {
         self
     }
 
-    /// The profile. If not set: `AWS_PROFILE`, or `default`.
+    /// The profile. If not set: `AWS_PROFILE`, or `default`. Its credentials come before those in the environment; an
+    /// endpoint and a region in the environment come before the profile's.
     #[must_use]
     pub fn with_profile(mut self, profile: impl Into<String>) -> Self {
-        self.profile = Some(profile.into());
+        self.profile = ProfileSetting::Named(profile.into());
+        self
+    }
+
+    /// The profile of an account beside the environment's: credentials and endpoint come from this profile alone, and
+    /// the region too, if the profile has one. `AWS_ENDPOINT_URL` is not read, so that the credentials of one account are
+    /// never sent to the endpoint of another: without `endpoint_url`, the profile is one of AWS. Credentials that were
+    /// set before are forgotten; an endpoint and a region that are set here count. The store's URLs name the profile, as
+    /// in `s3://PROFILE@bucket/key`.
+    #[must_use]
+    pub fn with_profile_only(mut self, profile: impl Into<String>) -> Self {
+        self.profile = ProfileSetting::Only(profile.into());
+        self.credentials = Credentials::chain();
         self
     }
 
@@ -146,6 +159,36 @@ impl S3Settings {
     pub fn with_scheme(mut self, scheme: &'static str) -> Self {
         self.scheme = scheme;
         self
+    }
+}
+
+/// Which profile is used, and for what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum ProfileSetting {
+    /// `AWS_PROFILE`, or `default`, after the environment.
+    #[default]
+    Environment,
+    /// This profile, whose credentials come before the environment's.
+    Named(String),
+    /// This profile, and nothing of another account.
+    Only(String),
+}
+
+impl ProfileSetting {
+    /// The name, if one is set.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Environment => None,
+            Self::Named(name) | Self::Only(name) => Some(name.trim()),
+        }
+    }
+
+    /// The profile that everything of an account comes from.
+    pub(super) fn only(&self) -> Option<&str> {
+        match self {
+            Self::Only(name) => Some(name.trim()),
+            Self::Environment | Self::Named(_) => None,
+        }
     }
 }
 

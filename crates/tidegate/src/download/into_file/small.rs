@@ -7,6 +7,7 @@ use std::task::Poll;
 use futures::poll;
 use tokio::time::Instant;
 
+use super::attributes::GivenAttributes;
 use super::{arriving, at_file, whole};
 use crate::backend::local::{self, Arrival, Batch, Destination, Publish};
 use crate::backend::{Body, Fault};
@@ -36,7 +37,7 @@ pub(super) struct Small {
     pub(super) source: Arc<ObjectSource>,
     pub(super) destination: Destination,
     pub(super) how: Publish,
-    pub(super) keep_modified: bool,
+    pub(super) gives: GivenAttributes,
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
     pub(super) batch: Arc<Batch>,
@@ -46,16 +47,7 @@ pub(super) struct Small {
 
 impl Small {
     pub(super) async fn run(self) -> Result<SmallDownload> {
-        let Self {
-            source,
-            destination,
-            how,
-            keep_modified,
-            algorithm,
-            began,
-            batch,
-            waiting: somebody_waits,
-        } = self;
+        let Self { source, destination, how, gives, algorithm, began, batch, waiting: somebody_waits } = self;
         let mut coming = batch.coming();
         let body = whole(&source).await?;
         if body.object.size > MOST {
@@ -87,7 +79,8 @@ impl Small {
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.check(&object, &hasher.finish(), began)?;
         let path = destination.path.clone();
-        let how = Publish { modified: object.modified.filter(|_| keep_modified), ..how };
+        let object = gives.described(&source, object).await?;
+        let how = gives.publish(how, &object);
         let published =
             Arrival::of_bytes(coming, destination, bytes.into(), memory, how, somebody_waits).await;
         published.map_err(|fault| at_file(fault, &path, began))?;

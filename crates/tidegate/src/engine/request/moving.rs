@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -11,6 +12,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::retry::RetryPolicy;
 use crate::memory::payload::Payload;
 use crate::types::progress::Progress;
+use crate::types::transfer_rate::{HeldTime, TransferRate};
 
 /// The bytes that a request carries, apart from its own head and the head of its answer.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,22 @@ impl Transfer<'_> {
     pub(super) fn counts_in(self, progress: &Progress) {
         if let Self::Payload(payload) = self {
             payload.counts_in(progress);
+        }
+    }
+
+    /// Sent bytes keep to the rate, if there is one. Those of an answer do so where they are received.
+    pub(super) fn keeps_to(self, rate: Option<&Arc<TransferRate>>) {
+        if let Self::Payload(payload) = self {
+            payload.keeps_to(rate);
+        }
+    }
+
+    /// How long the rate has held back its bytes.
+    pub(super) fn held_back(self) -> Duration {
+        match self {
+            Self::Nothing => Duration::ZERO,
+            Self::Payload(payload) => payload.held_back(),
+            Self::Answer(inflow, _) => inflow.held.get().map_or(Duration::ZERO, |held| held.total()),
         }
     }
 
@@ -152,6 +170,8 @@ pub(crate) struct Inflow {
     skipped: AtomicU64,
     /// Whether the next attempt's request is already open and counted.
     pub(super) opened: AtomicBool,
+    /// How long a rate that is to be kept has held back the bytes.
+    held: OnceLock<Arc<HeldTime>>,
 }
 
 impl Inflow {
@@ -162,12 +182,18 @@ impl Inflow {
             moved: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             opened: AtomicBool::new(false),
+            held: OnceLock::new(),
         }
     }
 
     /// The first attempt's request is already open and counted.
     pub(crate) fn is_opened(&self) {
         self.opened.store(true, Relaxed);
+    }
+
+    /// Counts how long the receiver is held back by a rate.
+    pub(crate) fn held(&self) -> &Arc<HeldTime> {
+        self.held.get_or_init(Arc::default)
     }
 
     /// How many bytes are received for good.
@@ -198,7 +224,7 @@ impl Inflow {
 }
 
 /// Waits for a request's answer for as long as its bytes move (a body's at the least rate), and for `patience` after
-/// they stop.
+/// they stop. Time in which a rate holds back its bytes does not count.
 pub(crate) async fn answer<T>(
     patience: Duration,
     carried: impl Into<Transfer<'_>>,
@@ -206,8 +232,8 @@ pub(crate) async fn answer<T>(
 ) -> Result<T, Fault> {
     let carried = carried.into();
     let mut request = pin!(request);
-    let (mut moved, mut quiet_since, mut last_look) = (carried.moved(), Instant::now(), Instant::now());
-    let mut skipped = carried.skipped();
+    let (mut moved, mut quiet, mut last_look) = (carried.moved(), Duration::ZERO, Instant::now());
+    let (mut skipped, mut held) = (carried.skipped(), carried.held_back());
     let mut trickle = carried.trickle();
     loop {
         // Check four times per `patience`: so a request is cancelled after at least `patience`, and not much more.
@@ -215,11 +241,14 @@ pub(crate) async fn answer<T>(
             return result;
         }
         let (now, moved_now, skipped_now) = (Instant::now(), carried.moved(), carried.skipped());
-        trickle.take(now - last_look, moved_now - moved)?;
-        last_look = now;
+        let held_now = carried.held_back();
+        let waited = (now - last_look).saturating_sub(held_now - held);
+        trickle.take(waited, moved_now - moved)?;
+        (last_look, held) = (now, held_now);
+        quiet += waited;
         if moved_now != moved || skipped_now != skipped {
-            (moved, skipped, quiet_since) = (moved_now, skipped_now, now);
-        } else if now - quiet_since >= patience {
+            (moved, skipped, quiet) = (moved_now, skipped_now, Duration::ZERO);
+        } else if quiet >= patience {
             let message = format!("no answer within {:.0} s", patience.as_secs_f64());
             return Err(Fault::new(FaultKind::Timeout, message));
         }

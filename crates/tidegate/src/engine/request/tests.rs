@@ -10,6 +10,7 @@ use crate::backend::Connection;
 use crate::engine::limiter::Concurrency;
 use crate::engine::retry::RetryPolicy;
 use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::transfer_rate::{SliceTurn, TransferRate};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,7 +58,7 @@ async fn a_request_that_stands_still_is_given_up() {
 
 /// The requests of one object, with an endpoint of their own.
 fn requests(policy: RetryPolicy) -> Requests {
-    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default()));
+    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), None));
     Requests {
         object: "test://k".to_owned(),
         flow: endpoint.limiter.flow(),
@@ -199,5 +200,48 @@ async fn only_a_broken_connection_asks_for_a_new_one() {
         };
         let new = requests.send(Operation::Head, None, None, once).await.unwrap();
         assert_eq!(new, expected);
+    }
+}
+
+/// Slices of such a rate are further apart than the patience.
+#[tokio::test(start_paused = true)]
+async fn time_in_which_a_rate_holds_bytes_back_is_no_silence() {
+    let rate = TransferRate::new(10);
+    let payload = payload_of(5000);
+    payload.keeps_to(Some(&rate));
+    let began = Instant::now();
+    assert_eq!(answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::ZERO)).await.unwrap(), 5000);
+    assert!(began.elapsed() > Duration::from_secs(380), "{:?}", began.elapsed());
+    let inflow = Inflow::new(5000);
+    let receive = async {
+        let mut slices = SliceTurn::new(rate.clone(), inflow.held().clone());
+        while inflow.left() > 0 {
+            let bytes = slices.take(inflow.left()).await;
+            inflow.reaches(inflow.got() + bytes);
+        }
+        Ok(())
+    };
+    let least = MinRate::of(&RetryPolicy::default());
+    answer(PATIENCE, Transfer::Answer(&inflow, least), receive).await.unwrap();
+    // A peer that takes no more bytes is given up all the same.
+    let payload = payload_of(5000);
+    payload.keeps_to(Some(&TransferRate::new(1_000_000)));
+    let stuck = answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(86_400))).await;
+    assert_eq!(stuck.unwrap_err().kind, FaultKind::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_rate_holds_back_does_not_measure_the_store() {
+    for (per_second, measures) in [(20_000, false), (20_000_000, true)] {
+        let policy = RetryPolicy::default();
+        let rate = Some(TransferRate::new(per_second));
+        let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), rate));
+        let requests = Requests { flow: endpoint.limiter.flow(), endpoint, ..requests(policy) };
+        for _ in 0..4 {
+            let payload = payload_of(200_000);
+            let send = |_| slow(payload.clone(), Duration::from_millis(10));
+            requests.send(Operation::Part, Some(&payload), None, send).await.unwrap();
+        }
+        assert_eq!(requests.endpoint.latency.expected(200_000).is_some(), measures, "{per_second}");
     }
 }

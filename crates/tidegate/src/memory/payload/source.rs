@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use crate::types::object::FileAttributes;
+
 /// Bytes that can be read at any offset, again and again.
 pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync + 'static {
     /// Reads bytes that are in memory, without waiting for a disk; `None` if the bytes are not in memory, or if
@@ -77,6 +79,11 @@ impl SourceFile {
         }
         let state = FileVersion::of(&metadata);
         Ok(Self { file: CachedFile::new(file), state })
+    }
+
+    /// Its time and its permissions.
+    pub(crate) fn attributes(&self) -> io::Result<FileAttributes> {
+        Ok(FileAttributes::of_file(&self.file.file.metadata()?))
     }
 
     /// Its size when it was opened, in bytes.

@@ -11,7 +11,7 @@ fn sentence(text: &str) -> String {
 }
 
 fn s3(bucket: &str, key: &str) -> Location {
-    Location::S3 { bucket: bucket.into(), key: key.into() }
+    Location::S3 { profile: None, bucket: bucket.into(), key: key.into() }
 }
 
 fn path(path: &str) -> Location {
@@ -31,6 +31,24 @@ fn keys_are_taken_as_they_stand() {
     assert_eq!(parse("GCS://bucket/a/b"), gcs);
     assert_eq!(parse("dev://demo/k"), Location::Dev { bucket: "demo".into(), key: "k".into() });
     assert_eq!(parse("memory://m/k/"), Location::Memory { name: "m".into(), key: "k/".into() });
+}
+
+#[test]
+fn an_s3_url_may_name_a_profile() {
+    let of = |profile: &str| Location::S3 {
+        profile: Some(profile.into()),
+        bucket: "bucket".into(),
+        key: "a@b".into(),
+    };
+    assert_eq!(parse("s3://backup@bucket/a@b"), of("backup"));
+    assert_eq!(parse("s3://me@corp@bucket/a@b"), of("me@corp"));
+    let named = parse("s3://backup@bucket/a@b");
+    assert_eq!((named.profile(), named.clone().without_profile()), (Some("backup"), s3("bucket", "a@b")));
+    assert_eq!(parse("s3://bucket/a@b").profile(), None);
+    for wrong in ["s3://@bucket/k", "s3://user:secret@bucket/k", "gs://backup@bucket/k", "s3://a b@bucket/k"]
+    {
+        assert!(sentence(wrong).contains("is no bucket name"), "{wrong}");
+    }
 }
 
 #[test]
@@ -229,7 +247,9 @@ fn locations() -> impl Strategy<Value = Location> {
     let bucket = "[a-zA-Z0-9][a-zA-Z0-9_-]{1,40}[a-zA-Z0-9]";
     let key = "[^\0]{0,40}";
     prop_oneof![
-        (bucket, key).prop_map(|(bucket, key)| Location::S3 { bucket, key }),
+        (bucket, key).prop_map(|(bucket, key)| Location::S3 { profile: None, bucket, key }),
+        ("[a-zA-Z0-9@._+=-]{1,20}", bucket, key)
+            .prop_map(|(profile, bucket, key)| { Location::S3 { profile: Some(profile), bucket, key } }),
         (bucket, key).prop_map(|(bucket, key)| Location::Gcs { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Dev { bucket, key }),
         ("[x-z][a-z0-9]{0,5}", bucket, key).prop_map(|(scheme, bucket, key)| Location::Other {

@@ -125,7 +125,7 @@ impl Intent {
 
     pub(super) fn into_options(self) -> WriteOptions {
         let Self { attributes, create_only, token, .. } = self;
-        WriteOptions { attributes, create_only, replaces: None, token }
+        WriteOptions { attributes, create_only, replaces: None, token, preserve: false }
     }
 }
 

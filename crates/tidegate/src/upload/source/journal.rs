@@ -122,7 +122,7 @@ impl JournalRanges {
         // This part gets its permit before the next part takes memory.
         let first = self.first.lock().await;
         let (payload, _share) = self.payload(range.clone(), read).await?;
-        let permit = self.upload.requests.turn().await;
+        let permit = self.upload.requests.turn_with(&payload).await;
         drop(first);
         let began = Instant::now();
         let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;

@@ -31,7 +31,7 @@ impl Arrival {
             // Compared to a sync, making a name costs nothing.
             if !place.is_there
                 && !how.sync
-                && let Some(object) = nameless::make(&place.target, &bytes, how.modified, &waiting)?
+                && let Some(object) = nameless::make(&place.target, &bytes, how, &waiting)?
             {
                 place.remove_left();
                 return Ok(object);
@@ -49,16 +49,9 @@ impl Arrival {
 
 #[cfg(not(target_os = "linux"))]
 mod nameless {
-    use std::time::SystemTime;
+    use super::{Bytes, Fault, Object, Publish, Target, WaitedWork};
 
-    use super::{Bytes, Fault, Object, Target, WaitedWork};
-
-    pub(super) fn make(
-        _: &Target,
-        _: &Bytes,
-        _: Option<SystemTime>,
-        _: &WaitedWork,
-    ) -> Result<Option<Object>, Fault> {
+    pub(super) fn make(_: &Target, _: &Bytes, _: Publish, _: &WaitedWork) -> Result<Option<Object>, Fault> {
         Ok(None)
     }
 }

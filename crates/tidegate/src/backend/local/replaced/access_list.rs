@@ -98,7 +98,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let Some((old, new)) = files(directory.path()) else { return };
         assert_eq!(mode(&old), 0o640, "it looks as if its group could read it");
-        super::super::take_over(&new, &old).expect("taken over");
+        super::super::take_over(&new, &old, None).expect("taken over");
         let path = directory.path().join("new");
         assert_eq!(list_of(&path), list_of(&old));
         assert_eq!((list_of(&path), mode(&path)), (Ok(Some(list())), 0o640));
@@ -119,7 +119,7 @@ mod tests {
         let plain = directory.path().join("plain");
         fs::write(&plain, "").expect("a file");
         fs::set_permissions(&plain, fs::Permissions::from_mode(0o640)).expect("permissions");
-        super::super::take_over(&File::open(&with_list).expect("a file"), &plain).expect("taken over");
+        super::super::take_over(&File::open(&with_list).expect("a file"), &plain, None).expect("taken over");
         assert_eq!((list_of(&with_list), mode(&with_list)), (Ok(None), 0o640));
     }
 }

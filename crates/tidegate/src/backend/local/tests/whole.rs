@@ -142,7 +142,7 @@ fn nothing_gets_its_name_once_nobody_waits() {
     let waiter = waiting::Waiter::default();
     let waiting = waiter.waiting();
     drop(waiter);
-    let given_up = temp.publish(false, &waiting);
+    let given_up = temp.publish(Publish::of_write(&options()), &waiting);
     assert_eq!(kind(given_up), FaultKind::Transient);
     assert_eq!(disk.everything(), [""; 0]);
 }

@@ -19,7 +19,7 @@ use super::link::Link;
 use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
-use crate::engine::request::answer;
+use crate::engine::request::{answer, is_held_back};
 use crate::journal::{Journal, SessionKind};
 use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -232,7 +232,7 @@ impl AppendSender {
         let (began, requests) = (self.stored, &source.upload.requests);
         let session = source.upload.session().await?;
         let (payload, _share) = source.payload(began..began + bytes, &self.read).await?;
-        let turn = requests.turn().await;
+        let turn = requests.turn_with(&payload).await;
         let again = self.again.take();
         let _in_flight = requests.progress.request(Operation::Part.name(), bytes, again.is_some());
         let expected = requests.endpoint.latency.expected(bytes);
@@ -243,8 +243,13 @@ impl AppendSender {
             let store = source.upload.backend.need_append()?;
             store.append(&session, began, payload.clone(), None, attempt).await
         };
+        let sent = Instant::now();
         let answer = answer(patience, Some(&payload), request).await;
-        turn.end(if answer.is_ok() { Outcome::Moved(bytes) } else { Outcome::Other });
+        turn.end(match &answer {
+            Ok(_) if is_held_back(payload.held_back(), sent.elapsed()) => Outcome::Answered,
+            Ok(_) => Outcome::Moved(bytes),
+            Err(_) => Outcome::Other,
+        });
         self.answered(began, answer).await
     }
 

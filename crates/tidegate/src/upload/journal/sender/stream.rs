@@ -23,7 +23,7 @@ use super::appending::AppendSender;
 use crate::backend::{Appended, Fault, FaultKind, Session};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
-use crate::engine::request::answer;
+use crate::engine::request::{answer, is_held_back};
 use crate::memory::payload::{Giver, Unending};
 use crate::types::error::{Error, Operation, Result};
 use crate::upload::source::journal::JournalRanges;
@@ -263,7 +263,7 @@ impl Feeding<'_> {
     async fn give(&self, range: Range<u64>) -> Result<(), StreamEnd> {
         let requests = &self.source.upload.requests;
         let (payload, _share) = self.source.payload(range, &self.read).await.map_err(StreamEnd::Error)?;
-        let turn = requests.turn().await;
+        let turn = requests.turn_with(&payload).await;
         let _in_flight = requests.progress.carries(payload.len());
         let given = async {
             let (lent, mut home) = mpsc::channel(1);
@@ -282,12 +282,14 @@ impl Feeding<'_> {
         };
         let expected = requests.endpoint.latency.expected(payload.len());
         let patience = requests.retry.deadline(Operation::Part, payload.len(), self.attempt, 0, expected);
+        let began = Instant::now();
         if let Err(fault) = answer(patience, Some(&payload), given).await {
             turn.end(if fault.kind == FaultKind::Timeout { Outcome::Overload } else { Outcome::Other });
             return Err(StreamEnd::Failed(fault));
         }
         // A shorter payload may still be in buffers, and says nothing about the store's speed.
-        turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });
+        let measures = payload.len() == self.chunk && !is_held_back(payload.held_back(), began.elapsed());
+        turn.end(if measures { Outcome::Moved(self.chunk) } else { Outcome::Other });
         Ok(())
     }
 }

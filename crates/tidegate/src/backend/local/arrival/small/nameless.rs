@@ -2,9 +2,9 @@
 //! the process ends.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::slice::from_ref;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
@@ -12,48 +12,58 @@ use rustix::io::Errno;
 
 use crate::backend::Fault;
 use crate::backend::local::arrival::{PARENTS, at_file};
+use crate::backend::local::replaced;
 use crate::backend::local::target::{self, Target};
-use crate::backend::local::temp;
+use crate::backend::local::temp::{self, Publish};
 use crate::backend::local::waiting::WaitedWork;
 use crate::backend::local::write::write_all_at;
 use crate::types::object::Object;
 
 /// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
-/// exist yet, or if another file came first.
+/// exist yet, or if another file came first. Of `how`, only the time and the permissions count.
 pub(super) fn make(
     target: &Target,
     bytes: &Bytes,
-    modified: Option<SystemTime>,
+    how: Publish,
     waiting: &WaitedWork,
 ) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
-    if let Some(modified) = modified {
+    if let Some(permissions) = how.permissions {
+        replaced::set_permissions(&file, permissions, target.path());
+    }
+    if let Some(modified) = how.modified {
         temp::set_modified(&file, modified, target);
     }
     // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
-    if waiting.meanwhile(|| give_name(&file, target))?.is_err() {
+    let directory = target.directory_without_links()?;
+    if waiting.meanwhile(|| give_name(&file, directory.as_ref(), target))?.is_err() {
         return Ok(None);
     }
     PARENTS.settle(target.directory());
     Ok(Some(target::describe(target.key(), &metadata)))
 }
 
-fn give_name(file: &File, target: &Target) -> rustix::io::Result<()> {
-    match linkat(file, "", CWD, target.path(), AtFlags::EMPTY_PATH) {
+/// Gives the file its name: in `directory`, if that is given.
+fn give_name(file: &File, directory: Option<&OwnedFd>, target: &Target) -> rustix::io::Result<()> {
+    let (directory, name) = match directory {
+        Some(directory) => (directory.as_fd(), Path::new(target.name())),
+        None => (CWD, target.path()),
+    };
+    match linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 this needs a privilege.
-        Err(Errno::NOENT) => give_name_by_number(file, target),
+        Err(Errno::NOENT) => give_name_by_number(file, directory, name),
         named => named,
     }
 }
 
 /// By the way that open(2) describes.
-fn give_name_by_number(file: &File, target: &Target) -> rustix::io::Result<()> {
+fn give_name_by_number(file: &File, directory: BorrowedFd<'_>, name: &Path) -> rustix::io::Result<()> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-    linkat(CWD, opened, CWD, target.path(), AtFlags::SYMLINK_FOLLOW)
+    linkat(CWD, opened, directory, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 #[cfg(test)]
@@ -70,8 +80,9 @@ mod tests {
     }
 
     fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
-        let (target, _) = target_at(path)?;
-        Ok(make(&target, &Bytes::from_static(text.as_bytes()), None, waiting)?.is_some())
+        let (target, _) = target_at(path, None)?;
+        let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
+        Ok(make(&target, &Bytes::from_static(text.as_bytes()), how, waiting)?.is_some())
     }
 
     #[test]
@@ -129,9 +140,9 @@ mod tests {
         if !can(directory.path()) {
             return;
         }
-        let (target, _) = target_at(&directory.path().join("a")).unwrap();
+        let (target, _) = target_at(&directory.path().join("a"), None).unwrap();
         let opened = open(directory.path(), OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR);
-        give_name_by_number(&opened.unwrap().into(), &target).unwrap();
+        give_name_by_number(&opened.unwrap().into(), CWD, target.path()).unwrap();
         assert!(target.path().exists());
     }
 }

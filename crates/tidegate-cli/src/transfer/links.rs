@@ -1,0 +1,110 @@
+//! Symbolic links as objects (`--links preserve`): an object NAME.rclonelink holds the text of the link NAME, as
+//! `rclone --links` writes it.
+//!
+//! Links are made on this machine when all files of the command are in place, so that no file is written through one of
+//! them.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::SystemTime;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate::Strategy;
+use tidegate::backend::local::{LINK_SUFFIX, LONGEST_LINK};
+use tidegate::location::local_root;
+use tidegate::object::FileAttributes;
+
+use super::copies;
+use super::file_options::LinkChoice;
+use super::item::{self, CopyItem};
+use super::job::CopyJob;
+use super::report::CompletedCopy;
+use super::verify;
+use crate::exit::{CommandFailure, Outcome};
+use crate::stores::ObjectPlace;
+
+/// The links that are made at the end of a command.
+#[derive(Default)]
+pub(crate) struct DeferredLinks(RefCell<Vec<CopyItem>>);
+
+impl DeferredLinks {
+    pub(crate) fn push(&self, link: CopyItem) {
+        self.0.borrow_mut().push(link);
+    }
+}
+
+/// Makes the links that were deferred.
+pub(crate) async fn copy_deferred(job: &CopyJob<'_>) -> Outcome {
+    let links = job.links.0.take();
+    let Some(first) = links.first() else { return Ok(()) };
+    let store = first.source.place().store.clone();
+    let stores: Vec<_> = (!first.source.place().is_local()).then_some(&store).into_iter().collect();
+    let copies = stream::iter(links).map(|link| item::copy_now(job, link));
+    copies::all(job, &stores, copies).await.map(drop)
+}
+
+/// Whether the object is a link that is copied as one. Between two stores it is an object like others.
+pub(super) fn is_link(job: &CopyJob<'_>, from: &ObjectPlace, to: &ObjectPlace) -> bool {
+    if job.writing.links() != LinkChoice::Preserve {
+        return false;
+    }
+    match from.key.strip_suffix(LINK_SUFFIX) {
+        Some(link) if from.is_local() => local_root(&from.store.location()).join(link).is_symlink(),
+        Some(link) => to.is_local() && !link.is_empty() && !link.ends_with('/'),
+        None => false,
+    }
+}
+
+/// Whether a file of this key, or the link that it stands for, is below `root`.
+pub(crate) fn is_there(root: &Path, key: &str) -> bool {
+    let link = key.strip_suffix(LINK_SUFFIX).unwrap_or(key);
+    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok())
+}
+
+/// Copies a link.
+pub(super) async fn copy(
+    job: &CopyJob<'_>,
+    source: String,
+    from: &ObjectPlace,
+    to: &ObjectPlace,
+) -> Outcome<CompletedCopy> {
+    let reading = from.store.reader(&from.key);
+    let mut counted = vec![reading.progress()];
+    let mut reader = reading.await?;
+    let object = reader.object().clone();
+    let unusable = |why: String| CommandFailure::Failed(format!("{source}: {why}"));
+    if object.size > LONGEST_LINK {
+        return Err(unusable(format!(
+            "it has {} bytes, and the text of a symbolic link has at most {LONGEST_LINK}",
+            object.size
+        )));
+    }
+    let mut text = Vec::new();
+    while let Some(piece) = reader.try_next().await? {
+        text.extend_from_slice(&piece);
+    }
+    if text.is_empty() || text.contains(&0) {
+        return Err(unusable("its content is no text of a symbolic link".to_owned()));
+    }
+    let builder = job.writing.builder(to).strategy(Strategy::Put).size_hint(text.len() as u64);
+    let builder = match job.writing.time_of_link(&object, from, to) {
+        Some(time) => builder.file_attributes(&attributes(time)),
+        None => builder,
+    };
+    let progress = builder.progress();
+    if !to.is_local() {
+        counted = vec![progress.clone()];
+    }
+    let live = job.report.upload(&to.key, &progress, counted);
+    let mut writer = builder.await?;
+    writer.write_bytes(text.into()).await?;
+    let written = writer.finish().await?;
+    let done = live.done(source, to.url(), written.size, &written);
+    verify::if_dev(job, to, &written, done.by(Strategy::Put)).await
+}
+
+fn attributes(modified: SystemTime) -> FileAttributes {
+    let mut attributes = FileAttributes::default();
+    attributes.modified = Some(modified);
+    attributes
+}

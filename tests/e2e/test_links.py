@@ -1,0 +1,210 @@
+"""--links: what becomes of symbolic links below a directory, and that no bucket can write outside of the target."""
+
+import os
+import subprocess
+
+import pytest
+
+from harness import TOOLS
+from harness.s3 import REGION
+
+QUIET = ("--progress", "never")
+BACK = "is a way back to a directory above it"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Files, and links: to a file, to a directory elsewhere, to one above."""
+    root, out = tmp_path / "tree", tmp_path / "out"
+    for path in [root / "a-b", root / "d/f", out / "deep/g"]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
+        os.utime(path, (10**9, 10**9))
+    (root / "a").symlink_to("../out")
+    (root / "file").symlink_to("d/f")
+    (root / "d/up").symlink_to("..")
+    return root
+
+
+def names(root):
+    """All names below a directory; links with what they lead to."""
+    found = (path for path in root.rglob("*") if path.is_symlink() or path.is_file())
+    return sorted(
+        f"{path.relative_to(root)} -> {os.readlink(path)}" if path.is_symlink() else str(path.relative_to(root))
+        for path in found
+    )
+
+
+LINKS = ["a -> ../out", "a-b", "d/f", "d/up -> ..", "file -> d/f"]
+
+
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_the_policies(tidegate, embedded_bucket, tree, command):
+    on = embedded_bucket
+    command = [command, "-r"] if command == "cp" else [command]
+    for how, keys, said in [
+        (
+            "files",
+            ["a-b", "d/f", "file"],
+            {f"warning: left out: {tree}/{name} is a symbolic link to a directory" for name in ("a", "d/up")},
+        ),
+        ("skip", ["a-b", "d/f"], {"3 symbolic links left out"}),
+        ("follow", ["a-b", "a/deep/g", "d/f", "file"], {f"warning: left out: {tree}/d/up {BACK}"}),
+    ]:
+        run = tidegate(*command, "--links", how, f"{tree}/", on.url(f"{how}/"), *QUIET, env=on.env)
+        assert run.exit == 0 and set(run.err.splitlines()) == said, run
+        assert on.keys(f"{how}/") == [f"{how}/{key}" for key in keys]
+    run = tidegate(*command, f"{tree}/", on.url("default/"), *QUIET, env=on.env)
+    assert on.keys("default/") == ["default/a-b", "default/d/f", "default/file"], run
+
+
+def test_skipped_links_are_counted_by_check_and_a_dry_run(tidegate, embedded_bucket, tree):
+    on = embedded_bucket
+    assert tidegate("sync", "--links", "skip", tree, on.url("t"), *QUIET, env=on.env).exit == 0
+    run = tidegate("check", "--links", "skip", tree, on.url("t"), env=on.env)
+    assert run.exit == 0 and run.err.splitlines() == [
+        "3 symbolic links left out",
+        "2 objects compared, no difference",
+    ], run
+    run = tidegate("sync", "--dry-run", "--links", "skip", tree, on.url("t"), env=on.env)
+    assert run.exit == 0 and run.out == b"" and "3 symbolic links left out" in run.err, run
+    # What the target has in place of a skipped link may be of an earlier command.
+    on.put("t/file", b"1")
+    run = tidegate("sync", "--delete", "--links", "skip", tree, on.url("t"), env=on.env)
+    assert run.exit == 0 and on.exists("t/file"), run
+
+
+def test_a_target_behind_a_link_is_not_copied_into_itself(tidegate, tree, tmp_path):
+    target = tmp_path / "out/copy"
+    for _ in range(2):
+        run = tidegate("cp", "-r", "--links", "follow", f"{tree}/", f"{target}/", *QUIET)
+        assert run.exit == 0 and names(target) == ["a-b", "a/deep/g", "d/f", "file"], run
+    run = tidegate("sync", "--links", "follow", tree, target, *QUIET)
+    assert run.exit == 0 and names(target) == ["a-b", "a/deep/g", "d/f", "file"], run
+
+
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_links_are_kept(tidegate, on, tree, tmp_path, command):
+    command = [command, "--links", "preserve", *QUIET, *(["-r"] if command == "cp" else [])]
+    (tree / "broken").symlink_to("no/where")
+    run = tidegate(*command, f"{tree}/", on.url("t/"), env=on.env)
+    assert run.exit == 0 and run.err == "", run
+    keys = ["a-b", "a.rclonelink", "broken.rclonelink", "d/f", "d/up.rclonelink", "file.rclonelink"]
+    assert on.keys("t/") == [f"t/{key}" for key in keys]
+    assert on.get("t/a.rclonelink") == b"../out"
+    for _ in range(2):
+        run = tidegate(*command, on.url("t/"), f"{tmp_path}/down/", env=on.env)
+        assert run.exit == 0 and run.err == "", run
+        assert names(tmp_path / "down") == ["a -> ../out", "a-b", "broken -> no/where", *LINKS[2:]]
+    assert not list((tmp_path / "down").rglob(".tidegate-*"))
+    run = tidegate(*command, f"{tree}/", f"{tmp_path}/copy/")
+    assert run.exit == 0 and names(tmp_path / "copy") == names(tree), run
+
+
+def test_changed_links_are_synchronized(tidegate, embedded_bucket, tree, tmp_path):
+    on, down = embedded_bucket, tmp_path / "down"
+    sync = ("sync", "--delete", "--links", "preserve")
+    for way in [(tree, on.url("t")), (on.url("t"), down)]:
+        assert tidegate(*sync, *way, *QUIET, env=on.env).exit == 0
+        run = tidegate(*sync, *way, env=on.env)
+        assert run.err == "5 objects unchanged, 0 removed\n", run
+        run = tidegate("check", "--checksum", "--links", "preserve", *way, env=on.env)
+        assert run.exit == 0, run
+    (tree / "file").unlink()
+    (tree / "file").symlink_to("d/../a-b")
+    (tree / "a").unlink()
+    for way in [(tree, on.url("t")), (on.url("t"), down)]:
+        run = tidegate("check", "--checksum", "--links", "preserve", *way, env=on.env)
+        assert run.exit == 1 and sorted(run.text.split()) == ["a.rclonelink", "extra", "file.rclonelink", "size"], run
+        run = tidegate(*sync, *way, env=on.env)
+        assert run.exit == 0 and "3 objects unchanged, 1 removed" in run.err, run
+    assert names(down) == ["a-b", "d/f", "d/up -> ..", "file -> d/../a-b"]
+
+
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_a_hostile_bucket_writes_nothing_outside(tidegate, embedded_bucket, tmp_path, command):
+    on, down, etc = embedded_bucket, tmp_path / "down", tmp_path / "etc"
+    etc.mkdir()
+    (etc / "passwd").write_text("root")
+    command = [command, "--links", "preserve", *QUIET, *(["-r"] if command == "cp" else [])]
+
+    def get():
+        return tidegate(*command, on.url("t/"), f"{down}/", env=on.env)
+
+    # In one run: the directory is there before the link is made, so the link can't be.
+    on.put("t/d.rclonelink", str(etc).encode())
+    on.put("t/d/passwd", b"hostile")
+    on.put("t/e.rclonelink", str(etc).encode())
+    on.put("t/e/new/link.rclonelink", b"anywhere")
+    on.put("t/passwd.rclonelink", str(etc / "passwd").encode())
+    run = get()
+    assert run.exit == 1 and f"{down}/d" in run.err, run
+    assert (down / "d/passwd").read_bytes() == b"hostile"
+    assert names(etc) == ["passwd"] and (etc / "passwd").read_text() == "root"
+    # In two runs: the links are there, and files come behind them.
+    on.put("t/e/passwd", b"hostile")
+    on.put("t/passwd", b"hostile")
+    run = get()
+    assert run.exit == 1 and run.err.count("is a symbolic link, and nothing is written through links") >= 1, run
+    on.client.delete_object(Bucket=on.name, Key="t/e.rclonelink")
+    on.client.delete_object(Bucket=on.name, Key="t/e/new/link.rclonelink")
+    if not (down / "e").is_symlink():
+        (down / "e").rename(tmp_path / "aside")
+        (down / "e").symlink_to(etc)
+    run = get()
+    assert (
+        run.exit == 1 and f"{down}/e is a symbolic link" in run.err and f"{down}/passwd is a symbolic link" in run.err
+    ), run
+    assert names(etc) == ["passwd"] and (etc / "passwd").read_text() == "root"
+
+
+def test_what_is_no_text_of_a_link(tidegate, embedded_bucket, tmp_path):
+    on = embedded_bucket
+    for key, content in {"long": b"x" * 4097, "empty": b"", "nul": b"a\0b", "good": b"x" * 4000}.items():
+        on.put(f"t/{key}.rclonelink", content)
+    run = tidegate("cp", "-r", "--links", "preserve", on.url("t/"), f"{tmp_path}/down/", *QUIET, env=on.env)
+    assert run.exit == 1, run
+    for key, why in [("long", "it has 4097 bytes"), ("empty", "is no text"), ("nul", "is no text")]:
+        assert any(f"t/{key}.rclonelink" in line and why in line for line in run.err.splitlines()), run
+    assert names(tmp_path / "down") == ["good -> " + "x" * 4000]
+
+
+def test_a_link_and_a_file_of_one_key(tidegate, embedded_bucket, tree):
+    on = embedded_bucket
+    (tree / "a.rclonelink").write_text("a file")
+    run = tidegate("sync", "--links", "preserve", tree, on.url("t"), *QUIET, env=on.env)
+    assert run.exit == 1 and "a.rclonelink: a file has this name, and a symbolic link has it as an object" in run.err, (
+        run
+    )
+
+
+def test_links_keep_their_time(tidegate, embedded_bucket, tree, tmp_path):
+    on = embedded_bucket
+    os.utime(tree / "file", ns=(1, 1_000_000_000_500_000_000), follow_symlinks=False)
+    for way in [(f"{tree}/", on.url("t/")), (on.url("t/"), f"{tmp_path}/down/")]:
+        run = tidegate("cp", "-r", "--preserve", "--links", "preserve", *way, *QUIET, env=on.env)
+        assert run.exit == 0, run
+    assert (tmp_path / "down/file").lstat().st_mtime_ns == 1_000_000_000_500_000_000
+    run = tidegate("sync", "--preserve", "--links", "preserve", on.url("t"), tmp_path / "down", env=on.env)
+    assert run.err == "5 objects unchanged\n", run
+
+
+def test_rclone_makes_the_same_links(tidegate, bucket, minio, tree, tmp_path):
+    config, endpoint = tmp_path / "rclone.conf", minio.endpoint
+    config.write_text(
+        f"[s3]\ntype = s3\nprovider = Minio\naccess_key_id = {endpoint.access_key}\n"
+        f"secret_access_key = {endpoint.secret_key}\nregion = {REGION}\nendpoint = {endpoint.url}\n"
+    )
+
+    def rclone(*args):
+        command = [TOOLS / "rclone", "--config", config, "copy", "--links", *args]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+    rclone(tree, f"s3:{bucket.name}/theirs")
+    args = ("cp", "-r", "--links", "preserve", *QUIET)
+    assert tidegate(*args, bucket.url("theirs/"), f"{tmp_path}/ours/", env=bucket.env).exit == 0
+    assert names(tmp_path / "ours") == LINKS
+    assert tidegate(*args, f"{tree}/", bucket.url("u/"), env=bucket.env).exit == 0
+    rclone(f"s3:{bucket.name}/u", tmp_path / "back")
+    assert names(tmp_path / "back") == LINKS
