@@ -8,7 +8,7 @@ use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::{command_line, output};
 
-/// Print a script with which a shell completes commands, options, buckets, keys and paths
+/// Print a script with which a shell completes commands, options, buckets and keys
 ///
 ///     source <(tidegate completions bash)       in ~/.bashrc
 ///     source <(tidegate completions zsh)        in ~/.zshrc, after compinit
