@@ -151,6 +151,9 @@ def test_objects_and_trees_go_from_one_account_to_another(tidegate, way, here, t
     run = tidegate("sync", "--delete", *options, f"{source}t", f"{target}synced", env=env)
     assert run.exit == 0 and stored(there, "synced/") == FILES, run
     assert stored(here, "t/") == FILES
+    run = tidegate("mv", *options, f"{source}t/b/c", f"{source}t/a", f"{target}moved/", env=env)
+    assert run.exit == 0 and stored(there, "moved/") == {"c": b"22", "a": b"1"}, run
+    assert stored(here, "t/") == {"b/d": FILES["b/d"], "é": b""}
 
 
 def test_a_url_with_a_profile_works_in_every_command(tidegate, here, there, config, tmp_path):
@@ -172,7 +175,7 @@ def test_printed_urls_can_be_used_again(tidegate, here, there, config):
     env = {**config(here=here.endpoint, there=there.endpoint), **STRANGER}
     source, target = f"s3://here@{here.name}/t", f"s3://there@{there.name}/t"
     run = tidegate("sync", "--dry-run", source, target, env=env)
-    assert run.exit == 0 and f"copy {source}/b/c -> {target}/b/c" in run.text.splitlines(), run
+    assert run.exit == 0 and f"copy {source}/b/c -> {target}/b/c (2 bytes)" in run.text.splitlines(), run
     run = tidegate("cp", "-r", "--json", f"{source}/", f"{target}/", env=env)
     assert run.exit == 0, run
     for line in run.json:

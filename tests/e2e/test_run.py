@@ -1,5 +1,6 @@
 """`run`: many commands at once, from a file or a pipe, with one budget, one set of errors and one end."""
 
+import json
 import os
 import shlex
 
@@ -70,6 +71,11 @@ def test_a_command_that_fails_stops_no_other(tidegate, bucket, small, listed, tm
     assert any(line.startswith(f"{path}:17: error: {tmp_path / 'nowhere'}: ") for line in errors), run
     assert any(line.startswith(f"{path}:202: error: {bucket.url('missing')}: ") for line in errors), run
     assert errors[-1] == "error: 2 of 202 commands failed" and len(errors) == 3, run
+    run = tidegate("run", "--json", path, env=bucket.env)
+    errors = [json.loads(line) for line in run.err.splitlines()]
+    errors = [line for line in errors if line["type"] == "error"]
+    assert any(line["message"].startswith(f"{path}:202: {bucket.url('missing')}: ") for line in errors), run
+    assert errors[-1]["message"] == "2 of 202 commands failed" and len(run.json) == 200, run
     # If all fail for the same reason, the exit code is theirs.
     run = tidegate("run", "-", env=bucket.env, stdin=f"rm {bucket.url('a')}\nrm {bucket.url('b')}\n".encode())
     assert run.exit == 3 and run.err.endswith("error: 2 of 2 commands failed\n"), run
@@ -77,7 +83,7 @@ def test_a_command_that_fails_stops_no_other(tidegate, bucket, small, listed, tm
 
 WRONG = [
     ("cp 'a", "a quote is not closed"),
-    ("cp onlyone", "the following required arguments were not provided: <DST>"),
+    ("du", "the following required arguments were not provided: <URL>"),
     ("get s3://bucket/key", "there is no command `get`"),
     ("cat s3://bucket/key", "`cat` can't be a line of a list"),
     ("cp - s3://bucket/key", "-: lines of a list can't read standard input"),

@@ -567,6 +567,7 @@ mod tests {
         let mut trees = Trees {
             source: tree(tide.open("memory://b").await.unwrap(), None),
             target: tree(here, Some(directory.path().to_owned())),
+            filter: ObjectFilter::default(),
             options: CompareOptions { files, ..CompareOptions::default() },
             readers: Semaphore::new(1),
             skipped_links: AtomicU64::new(0),

@@ -243,7 +243,7 @@ mod tests {
         let store = tide.store(std::sync::Arc::new(local));
         let except = vec![at("store").canonicalize().unwrap()];
         let walk = |journals: &[PathBuf]| {
-            files(&store, root.path().to_owned(), except.clone(), journals, LinkChoice::Follow)
+            files(store.list(""), root.path().to_owned(), except.clone(), journals, LinkChoice::Follow)
         };
         let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
         assert_eq!(found, ["link/journal/1.journal", "link/z"]);

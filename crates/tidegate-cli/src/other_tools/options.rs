@@ -2,7 +2,7 @@
 
 /// Options that we do not have, and what to do instead. Some commands may have an option of the same name: then only the
 /// others give the answer.
-const ANSWERS: [(&[&str], &str); 67] = [
+const ANSWERS: [(&[&str], &str); 66] = [
     // What is copied.
     (&["--no-clobber", "--ignore-existing", "--no-overwrite", "--skip-existing"], "use `--if-absent`"),
     (
@@ -169,7 +169,6 @@ const ANSWERS: [(&[&str], &str); 67] = [
     (&["--summarize", "--total", "--summary"], "use `tidegate du`"),
     (&["--show-fullpath", "--full-path"], "use `tidegate ls --recursive`, which prints whole keys"),
     // Connection.
-    (&["--source-region"], "use `--source-profile NAME`, whose region is taken"),
     (&["--endpoint", "--s3-endpoint", "--host", "--url"], "use `--endpoint-url URL`"),
     (
         &["--no-verify-ssl", "--insecure", "--no-check-certificate", "-k"],

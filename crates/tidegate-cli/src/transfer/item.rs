@@ -90,8 +90,7 @@ async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> 
 async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyOutcome> {
     let skips = job.writing.if_exists == IfExists::Skip;
     // Otherwise the move would remove the only copy.
-    let from = &item.source.place;
-    if job.moves() && from.store.is_one_place(&from.key, &item.to.store, &item.to.key).await {
+    if job.moves() && is_same(&item).await? {
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
@@ -100,7 +99,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
             let target = item.to.url();
             return Err(CommandFailure::Failed(format!(
-                "{target}: there is an object, and --create-only leaves it"
+                "{target}: it exists, and --create-only leaves it as it is"
             )));
         }
         _ => {}
@@ -136,6 +135,19 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         return Ok(CopyOutcome::Moved);
     }
     Ok(CopyOutcome::Copied(done))
+}
+
+/// Whether source and target are one object, or one file by whatever links.
+async fn is_same(item: &CopyItem) -> Outcome<bool> {
+    let (from, to) = (&item.source.place, &item.to);
+    if let Some(path) = item.source.path.as_ref().filter(|_| to.is_local()) {
+        let target = to.file()?;
+        let (path, target) = (tokio::fs::canonicalize(path).await, tokio::fs::canonicalize(target).await);
+        if path.ok().zip(target.ok()).is_some_and(|(path, target)| path == target) {
+            return Ok(true);
+        }
+    }
+    Ok(from.store.is_one_place(&from.key, &to.store, &to.key).await)
 }
 
 async fn skipped(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CopyOutcome> {

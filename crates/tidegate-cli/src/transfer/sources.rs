@@ -1,6 +1,7 @@
 //! The objects that the sources of a copy or move name, each with its target.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -59,7 +60,7 @@ pub(crate) async fn find<'a>(
             let links = job.writing.links().of_source();
             let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
-            target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
+            target.refuse_overlap(job, source, &store, &prefix, is_recursive).await?;
             if is_only {
                 target_url = Some(target.url());
             }
@@ -102,15 +103,17 @@ pub(crate) async fn find_listed<'a>(
             stores.push(store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });
-        let between = to.between(job, &store, &prefix);
+        let (names, overlap) = match to.overlap(job, &store, &prefix) {
+            None => (names.boxed_local(), None),
+            Some(overlap) => overlap.with_names(names).await,
+        };
         names
             .map(move |name| {
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
-                if let Some(between) = between.as_deref().filter(|between| name.starts_with(*between)) {
-                    let message = format!(
-                        "{name}: not moved: {between} is between the source and the target, which overlap"
-                    );
+                if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name)) {
+                    let message =
+                        format!("{name}: not moved: it would replace {other}, which is to be moved too");
                     return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
                 }
                 let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
@@ -201,16 +204,22 @@ impl CopyTarget {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 
-    /// The names between the source and the target of a move, of which one lies in the other. An object whose name begins so
-    /// could be replaced before it is moved, or replace another.
-    fn between(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<String> {
+    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
+    fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
+        if !job.moves() || !from.shares_endpoint_with(&self.store) {
+            return None;
+        }
         let url = |store: &Store, prefix: &str| match is_remote(store) {
-            true => format!("{}/{prefix}", store.location()),
+            true => format!("{}/{prefix}", address(store.location())),
             false => format!("{}/", resolved(&local_root(&store.location())).display()),
         };
         let (source, target) = (url(from, prefix), url(&self.store, &self.prefix));
-        let rest = target.strip_prefix(&source).or_else(|| source.strip_prefix(&target))?;
-        (job.moves() && from.shares_endpoint_with(&self.store) && !rest.is_empty()).then(|| rest.to_owned())
+        let way = if let Some(down) = target.strip_prefix(&source) {
+            Way::Down(down.to_owned())
+        } else {
+            Way::Up(source.strip_prefix(&target)?.to_owned())
+        };
+        Some(ListOverlap { way, names: HashSet::new() })
     }
 
     /// The path without links, if it is a directory on this machine.
@@ -224,7 +233,7 @@ impl CopyTarget {
 
     /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
     /// the source is below the target: an object could replace another that is still to be moved.
-    fn refuse_overlap(
+    async fn refuse_overlap(
         &self,
         job: &CopyJob<'_>,
         source: &SourceArgument,
@@ -233,7 +242,8 @@ impl CopyTarget {
         is_recursive: bool,
     ) -> Outcome {
         // A pattern of one level finds none of the objects below it.
-        if !is_recursive && source.pattern.as_ref().is_some_and(|pattern| pattern.is_shallow()) {
+        let is_shallow = !is_recursive && source.pattern.as_ref().is_some_and(|pattern| pattern.is_shallow());
+        if is_shallow && !(job.moves() && from.is_one_place(prefix, &self.store, &self.prefix).await) {
             return Ok(());
         }
         let refused = |target: &str, source: &str| {
@@ -256,6 +266,42 @@ impl CopyTarget {
             }
         }
         Ok(())
+    }
+}
+
+/// A list of names to move within one tree: one object could replace another that is still to be moved.
+struct ListOverlap {
+    way: Way,
+    names: HashSet<String>,
+}
+
+/// Where the target of a move is, seen from its source.
+enum Way {
+    /// Below the source, at this prefix of its names.
+    Down(String),
+    /// Above the source, which is at this prefix of the target's names.
+    Up(String),
+}
+
+impl ListOverlap {
+    /// Reads all names, which are remembered.
+    async fn with_names<'a>(
+        mut self,
+        names: impl Stream<Item = Outcome<String>> + 'a,
+    ) -> (LocalBoxStream<'a, Outcome<String>>, Option<Self>) {
+        let names: Vec<_> = names.collect().await;
+        let plain = |name: &String| name.strip_prefix("./").unwrap_or(name).to_owned();
+        self.names = names.iter().flatten().map(plain).collect();
+        (stream::iter(names).boxed_local(), Some(self))
+    }
+
+    /// The listed name, if any, of the object that the move of `name` would replace.
+    fn replaced_by(&self, name: &str) -> Option<&str> {
+        let target = match &self.way {
+            Way::Down(prefix) => format!("{prefix}{name}"),
+            Way::Up(prefix) => name.strip_prefix(&**prefix)?.to_owned(),
+        };
+        self.names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
     }
 }
 

@@ -130,7 +130,7 @@ mod tests {
     fn what_is_wrong_is_one_sentence() {
         for (text, message) in [
             ("cp 'a b", "a quote is not closed"),
-            ("cp a", "the following required arguments were not provided: <DST>"),
+            ("du", "the following required arguments were not provided: <URL>"),
             ("tidegate", "a command is missing"),
             ("ls --lots s3://bkt", "unexpected argument '--lots' found"),
             ("get s3://bkt/k", "there is no command `get`: use"),
