@@ -81,7 +81,7 @@ fn completer(arg: &Arg, places: &PlaceCompleter) -> Option<ArgValueCompleter> {
         ("sse", _) => one_of_these(&["AES256", "aws:kms", "aws:kms:"]),
         ("storage_class", _) => one_of_these(&STORAGE_CLASSES),
         ("storage", _) => ArgValueCompleter::new(storages),
-        (_, "FILE|-") => ArgValueCompleter::new(PathCompleter::file()),
+        (_, "FILE" | "FILE|-") => ArgValueCompleter::new(PathCompleter::file()),
         (_, "JSON|@FILE") => {
             ArgValueCompleter::new(|current: &OsStr| paths_after("@", PathCompleter::file(), current))
         }

@@ -40,7 +40,7 @@ const AFTER_HELP: &str = "\
 pub(crate) const AFTER_LONG_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a compatible store
-  s3://NAME@BUCKET/KEY  the same, by this AWS profile alone
+  s3://NAME@BUCKET/KEY  the same, by this profile of the AWS files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, in .tidegate-dev
   PATH, file:///PATH    a file on this machine

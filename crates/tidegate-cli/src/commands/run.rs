@@ -27,6 +27,9 @@ mod parse;
 use lines::{Line, Lines};
 use parse::ParsedLine;
 
+/// The heading of options in the help.
+const TRANSFER: &str = "How objects are transferred";
+
 /// Run many commands at the same time, one a line of a file or of standard input
 ///
 ///     tidegate run list.txt
@@ -59,43 +62,43 @@ pub(crate) struct RunArgs {
     parallel: u16,
 
     /// Hold at most this many bytes in buffers, for all commands together.
-    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
+    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE", help_heading = TRANSFER)]
     memory: u64,
 
-    /// Allow this many requests in flight to each endpoint, of all commands together: a number, or auto to adapt.
-    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    /// Allow this many requests in flight to each endpoint. The limit is for all commands together; with auto, it adapts.
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N", help_heading = TRANSFER)]
     concurrency: Concurrency,
 
     /// Upload in parts of this size, from 5MiB to 5GiB.
-    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
+    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE", help_heading = TRANSFER)]
     part_size: Option<u64>,
 
     /// Send each request at most this many times, from 1.
-    #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = TRANSFER)]
     attempts: u32,
 
-    /// Send a part again if it is far slower than its peers.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    /// Send very slow parts again.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = TRANSFER)]
     hedge: Hedge,
 
-    /// Treat a response as stalled if its body brings fewer bytes per second than this. 0 turns this off. Default: 1KiB.
-    #[arg(long, value_parser = values::rate, value_name = "RATE")]
+    /// Ask again for the rest of a response that is slower than this. 0 turns this off. Default: 1KiB.
+    #[arg(long, value_parser = values::rate, value_name = "RATE", help_heading = TRANSFER)]
     min_rate: Option<u64>,
 
-    /// Send and receive at most this many bytes a second, of all commands together, such as 50MB/s.
-    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
+    /// Move at most this many bytes a second, such as 50MB/s. The limit is for all commands together.
+    #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE", help_heading = TRANSFER)]
     bandwidth: Option<u64>,
 
     /// Spill bytes that do not fit into memory to this directory. Repeat it for several directories.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     spool: Vec<PathBuf>,
 
     /// Keep the journals of commands with --strategy journal in this directory. Repeat it for several directories.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     journal: Vec<PathBuf>,
 
-    /// Force journals to disk at every write, in groups (8MiB or one second), or at the end.
-    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    /// Choose when journals are forced to disk.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = TRANSFER)]
     durability: DurabilityChoice,
 
     #[command(flatten)]

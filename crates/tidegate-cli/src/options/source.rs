@@ -12,8 +12,8 @@ use crate::stores::Stores;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct SourceOptions {
-    /// Reach the source by this profile of the AWS configuration files: its credentials, its endpoint_url (without one:
-    /// AWS) and its region. Instead, a URL may name the profile, as source or target: s3://PROFILE@BUCKET/KEY.
+    /// Reach the source by this profile of the AWS configuration files. The profile gives its credentials, its endpoint_url
+    /// (without one: AWS) and its region. Instead, a URL may name the profile, as source or target: s3://PROFILE@BUCKET/KEY.
     ///
     /// --profile, --endpoint-url, --region and --no-sign-request hold for source and target. But if the source has a
     /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given, they

@@ -2,7 +2,7 @@
 
 /// Options that we do not have, and what to do instead. Some commands may have an option of the same name: then only the
 /// others give the answer.
-const ANSWERS: [(&[&str], &str); 62] = [
+const ANSWERS: [(&[&str], &str); 66] = [
     // What is copied.
     (&["--no-clobber", "--ignore-existing", "--no-overwrite", "--skip-existing"], "use `--if-absent`"),
     (
@@ -92,6 +92,10 @@ const ANSWERS: [(&[&str], &str); 62] = [
     ),
     (&["--checksum-algorithm"], "use `tidegate cp --checksum crc64nvme` or crc32c"),
     (&["--checksum-mode"], "none is needed, because every object is checked while it is read"),
+    (&["--follow-symlinks", "--copy-links"], "use `--links follow`"),
+    (&["--no-follow-symlinks", "--skip-links", "--ignore-symlinks"], "use `--links skip`"),
+    (&["--preserve-symlinks", "-l"], "use `--links preserve`"),
+    (&["--preserve-posix", "--preserve-posix-properties", "-p"], "use `--preserve`"),
     // How it travels.
     (
         &[

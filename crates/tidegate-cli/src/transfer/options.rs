@@ -27,8 +27,8 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
-    /// Move at most this many bytes a second, such as 50MB/s: uploads and downloads of this command together, spread
-    /// evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
+    /// Move at most this many bytes a second, such as 50MB/s. It holds for uploads and downloads of this command together,
+    /// spread evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
     /// sent again because it is slow.
     #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
     bandwidth: Option<u64>,

@@ -60,7 +60,7 @@ pub(crate) async fn find<'a>(
             let links = job.writing.links().of_source();
             let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
             let target = CopyTarget::of_tree(job, source, target).await?;
-            target.refuse_overlap(job, source, &store, &prefix, is_recursive).await?;
+            target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
                 target_url = Some(target.url());
             }
@@ -204,20 +204,26 @@ impl CopyTarget {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 
-    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
-    fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
-        if !job.moves() || !from.shares_endpoint_with(&self.store) {
-            return None;
-        }
-        let url = |store: &Store, prefix: &str| match is_remote(store) {
+    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if one
+    /// lies in the other; `None` if they can't.
+    fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
+        let text = |store: &Store, prefix: &str| match is_remote(store) {
             true => format!("{}/{prefix}", address(store.location())),
             false => format!("{}/", resolved(&local_root(&store.location())).display()),
         };
-        let (source, target) = (url(from, prefix), url(&self.store, &self.prefix));
-        let way = if let Some(down) = target.strip_prefix(&source) {
-            Way::Down(down.to_owned())
-        } else {
-            Way::Up(source.strip_prefix(&target)?.to_owned())
+        let may_overlap = match (is_remote(from), is_remote(&self.store)) {
+            (true, true) => from.shares_endpoint_with(&self.store),
+            (ours, theirs) => ours == theirs,
+        };
+        may_overlap.then(|| (text(from, prefix), text(&self.store, &self.prefix)))
+    }
+
+    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
+    fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
+        let (source, target) = self.comparable(from, prefix).filter(|_| job.moves())?;
+        let way = match target.strip_prefix(&source) {
+            Some(down) => Way::Down(down.to_owned()),
+            None => Way::Up(source.strip_prefix(&target)?.to_owned()),
         };
         Some(ListOverlap { way, names: HashSet::new() })
     }
@@ -233,7 +239,7 @@ impl CopyTarget {
 
     /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
     /// the source is below the target: an object could replace another that is still to be moved.
-    async fn refuse_overlap(
+    fn refuse_overlap(
         &self,
         job: &CopyJob<'_>,
         source: &SourceArgument,
@@ -241,29 +247,25 @@ impl CopyTarget {
         prefix: &str,
         is_recursive: bool,
     ) -> Outcome {
+        let Some((source_tree, target_tree)) = self.comparable(from, prefix) else { return Ok(()) };
+        let (source_name, target_name) = (source.name(), self.url());
+        let refused = |why: String| Err(CommandFailure::Usage(why));
+        if job.moves() && source_tree == target_tree {
+            return refused(format!("{source_name}: source and target are the same"));
+        }
+        let pattern = source.pattern.as_ref();
         // A pattern of one level finds none of the objects below it.
-        let is_shallow = !is_recursive && source.pattern.as_ref().is_some_and(|pattern| pattern.is_shallow());
-        if is_shallow && !(job.moves() && from.is_one_place(prefix, &self.store, &self.prefix).await) {
+        if !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow()) {
             return Ok(());
         }
-        let refused = |target: &str, source: &str| {
-            Err(CommandFailure::Usage(format!("{target}: this is in {source}, which is to be copied")))
-        };
-        let beginning = source.pattern.as_ref().map_or("", |pattern| pattern.literal_prefix());
-        let source_url = address(format!("{}/{prefix}{beginning}", from.location()));
-        let target_url = address(self.url());
-        if let (Location::Local { path: source_path }, Ok(Location::Local { path: target_path })) =
-            (&source.location, target_url.parse())
-        {
-            let (from, to) = (resolved(source_path), resolved(&target_path));
-            if to.starts_with(&from) || job.moves() && from.starts_with(&to) {
-                return refused(&target_path.display().to_string(), &source_path.display().to_string());
-            }
-        } else if from.shares_endpoint_with(&self.store) {
-            let is_below = target_url.starts_with(&source_url);
-            if is_below || job.moves() && source_url.starts_with(&target_url) {
-                return refused(&target_url, &source_url);
-            }
+        let beginning = source_tree + pattern.map_or("", |pattern| pattern.literal_prefix());
+        if target_tree.starts_with(&beginning) {
+            return refused(format!("{target_name}: this is in {source_name}, which is to be copied"));
+        }
+        if job.moves() && beginning.starts_with(&target_tree) {
+            return refused(format!(
+                "{source_name}: this is in {target_name}, the target: move it elsewhere first"
+            ));
         }
         Ok(())
     }
