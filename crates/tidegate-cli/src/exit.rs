@@ -129,14 +129,14 @@ impl CommandFailure {
     }
 }
 
-/// How many objects of a command the cause of one failure concerns.
+/// Whether the cause of a failure concerns one object only, or all objects of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// This one object.
+    /// This object only.
     One,
-    /// The cause concerns this object only.
+    /// Every object: the credentials, the bucket, the command line.
     All,
-    /// The cause concerns every object: the credentials, the bucket, the command line.
+    /// Perhaps every object: the store must be asked.
     AskStore,
 }
 

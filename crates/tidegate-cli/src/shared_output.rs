@@ -1,4 +1,4 @@
-//! Standard output of many commands that run at the same time: one thread writes whole lines of one command after another.
+//! Standard output of many commands that run at the same time: one thread writes whole lines, one command after another.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,9 +45,16 @@ pub(crate) fn writer() -> Outcome<Option<mpsc::Sender<SharedPiece>>> {
     let (pieces, mut waiting) = mpsc::channel::<SharedPiece>(WAITING);
     let thread = std::thread::Builder::new().name("stdout".to_owned()).stack_size(256 << 10);
     let writing = thread.spawn(move || {
+        // After a failure, part of a line may be written: nothing may follow it.
+        let mut failed = None;
         while let Some(SharedPiece { lines, written }) = waiting.blocking_recv() {
+            let result = match failed {
+                None => output.write_all(&lines),
+                Some(kind) => Err(io::Error::from(kind)),
+            };
+            failed = failed.or(result.as_ref().err().map(io::Error::kind));
             // A command that has ended meanwhile takes no result.
-            let _ = written.send(output.write_all(&lines));
+            let _ = written.send(result);
         }
     });
     let no_thread = |error| CommandFailure::Failed(format!("the system gives no threads: {error}"));

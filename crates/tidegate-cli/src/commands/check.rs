@@ -65,7 +65,7 @@ impl CheckArgs {
         let (source, target) = self.trees.locations()?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
-            self.source.reach(stores, &self.connection, &[&source], Some(&target))?;
+            self.source.reach(stores, &self.connection, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             self.check(&trees, invocation).await

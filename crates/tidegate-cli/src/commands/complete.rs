@@ -49,6 +49,9 @@ impl CompleteArgs {
             tracing::debug!(%errno, "the terminal is kept");
         }
         let mut typed = self.words;
+        if self.index > typed.len() {
+            return Ok(()); // no shell asks so
+        }
         typed.resize(typed.len().max(self.index + 1), OsString::new());
         let raw = typed[self.index].clone();
         let words = typed.iter().map(|word| words::unquoted(word)).collect();

@@ -151,7 +151,12 @@ async fn measure(stores: &Stores, source: &SourceArgument, filter: &ObjectFilter
     if let Location::Local { path } = location
         && !path.is_dir()
     {
-        return measure_object(stores, location).await;
+        return match filter.is_everything() {
+            true => measure_object(stores, location).await,
+            false => Err(CommandFailure::Usage(format!(
+                "{location}: filters choose among many objects, and this is one"
+            ))),
+        };
     }
     let (store, prefix) = stores.tree(location).await?;
     let mut entries = source.selection(filter).list(&store, &prefix);

@@ -15,7 +15,7 @@ use crate::transfer::job::AfterCopy;
 ///     tidegate mv -r recordings/ s3://BUCKET/recordings/
 ///
 /// Targets are named as by `tidegate cp`. A source is removed when its copy is complete and the
-/// store has confirmed it, and only if the source has not changed since the copy began. If the
+/// store has confirmed it, and only if the source has not changed since it was listed. If the
 /// command is interrupted, every object is at its source, at its target, or at both; run the
 /// same command again. Directories that become empty are removed with -r.
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use tidegate::text::printable;
 use tidegate::{ErrorKind, Store};
 use tokio::sync::Mutex;
 
-use crate::exit::{CommandFailure, Outcome};
+use crate::exit::{CommandFailure, Outcome, Reach};
 use crate::invocation::Invocation;
 use crate::lines::{ObjectLines, RemoveLine};
 use crate::options::ConnectionOptions;
@@ -169,7 +169,23 @@ impl RmArgs {
                 tally.removed += 1;
                 continue;
             };
+            if matches!(failure, CommandFailure::NobodyReads | CommandFailure::Interrupted(_)) {
+                return Err(failure);
+            }
             tally.failed += 1;
+            // Such a cause concerns every other object: the credentials, the bucket, or the clock.
+            if matches!(&failure, CommandFailure::Store(error) if error.kind() != ErrorKind::NoBucket)
+                && failure.reach() == Reach::All
+            {
+                let removed = tally.removed;
+                return Err(match (removed, failure.sentence()) {
+                    (1.., Some(why)) => {
+                        let removed = text::count(removed, "object");
+                        CommandFailure::Failed(format!("removed {removed}, then stopped: {why}"))
+                    }
+                    _ => failure,
+                });
+            }
             if let Some(before) = last.replace(failure) {
                 is_one_cause &= Some(before.code()) == last.as_ref().map(CommandFailure::code);
                 output::fail(&before);

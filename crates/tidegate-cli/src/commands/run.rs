@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::text::printable;
-use tidegate::{Tidegate, TidegateBuilder};
+use tidegate::{ErrorKind, Tidegate, TidegateBuilder};
 
 use crate::exit::{self, CommandFailure, Outcome, Reach};
 use crate::invocation::Invocation;
@@ -33,23 +33,25 @@ const TRANSFER: &str = "How objects are transferred";
 /// Run many commands at the same time, one a line of a file or of standard input
 ///
 ///     tidegate run list.txt
-///     find . -name '*.log' -printf "cp '%p' s3://BUCKET/logs/\n" | tidegate run -
+///     tidegate run - < list.txt
 ///
 ///     # list.txt: empty lines and comments are skipped
 ///     cp 'big file.tar' s3://BUCKET/
 ///     cp -r s3://PROFILE@BUCKET/tables/ s3://OTHER/tables/
 ///     rm s3://BUCKET/old
 ///
-/// A line is a command with its options, in words like those of a shell: quotes and
-/// backslashes, but no variables and no patterns. Lines run in any order, so none may need
-/// what another one writes. All share one memory budget and one limit of requests: options
-/// such as --memory belong to `tidegate run`, and those of the connection to each line.
+/// A line is a command with its options. Quotes and backslashes work as in a shell; variables
+/// and the shell's wildcards do not. Tidegate's own patterns (`*`, `**`) do. Lines run in any
+/// order, so none may need what another one writes. All share one memory budget and one limit
+/// of requests: options such as --memory belong to `tidegate run`, and those of the account
+/// and the endpoint to each line. To copy many files, `tidegate cp --files-from` is simpler,
+/// and safe for every file name.
 ///
-/// If a line of FILE is wrong, nothing is done (exit code 2). Standard input may never end:
-/// its lines run as they arrive, and a wrong one counts as failed. A failed command does not
+/// If a line of a file is wrong, nothing is done (exit code 2). A pipe may never end: its
+/// lines run as they arrive, and a wrong one counts as failed. A failed command does not
 /// stop the others, and its message begins with FILE:LINE. But if 100 in a row fail because
 /// a store is not reached or refuses the credentials, no more are begun. The exit code is 1
-/// if any failed; if all failed with the same code, it is that one.
+/// if any command failed, or the commands' own code if all failed with the same one.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RunArgs {
@@ -309,7 +311,9 @@ impl LineTally {
         if matches!(failure, CommandFailure::NobodyReads | CommandFailure::Interrupted(_)) {
             return Err(failure);
         }
-        let is_of_a_store = matches!(failure, CommandFailure::Store(_)) && failure.reach() != Reach::One;
+        // A missing bucket concerns the lines of that bucket only.
+        let is_of_a_store = matches!(&failure, CommandFailure::Store(error) if error.kind() != ErrorKind::NoBucket)
+            && failure.reach() != Reach::One;
         self.count(failure.code(), is_of_a_store);
         Ok(())
     }

@@ -98,7 +98,7 @@ impl SyncArgs {
         let attributes = self.carried.clone().attributes()?;
         let show = self.transfer.display(invocation, false);
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
-            self.transfer.reach_source(stores, &[&source], Some(&target))?;
+            self.transfer.reach_source(stores, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
             let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
             if self.dry_run {

@@ -16,9 +16,9 @@ pub(crate) struct SourceOptions {
     /// (without one: AWS) and its region. Instead, a URL may name the profile, as source or target: s3://PROFILE@BUCKET/KEY.
     ///
     /// --profile, --endpoint-url, --region and --no-sign-request hold for source and target. But if the source has a
-    /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given, they
-    /// hold for the target only: the credentials of one account are never sent to the endpoint of the other. For gs://
-    /// there is one account only.
+    /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given, then
+    /// those four options are for the target only: the credentials of one account are never sent to the endpoint of the
+    /// other. For gs:// there is one account only.
     #[arg(long, value_name = "NAME", conflicts_with = "prefixed")]
     source_profile: Option<String>,
 
@@ -37,58 +37,69 @@ pub(crate) struct SourceOptions {
 }
 
 impl SourceOptions {
-    /// Makes [`Stores::source`] reach the sources by these options, and the rest by `connection`.
+    /// Makes [`Stores::source`] reach the sources by these options, and the rest by `connection`. A profile in a URL comes
+    /// before both.
     ///
     /// # Errors
-    /// If an option of the source is given, and a source is not at `s3://`; `target` is `None` for standard output.
+    /// If an option of the source is given, and a source is not at `s3://`, names its profile itself, or is standard input
+    /// (`reads_input`).
     pub(crate) fn reach(
         &self,
         stores: &Stores,
         connection: &ConnectionOptions,
         sources: &[&Location],
-        target: Option<&Location>,
+        reads_input: bool,
     ) -> Outcome {
         let is_s3 = |location: &Location| matches!(location, Location::S3 { .. });
         if let Some(option) = self.first_given() {
+            let refused = |why: String| Err(CommandFailure::Usage(format!("{option}: {why}: leave it out")));
             if let Some(other) = sources.iter().find(|source| !is_s3(source)) {
-                let message = format!("{option}: {other} is no s3:// URL: leave the option out");
-                return Err(CommandFailure::Usage(message));
+                return refused(format!("it is for s3:// sources only, and {other} is not one"));
             }
-            if sources.is_empty() {
-                return Err(CommandFailure::Usage(format!(
-                    "{option}: standard input has no account: leave it out"
-                )));
+            if let Some(named) = sources.iter().find(|source| source.profile().is_some()) {
+                return refused(format!("the profile in {named} says how the source is reached"));
+            }
+            if reads_input {
+                return refused("standard input has no account".to_owned());
             }
         }
-        // Without a second store, the options are all for the source.
-        let names_profile =
-            sources.iter().any(|source| source.profile().is_some()) && target.is_some_and(is_s3);
-        if let Some(settings) = self.settings(connection, names_profile) {
+        if let Some(profile) = &self.source_profile {
+            let url = format!("s3://{profile}@bucket").parse::<Location>();
+            if !url.is_ok_and(|url| url.profile() == Some(profile)) {
+                let message =
+                    format!("--source-profile {profile}: this name can't stand in a URL: rename the profile");
+                return Err(CommandFailure::Usage(message));
+            }
+        }
+        if let Some(settings) = self.settings(connection) {
             stores.reach_source(settings);
         }
         Ok(())
     }
 
     /// The settings of the source, if they are its own.
-    fn settings(&self, connection: &ConnectionOptions, names_profile: bool) -> Option<S3Settings> {
-        let is_apart = names_profile
-            || self.source_profile.is_some()
+    fn settings(&self, connection: &ConnectionOptions) -> Option<S3Settings> {
+        let is_apart = self.source_profile.is_some()
             || self.source_endpoint_url.is_some()
             || self.source_no_sign_request;
         let mut source = connection.clone();
         if is_apart {
-            source.endpoint_url.clone_from(&self.source_endpoint_url);
-            source.region.clone_from(&self.source_region);
+            source.endpoint_url = None;
+            source.region = None;
             source.profile = None;
             source.no_sign_request = false;
-        } else if self.source_region.is_some() {
-            source.region.clone_from(&self.source_region);
-        } else {
+        } else if self.source_region.is_none() {
             return None;
         }
         let mut settings = source.settings();
         if let Some(profile) = &self.source_profile {
             settings = settings.with_profile_only(profile);
+        }
+        if let Some(url) = &self.source_endpoint_url {
+            settings = settings.with_endpoint_url(url);
+        }
+        if let Some(region) = &self.source_region {
+            settings = settings.with_region(region);
         }
         if self.source_no_sign_request {
             settings = settings.with_credentials(Credentials::anonymous());
@@ -125,16 +136,16 @@ mod tests {
         prefixed: Option<String>,
     }
 
-    fn settings(options: &str, names_profile: bool) -> Option<S3Settings> {
+    fn settings(options: &str) -> Option<S3Settings> {
         let parsed = Options::try_parse_from(format!("tidegate {options}").split_whitespace()).unwrap();
         let Options { source, connection, .. } = parsed;
-        source.settings(&connection, names_profile)
+        source.settings(&connection)
     }
 
     #[test]
     fn nothing_of_the_target_reaches_a_source_of_another_account() {
         let target = "--profile t --endpoint-url http://t --region rt --payload-sha256";
-        let of = |options: &str| settings(&format!("{target} {options}"), false);
+        let of = |options: &str| settings(&format!("{target} {options}"));
         let plain = S3Settings::default().with_payload_sha256(true);
         assert_eq!(of(""), None);
         assert_eq!(of("--source-profile s"), Some(plain.clone().with_profile_only("s")));
@@ -148,7 +159,5 @@ mod tests {
         );
         let here = plain.clone().with_endpoint_url("http://t").with_profile("t");
         assert_eq!(of("--source-region rs"), Some(here.with_region("rs")));
-        assert_eq!(settings(target, true), Some(plain));
-        assert_eq!(settings("--no-sign-request", true), Some(S3Settings::default()));
     }
 }

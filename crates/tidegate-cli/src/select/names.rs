@@ -28,7 +28,7 @@ pub(crate) struct NamesOption {
     null: bool,
 }
 
-/// The names, and where they come from. An error ends them, unless it is of one name.
+/// The names, and where they come from. A read error ends the list; a name that is not UTF-8 is one failure.
 pub(crate) struct ListedNames {
     /// The file, in the user's words.
     pub(crate) from: String,

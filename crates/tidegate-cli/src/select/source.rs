@@ -15,7 +15,7 @@ use crate::exit::{CommandFailure, Outcome};
 pub(crate) struct PatternOption {
     /// Take `*` in a URL as a character of the key. Without this, `*` stands for any characters but `/`, and `**` for
     /// any characters; with -r, a pattern also takes everything below its matches. Quote patterns, so that the shell
-    /// leaves them alone. The name of a local file or directory that is there is never a pattern.
+    /// leaves them alone. An existing local file whose name has a `*` is taken by that name.
     #[arg(long)]
     literal: bool,
 }

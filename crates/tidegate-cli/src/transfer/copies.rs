@@ -67,6 +67,8 @@ where
                 // Unlike an async block, `then` needs no room for the copy and the question at once.
                 on_their_way.push(copy.then(move |ended| async move {
                     match ended {
+                        // What is wrong with one name says nothing of the others.
+                        CopyOutcome::Failed(failure @ CommandFailure::Usage(_)) => CopyOutcome::Failed(failure),
                         CopyOutcome::Failed(failure) if cause.is_behind(&failure).await => CopyOutcome::Shared(failure),
                         ended => ended,
                     }

@@ -11,7 +11,7 @@ use super::choices::Carried;
 use super::copies::{self, CopyOutcome};
 use super::distinct::DistinctTargets;
 use super::emptied::EmptiedDirectories;
-use super::file_options::FileOptions;
+use super::file_options::{FileOptions, LinkChoice};
 use super::item::{self, CopyItem, ItemSource};
 use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
 use super::links::{self, DeferredLinks};
@@ -164,9 +164,8 @@ impl CopyArguments {
         Stores::with(invocation, engine, async |stores| {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
             let sources: Vec<_> = sources.collect();
-            if !self.names.is_given() || !sources.is_empty() {
-                self.transfer.reach_source(stores, &sources, ends.target.place())?;
-            }
+            let reads_input = ends.sources.iter().any(|source| matches!(source, CopySource::Standard));
+            self.transfer.reach_source(stores, &sources, reads_input)?;
             let named: Vec<_> = sources.into_iter().chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
             let is_dry_run = self.dry_run;
@@ -247,7 +246,12 @@ impl CopyArguments {
         if let Some(option) = self.filter.given()
             && (is_single || self.names.is_given())
         {
-            return usage(format!("{option}: it chooses among many objects: add -r, or use a pattern"));
+            let remedy =
+                if self.recursive { "leave it out for a single file" } else { "add -r, or use a pattern" };
+            return usage(format!("{option}: it chooses among many objects: {remedy}"));
+        }
+        if method.after == AfterCopy::Remove && self.files.links == LinkChoice::Follow {
+            return usage("--links follow: files behind a link can't be moved: use `tidegate cp`".to_owned());
         }
         let has_pattern = || {
             let places = ends.sources.iter().filter_map(CopySource::place);
@@ -395,7 +399,7 @@ impl CopyArguments {
         links::copy_deferred(job).await?;
         if self.recursive {
             for source in &places {
-                job.emptied.remove(&source.location).await?;
+                job.emptied.remove(&source.location, source.pattern.is_some()).await?;
             }
         }
         Ok(())
@@ -427,8 +431,9 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
     let source = match source {
         Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
         Location::Local { path } if is_stream(path) => {
-            let message =
-                format!("{source}: a pipe or device can only be copied, without further conditions");
+            let message = format!(
+                "{source}: a pipe or device can't be moved, and --dry-run and --if-absent don't apply: use plain `tidegate cp`"
+            );
             return Err(CommandFailure::Usage(message));
         }
         Location::Local { path } => {
@@ -442,7 +447,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
         }
         _ => ItemSource::object(from),
     };
-    match item::copy(job, CopyItem { source, to }).await {
+    match item::copy_now(job, CopyItem { source, to }).await {
         CopyOutcome::Copied(done) => job.report.done(done).await,
         CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
             Err(failure)
@@ -454,7 +459,8 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
 async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
     let from = job.stores.source().object(source).await?;
     if job.is_dry_run {
-        return job.report.would_copy(&source.to_string(), "-", None).await;
+        let size = from.store.head(&from.key).await?.known_size();
+        return job.report.would_copy(&source.to_string(), "-", size).await;
     }
     download::to_standard_output(job, source, &from).await
 }

@@ -19,21 +19,25 @@ impl EmptiedDirectories {
         self.0.borrow_mut().extend(file.parent().map(Path::to_owned));
     }
 
-    /// Removes those directories at and below `source` that have nothing left, and their parents if they become empty so.
-    pub(crate) async fn remove(&self, source: &Location) -> Outcome {
+    /// Removes those directories below `source` that have nothing left, and their parents if they become empty so; `source`
+    /// itself, too, unless it `stays`.
+    pub(crate) async fn remove(&self, source: &Location, stays: bool) -> Outcome {
         let Location::Local { path: root } = source else { return Ok(()) };
         let is_below = |directory: &&PathBuf| directory.starts_with(root);
         let emptied: Vec<PathBuf> = self.0.borrow().iter().filter(is_below).cloned().collect();
         let root = root.clone();
-        let removed = tokio::task::spawn_blocking(move || remove(emptied, &root)).await;
+        let removed = tokio::task::spawn_blocking(move || remove(emptied, &root, stays)).await;
         removed.map_err(|ended| CommandFailure::Failed(ended.to_string()))?
     }
 }
 
-fn remove(emptied: Vec<PathBuf>, root: &Path) -> Outcome {
+fn remove(emptied: Vec<PathBuf>, root: &Path, root_stays: bool) -> Outcome {
     // A directory comes before those below it: from the end, each is empty before its parent is tried.
     for directory in emptied.iter().rev() {
         for directory in directory.ancestors().take_while(|directory| directory.starts_with(root)) {
+            if directory == root && root_stays {
+                break;
+            }
             match std::fs::remove_dir(directory) {
                 Ok(()) => {}
                 // It has something left, or it was removed already: its parents may be empty all the same.
@@ -73,12 +77,14 @@ mod tests {
         write(root.join("a/kept/new"), "1").unwrap();
         create_dir_all(root.join("empty/before")).unwrap();
         let location = |path: &Path| Location::Local { path: path.to_owned() };
-        emptied.remove(&location(&root)).await.unwrap();
+        emptied.remove(&location(&root), false).await.unwrap();
         assert!(!root.join("a/b").exists() && !root.join("x").exists());
         assert!(root.join("a/kept/new").exists() && root.join("empty/before").exists());
         remove_file(root.join("a/kept/new")).unwrap();
         std::fs::remove_dir_all(root.join("empty")).unwrap();
-        emptied.remove(&location(&root)).await.unwrap();
+        emptied.remove(&location(&root), true).await.unwrap();
+        assert!(root.exists());
+        emptied.remove(&location(&root), false).await.unwrap();
         assert!(!root.exists() && directory.path().exists());
     }
 }

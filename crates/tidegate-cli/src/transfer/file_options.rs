@@ -25,7 +25,7 @@ pub(crate) enum LinkChoice {
     Files,
     /// All links are left out.
     Skip,
-    /// As files, but links to directories are entered, except one that leads back to a directory above it.
+    /// Like files; links to directories are entered too, unless they lead to a parent of their own.
     Follow,
     /// A link is the object NAME.rclonelink, which holds the link's text, as with `rclone --links`. Downloads make the links
     /// again, after all files, and write nothing through a link below the target.

@@ -9,7 +9,7 @@ use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
 use super::{download, links, upload};
 use crate::exit::{CommandFailure, Outcome};
-use crate::stores::ObjectPlace;
+use crate::stores::{ObjectPlace, address};
 
 /// An object to copy or move, and its target.
 pub(crate) struct CopyItem {
@@ -119,12 +119,26 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         }
         return Ok(CopyOutcome::Planned);
     }
+    let from = &item.source.place;
+    let before = match job.moves() && has_one_name(&item) {
+        true => Some(from.store.head(&from.key).await?),
+        false => None,
+    };
     let done = match transfer(job, &item).await {
         Err(CommandFailure::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
             return skipped(job, &item).await;
         }
         done => done?,
     };
+    if let Some(before) = before {
+        let now = item.source.place.store.head(&item.source.place.key).await?;
+        if (&now.token, now.modified, &now.version) != (&before.token, before.modified, &before.version) {
+            let name = item.source.name();
+            return Err(CommandFailure::Failed(format!(
+                "{name}: not removed: source and target are the same object by two addresses, or it has changed meanwhile"
+            )));
+        }
+    }
     if let Some(object) = source.filter(|_| job.moves()) {
         remove(&item.source, &object).await?;
         if let Some(path) = &item.source.path {
@@ -135,6 +149,11 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         return Ok(CopyOutcome::Moved);
     }
     Ok(CopyOutcome::Copied(done))
+}
+
+/// Whether both have one bucket and key. Behind two endpoints these are two objects, or one by two addresses of a server.
+fn has_one_name(item: &CopyItem) -> bool {
+    !item.to.is_local() && address(item.source.place.url()) == address(item.to.url())
 }
 
 /// Whether source and target are one object, or one file by whatever links.

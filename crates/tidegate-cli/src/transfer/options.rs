@@ -84,14 +84,9 @@ impl TransferOptions {
         }
     }
 
-    /// Makes `stores` reach the sources by their own options, if any are given.
-    pub(crate) fn reach_source(
-        &self,
-        stores: &Stores,
-        sources: &[&Location],
-        target: Option<&Location>,
-    ) -> Outcome {
-        self.source.reach(stores, &self.connection, sources, target)
+    /// Makes `stores` reach the sources by their own options, if any are given. `reads_input`: a source is standard input.
+    pub(crate) fn reach_source(&self, stores: &Stores, sources: &[&Location], reads_input: bool) -> Outcome {
+        self.source.reach(stores, &self.connection, sources, reads_input)
     }
 
     /// What to show; `to_terminal` says that the objects themselves go to a terminal, where a bar would mix with them.

@@ -329,9 +329,7 @@ impl<'a> CopyReport<'a> {
             Err(cause) => Err(match cause.sentence() {
                 Some(why) if totals.is_tree => {
                     let copied = totals.objects;
-                    CommandFailure::Failed(format!(
-                        "stopped, as the rest would fail too: {why}; {copied} of {all} were copied"
-                    ))
+                    CommandFailure::Failed(format!("stopped: {why}; {copied} of {all} were copied"))
                 }
                 _ => cause,
             }),

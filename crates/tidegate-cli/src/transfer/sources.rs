@@ -59,7 +59,7 @@ pub(crate) async fn find<'a>(
         if is_tree {
             let links = job.writing.links().of_source();
             let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
-            let target = CopyTarget::of_tree(job, source, target).await?;
+            let mut target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
                 target_url = Some(target.url());
@@ -95,7 +95,7 @@ pub(crate) async fn find_listed<'a>(
     let count = counted.clone();
     let names = names.inspect(move |_| count.set(count.get() + 1));
     let to = CopyTarget::of_contents(job, target).await?;
-    let target_url = to.url();
+    let (target_url, mut named) = (to.url(), Vec::new());
     let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
         let (store, prefix) = job.stores.source().tree(&source.location).await?;
@@ -117,27 +117,37 @@ pub(crate) async fn find_listed<'a>(
                     return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
                 }
                 let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
-                let source = match is_local {
-                    true => ItemSource::file(place.file().map_err(CopyOutcome::Failed)?, place),
-                    false => ItemSource::object(place),
-                };
-                Ok(CopyItem { source, to: to.place(name) })
+                if !is_local {
+                    return Ok(CopyItem { source: ItemSource::object(place), to: to.place(name) });
+                }
+                let path = place.file().map_err(CopyOutcome::Failed)?;
+                refuse_directory(job, &path)?;
+                Ok(CopyItem { source: ItemSource::file(path, place), to: to.place(name) })
             })
             .boxed_local()
     } else {
-        names
-            .then(move |name| async move {
-                let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
-                let item = async {
-                    let location = location?;
-                    let place = job.stores.source().object(&location).await?;
-                    let to = job.stores.object(&naming::of_one(&location, target)?).await?;
-                    Ok((location, place, to))
-                };
-                let (location, place, to) = item.await.map_err(CopyOutcome::Failed)?;
-                one(&location, place, to)
-            })
-            .boxed_local()
+        let found = move |name: Outcome<String>| async move {
+            let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
+            let item = async {
+                let location = location?;
+                let place = job.stores.source().object(&location).await?;
+                let to = job.stores.object(&naming::of_one(&location, target)?).await?;
+                Ok((location, place, to))
+            };
+            let (location, place, to) = item.await.map_err(CopyOutcome::Failed)?;
+            if let Location::Local { path } = &location {
+                refuse_directory(job, path)?;
+            }
+            one(&location, place, to)
+        };
+        if job.moves() {
+            // A target could be another source, so all sources must be known first.
+            let items: Vec<FoundItem> = names.then(found).collect().await;
+            named.extend(items.iter().flatten().map(|item| item.source.place().clone()));
+            stream::iter(items).boxed_local()
+        } else {
+            names.then(found).boxed_local()
+        }
     };
     let nothing = move || {
         let message = format!("nothing copied: {from} names nothing");
@@ -161,6 +171,15 @@ fn is_file(location: &Location) -> bool {
     matches!(location, Location::Local { path } if !path.is_dir())
 }
 
+/// Leaves out a directory in a list of names, as `find` prints them.
+fn refuse_directory(job: &CopyJob<'_>, path: &Path) -> Result<(), CopyOutcome> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    job.report.warn(&format!("left out: {} is a directory", printable(&path.display().to_string())));
+    Err(CopyOutcome::LeftOut)
+}
+
 /// The item for a single object.
 fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
     let source = match source {
@@ -169,9 +188,12 @@ fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
                 .metadata()
                 .map_err(|error| CopyOutcome::Failed(CommandFailure::of_file(path, &error)))?;
             if !found.is_file() {
-                let kind = if found.is_dir() { "a directory: add -r" } else { "no file: copy it by itself" };
-                let message = format!("{source}: this is {kind}");
-                return Err(CopyOutcome::Failed(CommandFailure::Usage(message)));
+                let remedy = match found.is_dir() {
+                    true => "a directory: add -r",
+                    false => "a pipe or device: copy it in a command of its own",
+                };
+                let message = format!("{source}: this is {remedy}");
+                return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
             }
             ItemSource::file(path.clone(), place)
         }
@@ -184,6 +206,9 @@ fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
 struct CopyTarget {
     store: Store,
     prefix: String,
+    /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of such
+    /// an object could replace another that is still to be copied.
+    source_below: Option<String>,
 }
 
 impl CopyTarget {
@@ -197,7 +222,20 @@ impl CopyTarget {
 
     async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
         let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
-        Ok(Self { store, prefix })
+        Ok(Self { store, prefix, source_below: None })
+    }
+
+    /// Refuses an object whose copy would lie in the source.
+    fn refuse_within_source(&self, key: &str) -> Result<(), CopyOutcome> {
+        match &self.source_below {
+            Some(below) if key.starts_with(&**below) => {
+                let target = printable(&self.place(key).url()).into_owned();
+                Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
+                    "{target}: not copied: it is in the source, and could replace what is still to be copied"
+                ))))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn place(&self, key: &str) -> ObjectPlace {
@@ -240,7 +278,7 @@ impl CopyTarget {
     /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
     /// the source is below the target: an object could replace another that is still to be moved.
     fn refuse_overlap(
-        &self,
+        &mut self,
         job: &CopyJob<'_>,
         source: &SourceArgument,
         from: &Store,
@@ -258,7 +296,7 @@ impl CopyTarget {
         if !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow()) {
             return Ok(());
         }
-        let beginning = source_tree + pattern.map_or("", |pattern| pattern.literal_prefix());
+        let beginning = source_tree.clone() + pattern.map_or("", |pattern| pattern.literal_prefix());
         if target_tree.starts_with(&beginning) {
             return refused(format!("{target_name}: this is in {source_name}, which is to be copied"));
         }
@@ -391,7 +429,15 @@ fn file_item(
     file: Result<walk::FoundFile, Missed>,
 ) -> FoundItem {
     match file {
+        Ok(file) if job.moves() && leads_into(&file.path, &store.location()) => {
+            let path = file.path.display().to_string();
+            Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
+                "{}: not moved: this is a link to a file of the same tree: add --links preserve, or --links skip",
+                printable(&path)
+            ))))
+        }
         Ok(file) => {
+            target.refuse_within_source(&file.object.key)?;
             let to = target.place(&file.object.key);
             let place = ObjectPlace { store: store.clone(), key: file.object.key.clone() };
             Ok(CopyItem { source: ItemSource::file(file.path, place).described(job, file.object), to })
@@ -404,6 +450,11 @@ fn file_item(
             Err(CopyOutcome::LeftOut)
         }
     }
+}
+
+/// Whether a path is a symbolic link to a file in the tree at `root`, which may be moved before the link is read.
+fn leads_into(path: &Path, root: &str) -> bool {
+    path.is_symlink() && path.canonicalize().is_ok_and(|file| file.starts_with(resolved(&local_root(root))))
 }
 
 /// The item for an entry of a store's listing; `None` if the entry is no object.
@@ -420,7 +471,11 @@ fn object_item(
         // The listing ends with this error.
         Err(error) => return Some(Err(CopyOutcome::Stopped(error.into()))),
     };
-    let to = target.place(object.key.strip_prefix(prefix).unwrap_or(&object.key));
+    let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
+    if let Err(refused) = target.refuse_within_source(key) {
+        return Some(Err(refused));
+    }
+    let to = target.place(key);
     let place = ObjectPlace { store: store.clone(), key: object.key.clone() };
     if let Some(why) = nameless(&to) {
         let left_out = format!("{}: {why}", printable(&place.url()));

@@ -103,7 +103,7 @@ impl OpenBuilder {
 pub(super) fn refuse_profile(location: &Location) -> std::result::Result<(), String> {
     let Some(profile) = location.profile() else { return Ok(()) };
     Err(format!(
-        "the URL names profile `{profile}`: open it without, by settings that name it (S3Settings::with_profile_only)"
+        "the URL names profile `{profile}`: open the URL without the profile, with S3Settings::with_profile_only"
     ))
 }
 

@@ -59,13 +59,20 @@ pub(super) fn line(command: &mut clap::Command, text: &[u8]) -> Result<Option<Pa
     }
     let parsed = CommandLine::from_arg_matches(&matches).map_err(|error| sentence(&error, &words))?;
     let CommandLine { command, invocation } = parsed;
+    if invocation.is_json() || invocation.is_quiet() {
+        return Err(
+            "--json and --quiet hold for all lines together: give them to `tidegate run` instead".to_owned()
+        );
+    }
     Ok(Some(ParsedLine { command, invocation }))
 }
 
 /// Whether a word stands for standard input or output.
 fn is_standard(word: &OsString) -> bool {
     let Some(word) = word.to_str() else { return false };
-    matches!(word, "-" | "--files-from=-" | "/dev/stdin" | "/dev/stdout" | "/dev/fd/0" | "/dev/fd/1")
+    let word = word.strip_prefix("--files-from=").unwrap_or(word);
+    let descriptor = word.strip_prefix("/dev/fd/").or_else(|| word.strip_prefix("/proc/self/fd/"));
+    matches!(word, "-" | "/dev/stdin" | "/dev/stdout") || matches!(descriptor, Some("0" | "1"))
 }
 
 /// The first option on the line that belongs to the engine.

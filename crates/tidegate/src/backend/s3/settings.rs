@@ -83,13 +83,15 @@ impl S3Settings {
 
     /// The profile of an account beside the environment's: credentials and endpoint come from this profile alone, and
     /// the region too, if the profile has one. `AWS_ENDPOINT_URL` is not read, so that the credentials of one account are
-    /// never sent to the endpoint of another: without `endpoint_url`, the profile is one of AWS. Credentials that were
-    /// set before are forgotten; an endpoint and a region that are set here count. The store's URLs name the profile, as
-    /// in `s3://PROFILE@bucket/key`.
+    /// never sent to the endpoint of another: without `endpoint_url`, the profile is one of AWS. Credentials, an
+    /// endpoint and a region that were set before are forgotten; those that are set afterwards count. The store's URLs
+    /// name the profile, as in `s3://PROFILE@bucket/key`.
     #[must_use]
     pub fn with_profile_only(mut self, profile: impl Into<String>) -> Self {
         self.profile = ProfileSetting::Only(profile.into());
         self.credentials = Credentials::chain();
+        self.endpoint_url = None;
+        self.region = None;
         self
     }
 
