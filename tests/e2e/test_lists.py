@@ -71,7 +71,10 @@ def test_missing_names_fail_and_the_others_are_done(tidegate, source, embedded_b
     for command in ("cp", "mv"):
         run = tidegate(command, "--files-from", "-", source.url(), on.url(command), env=on.env, stdin=content)
         assert run.exit == 1 and stored(on, f"{command}/") == {"a": b"1", "d/e": b"3"}, run
-        assert run.err.count("error:") == 4 and "3 of 5 objects" in run.err, run
+        # A directory on disk is left out, as `find` names it too; in a store, there is no object of its name.
+        is_left_out = "d is a directory" in run.err
+        assert run.err.count("error:") == 4 - is_left_out, run
+        assert f"{3 - is_left_out} of {5 - is_left_out} objects" in run.err, run
     source.put("a", b"1")
     run = tidegate("rm", "--files-from", "-", source.url(), env=on.env, stdin=content)
     assert run.exit == 1 and "1 of 5" in run.err and "a" not in source.held(), run

@@ -247,7 +247,10 @@ impl CopyTarget {
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
         let text = |store: &Store, prefix: &str| match is_remote(store) {
             true => format!("{}/{prefix}", address(store.location())),
-            false => format!("{}/", resolved(&local_root(&store.location())).display()),
+            false => {
+                let path = resolved(&local_root(&store.location())).display().to_string();
+                format!("{}/", path.trim_end_matches('/'))
+            }
         };
         let may_overlap = match (is_remote(from), is_remote(&self.store)) {
             (true, true) => from.shares_endpoint_with(&self.store),

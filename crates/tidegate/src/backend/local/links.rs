@@ -118,15 +118,13 @@ fn make(
     let directory = directory_to_write(root, link, parents)?;
     let unfinished = temp::unused_name();
     symlinkat(OsStr::from_bytes(text), &directory, &*unfinished).map_err(failed)?;
-    let published = (|| {
-        if let Some(time) = how.modified {
-            set_time(&directory, &unfinished, time);
-        }
-        match how.create_only {
-            true => rename_new(&directory, &unfinished, link.name()),
-            false => renameat(&directory, &*unfinished, &directory, link.name()),
-        }
-    })();
+    if let Some(time) = how.modified {
+        set_time(&directory, &unfinished, time);
+    }
+    let published = match how.create_only {
+        true => rename_new(&directory, &unfinished, link.name()),
+        false => renameat(&directory, &*unfinished, &directory, link.name()),
+    };
     if let Err(error) = published {
         let _ = unlinkat(&directory, &*unfinished, AtFlags::empty());
         return Err(match error {
