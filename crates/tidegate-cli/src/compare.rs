@@ -67,9 +67,9 @@ pub(crate) struct CompareOptions {
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
 
-    /// Compare checksums instead of times. They are those that the stores keep, and those of local files, which are read
-    /// for it. Takes one request for each object of a store whose listing has no checksums (S3). Objects without a checksum to
-    /// compare count as different.
+    /// Compare checksums instead of times. Stores keep checksums; local files are read to compute theirs. Takes one
+    /// request for each object of a store whose listing has no checksums (S3). Objects without a checksum to compare
+    /// count as different.
     #[arg(long)]
     checksum: bool,
 
@@ -170,8 +170,8 @@ impl Trees {
         self.options.files.preserve && self.source.is_local() != self.target.is_local()
     }
 
-    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its object
-    /// is the same, whatever the object's own time.
+    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its
+    /// object is the same, whatever the object's own time.
     fn compare_described(&self, source: &Object, target: &Object) -> Verdict {
         let verdict = self.options.compare(source, target, self.source.is_local());
         if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
@@ -348,7 +348,8 @@ impl Tree {
         }
     }
 
-    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own files are left out.
+    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
+    /// files are left out.
     ///
     /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
     /// such an object, without content, in place of a directory.
@@ -379,8 +380,8 @@ impl Tree {
         found.boxed_local()
     }
 
-    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps what
-    /// it has below such a name.
+    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps
+    /// what it has below such a name.
     fn named(&self, names: &ObjectFilter) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
         let (names, root) = (names.clone(), self.prefix.len());
         self.store.list(&self.prefix).try_filter(move |entry| {
@@ -390,8 +391,8 @@ impl Tree {
         })
     }
 
-    /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet is
-    /// empty.
+    /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
+    /// is empty.
     pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
         match &self.directory {
             Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
@@ -479,8 +480,8 @@ impl Difference {
 }
 
 impl CompareOptions {
-    /// The time of a file has fractions of a second, and most stores list whole seconds. So a file that is changed in the
-    /// second of its upload counts as newer; two objects of stores are compared by whole seconds.
+    /// The time of a file has fractions of a second, and most stores list whole seconds. So a file that is changed in
+    /// the second of its upload counts as newer; two objects of stores are compared by whole seconds.
     fn compare(self, source: &Object, target: &Object, source_is_local: bool) -> Verdict {
         match source.known_size().zip(target.known_size()) {
             None => Verdict::Unknown,

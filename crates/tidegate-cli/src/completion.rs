@@ -1,7 +1,7 @@
 //! Completion of a command line while it is typed: commands, options and their values, buckets, keys and paths.
 //!
-//! A script in the shell (`tidegate completions`) calls `tidegate complete`, which answers with candidates for one word.
-//! Whatever fails, the answer only has fewer candidates.
+//! A script in the shell (`tidegate completions`) calls `tidegate complete`, which answers with candidates for one
+//! word. Whatever fails, the answer only has fewer candidates.
 
 use std::ffi::{OsStr, OsString};
 

@@ -91,7 +91,7 @@ impl CommandFailure {
         }
     }
 
-    /// How many objects of the same command the cause concerns.
+    /// Whether the cause concerns this object only or all objects of the command.
     pub(crate) fn reach(&self) -> Reach {
         match self {
             Self::Store(error) => match error.kind() {

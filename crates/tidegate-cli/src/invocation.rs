@@ -19,9 +19,9 @@ pub(crate) struct Invocation {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Print a line for each object, and the causes of errors. Objects are those that are copied or removed. Given twice
-    /// (-vv), also log retries, hedges and other events. RUST_LOG also turns the log on and sets its filter. Default filter:
-    /// tidegate=debug.
+    /// Print a line for each object, and the causes of errors. Objects are those that are copied or removed. Given
+    /// twice (-vv), also log retries, hedges and other events. RUST_LOG also turns the log on and sets its filter.
+    /// Default filter: tidegate=debug.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
 

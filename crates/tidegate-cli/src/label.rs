@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 tokio::task_local! {
-    /// The label of the command that is being polled. Messages come from deep inside a command, which need not know that
-    /// it is a line of a list.
+    /// The label of the command that is being polled. Messages come from deep inside a command, which need not know
+    /// that it is a line of a list.
     static LABEL: Arc<str>;
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct SkipLine<'a> {
     pub(crate) source: &'a str,
     pub(crate) target: &'a str,
     pub(crate) reason: SkipReason,
-    /// Whether the command would have changed nothing in any case.
+    /// Whether this is a dry run.
     #[serde(skip_serializing_if = "Not::not")]
     pub(crate) dry_run: bool,
 }

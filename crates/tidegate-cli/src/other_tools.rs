@@ -1,5 +1,5 @@
-//! The commands and options of other tools (aws s3, gsutil, gcloud storage, rclone, s5cmd, azcopy, mc) and of habit, each
-//! with what does the same here.
+//! The commands and options of other tools (aws s3, gsutil, gcloud storage, rclone, s5cmd, azcopy, mc) and of habit,
+//! each with what does the same here.
 
 mod options;
 

@@ -1,4 +1,5 @@
-//! Standard output of many commands that run at the same time: one thread writes whole lines, one command after another.
+//! Standard output of many commands that run at the same time: one thread writes whole lines, one command after
+//! another.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -10,8 +10,8 @@ use crate::stores::Stores;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct PrefixedOption {
-    /// Find keys below ROOT where `tidegate prefix` has spread them. ROOT is a bucket or prefix that `tidegate prefix init`
-    /// has set up. Write URLs as if the keys were not spread.
+    /// Find keys below ROOT where `tidegate prefix` has spread them. ROOT is a bucket or prefix that `tidegate prefix
+    /// init` has set up. Write URLs as if the keys were not spread.
     #[arg(long, value_name = "ROOT")]
     prefixed: Option<String>,
 }

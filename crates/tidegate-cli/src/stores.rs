@@ -133,8 +133,9 @@ impl Stores {
         Self::with(invocation, connection.reached(Tidegate::builder()), work).await
     }
 
-    /// Does `work` with an engine; with that of `tidegate run`, if the command is one of its lines. However `work` ends, this waits until the unfinished uploads are aborted. After a
-    /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
+    /// Does `work` with an engine; with that of `tidegate run`, if the command is one of its lines. However `work`
+    /// ends, this waits until the unfinished uploads are aborted. After a signal it waits at most `ABORTING`; a signal
+    /// during the wait ends it. Uploads that may be left are named.
     pub(crate) async fn with(
         invocation: &Invocation,
         engine: TidegateBuilder,

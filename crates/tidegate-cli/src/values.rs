@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use tidegate::object::Encryption;
 use tidegate::settings::Concurrency;
 
-/// A size in bytes: `16MiB`, `64K`, `1.5g`, `64MB`, or a plain number. As for s5cmd and rclone, `K`, `M`, `G` and `T` are
-/// powers of 1024, like `KiB` and so on; `KB` and so on are powers of 1000.
+/// A size in bytes: `16MiB`, `64K`, `1.5g`, `64MB`, or a plain number. As for s5cmd and rclone, `K`, `M`, `G` and `T`
+/// are powers of 1024, like `KiB` and so on; `KB` and so on are powers of 1000.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     bytes(text.trim(), "write a size such as 16MiB, 64MB, 1.5G or 1048576")
 }

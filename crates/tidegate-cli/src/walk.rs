@@ -27,16 +27,16 @@ pub(crate) enum Missed {
 }
 
 impl Missed {
-    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that is
-    /// no file.
+    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that
+    /// is no file.
     pub(crate) fn is_harmless(&self) -> bool {
         !matches!(self, Self::Failed(CommandFailure::Store(_)))
     }
 }
 
-/// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute paths
-/// without links. What becomes of links is up to the listing; a broken link is a failure. A link into a directory of
-/// `journals` ends the walk.
+/// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute
+/// paths without links. What becomes of links is up to the listing; a broken link is a failure. A link into a
+/// directory of `journals` ends the walk.
 pub(crate) fn files<Entries>(
     entries: Entries,
     root: PathBuf,
@@ -108,8 +108,8 @@ impl FileWalk {
         })
     }
 
-    /// The error for a link that leads into a journal directory: journals change while they are copied, and so would the
-    /// journals of those copies.
+    /// The error for a link that leads into a journal directory: journals change while they are copied, and so would
+    /// the journals of those copies.
     fn refused(&self, path: &Path) -> Option<CommandFailure> {
         // Without links on the way, a file lies below the directory that the user named, which was checked before.
         let may_be_elsewhere = match self.links {

@@ -39,10 +39,10 @@ pub(crate) struct CpArgs {
     #[arg(long, value_parser = values::size, value_name = "BYTES", help_heading = TRANSFER)]
     expect_size: Option<u64>,
 
-    /// Choose how the bytes travel: auto, put, chunked, parallel, spool or journal. put sends one request; chunked, one
-    /// part after another; parallel, parts in flight together; spool writes all bytes to a spool directory first; journal
-    /// writes them to a journal directory, and from there to the store at the same time, so that an interrupted copy can
-    /// be resumed. auto chooses among them.
+    /// Choose how the bytes travel: auto, put, chunked, parallel, spool or journal. put sends one request; chunked,
+    /// one part after another; parallel, parts in flight together; spool writes all bytes to a spool directory first;
+    /// journal writes them to a journal directory, and from there to the store at the same time, so that an
+    /// interrupted copy can be resumed. auto chooses among them.
     #[arg(long, default_value = "auto", value_name = "HOW", help_heading = TRANSFER)]
     strategy: Strategy,
 
@@ -60,8 +60,8 @@ pub(crate) struct CpArgs {
     #[arg(long, value_name = "DIR", help_heading = TRANSFER)]
     journal: Vec<PathBuf>,
 
-    /// Choose when the journal is forced to disk. It survives the end of the process in any case; this option is about a
-    /// loss of power.
+    /// Choose when the journal is forced to disk. It survives the end of the process in any case; this option is about
+    /// a loss of power.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = TRANSFER)]
     durability: DurabilityChoice,
 

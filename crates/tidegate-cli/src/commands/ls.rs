@@ -32,8 +32,8 @@ use crate::{output, text};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix (s3://BUCKET/PREFIX/), a directory, or a pattern. s3://, gs:// or dev:// alone lists the buckets
-    /// there.
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/), a directory, or a pattern. s3://, gs:// or dev:// alone lists the
+    /// buckets there.
     #[arg(default_value = "s3://", value_name = "URL")]
     prefix: String,
 

@@ -67,7 +67,8 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE", help_heading = TRANSFER)]
     memory: u64,
 
-    /// Allow this many requests in flight to each endpoint. The limit is for all commands together; with auto, it adapts.
+    /// Allow this many requests in flight to each endpoint. The limit is for all commands together; with auto, it
+    /// adapts.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N", help_heading = TRANSFER)]
     concurrency: Concurrency,
 

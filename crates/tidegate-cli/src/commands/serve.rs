@@ -56,8 +56,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 
-    /// Accept some requests without credentials, from any machine. These are requests to the control endpoint, and those
-    /// of clients of Google Cloud Storage, which send no credentials to an emulator.
+    /// Accept some requests without credentials, from any machine. These are requests to the control endpoint, and
+    /// those of clients of Google Cloud Storage, which send no credentials to an emulator.
     #[arg(long)]
     allow_anonymous: bool,
 

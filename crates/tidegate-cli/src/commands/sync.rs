@@ -399,8 +399,8 @@ impl<'a> Sync<'a> {
     }
 }
 
-/// What only the target has, in a file without a name: a million keys would take much memory. There is no file before the
-/// first one.
+/// What only the target has, in a file without a name: a million keys would take much memory. There is no file before
+/// the first one.
 #[derive(Default)]
 struct ExtraObjects {
     file: Option<BufWriter<File>>,
@@ -465,12 +465,12 @@ fn read_text(file: &mut impl Read) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked at: a
-/// store would take a request for each object.
+/// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
+/// at: a store would take a request for each object.
 struct Recheck {
     source: Option<PathBuf>,
-    /// The target's store, if it is a directory. A file that was written meanwhile is another file, also one of another
-    /// name where the file system does not tell the two names apart.
+    /// The target's store, if it is a directory. A file written since the listing has another ETag; so has one
+    /// whose name differs only in case, where the file system ignores case.
     target: Option<Store>,
     prefix: String,
     changed: Arc<AtomicU64>,

@@ -24,8 +24,9 @@ pub(crate) enum Step {
     },
     SourceOnly(TreeObject),
     TargetOnly(TreeObject),
-    /// Something in the source, or in the target, could not be listed, or is no object. If the target has more than a single
-    /// name that can be passed over, the merge ends: what was not listed is not missing, and must not be overwritten.
+    /// Something in the source, or in the target, could not be listed, or is no object. If the target has more than a
+    /// single name that can be passed over, the merge ends: what was not listed is not missing, and must not be
+    /// overwritten.
     SourceMissed(Missed),
     TargetMissed(Missed),
     /// A listing is not in key order: this key came after a greater one, or twice. The merge ends.

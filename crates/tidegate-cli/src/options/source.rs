@@ -12,13 +12,14 @@ use crate::stores::Stores;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct SourceOptions {
-    /// Reach the source by this profile of the AWS configuration files. The profile gives its credentials, its endpoint_url
-    /// (without one: AWS) and its region. Instead, a URL may name the profile, as source or target: s3://PROFILE@BUCKET/KEY.
+    /// Reach the source by this profile of the AWS configuration files. The profile gives its credentials, its
+    /// endpoint_url (without one: AWS) and its region. Instead, a URL may name the profile, as source or target:
+    /// s3://PROFILE@BUCKET/KEY.
     ///
     /// --profile, --endpoint-url, --region and --no-sign-request hold for source and target. But if the source has a
-    /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given, then
-    /// those four options are for the target only: the credentials of one account are never sent to the endpoint of the
-    /// other. For gs:// there is one account only.
+    /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given,
+    /// then those four options are for the target only: the credentials of one account are never sent to the endpoint
+    /// of the other. For gs:// there is one account only.
     #[arg(long, value_name = "NAME", conflicts_with = "prefixed")]
     source_profile: Option<String>,
 
@@ -37,8 +38,8 @@ pub(crate) struct SourceOptions {
 }
 
 impl SourceOptions {
-    /// Makes [`Stores::source`] reach the sources by these options, and the rest by `connection`. A profile in a URL comes
-    /// before both.
+    /// Makes [`Stores::source`] reach the sources by these options, and the rest by `connection`. A profile in a URL
+    /// comes before both.
     ///
     /// # Errors
     /// If an option of the source is given, and a source is not at `s3://`, names its profile itself, or is standard input

@@ -1,7 +1,7 @@
 //! The options of other tools, each with what does the same here.
 
-/// Options that we do not have, and what to do instead. Some commands may have an option of the same name: then only the
-/// others give the answer.
+/// Options that we do not have, and what to do instead. Some commands may have an option of the same name: then only
+/// the others give the answer.
 const ANSWERS: [(&[&str], &str); 66] = [
     // What is copied.
     (&["--no-clobber", "--ignore-existing", "--no-overwrite", "--skip-existing"], "use `--if-absent`"),

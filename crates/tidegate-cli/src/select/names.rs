@@ -18,8 +18,8 @@ const LONGEST: usize = 64 << 10;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which objects")]
 pub(crate) struct NamesOption {
-    /// Take the objects that this file names, or standard input (-). Each line is a name below the source, or a whole URL
-    /// or path if no source is given.
+    /// Take the objects that this file names, or standard input (-). Each line is a name below the source, or a whole
+    /// URL or path if no source is given.
     #[arg(long, value_name = "FILE|-")]
     files_from: Option<OsString>,
 

@@ -81,8 +81,8 @@ impl SourceArgument {
     }
 }
 
-/// Whether the text has a `*`, and is not the name of a local file that is there: a shell passes the names that match its
-/// own patterns, and such a name may have a `*`.
+/// Whether the text has a `*`, and is not the name of a local file that is there: a shell passes the names that match
+/// its own patterns, and such a name may have a `*`.
 fn is_pattern(text: &str) -> bool {
     text.contains('*') && !(matches!(text.parse(), Ok(Location::Local { path }) if is_there(&path)))
 }

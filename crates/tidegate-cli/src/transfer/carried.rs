@@ -68,9 +68,9 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
     (attributes, left_out)
 }
 
-/// The names of the object's attributes that a file on disk cannot hold; with `preserves`, the file holds the time and the
-/// permissions in the metadata. The content type, the storage class and the
-/// encryption are never named: nearly every object has a type, and the other two are about how its store keeps it.
+/// The names of the object's attributes that a file on disk cannot hold; with `preserves`, the file holds the time and
+/// the permissions in the metadata. The content type, the storage class and the encryption are never named: nearly
+/// every object has a type, and the other two are about how its store keeps it.
 pub(crate) fn lost_on_disk(object: &Object, preserves: bool) -> Vec<&'static str> {
     let Attributes {
         cache_control,

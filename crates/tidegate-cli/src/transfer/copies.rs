@@ -96,8 +96,8 @@ where
     stopped.map_or(Ok(begun), Err)
 }
 
-/// How many objects are in flight at once while the stores together allow this many requests: a quarter more, so that an
-/// object that opens its file or publishes it leaves no request unused.
+/// How many objects are in flight at once while the stores together allow this many requests: a quarter more, so that
+/// an object that opens its file or publishes it leaves no request unused.
 fn at_once(requests: usize, is_journaled: bool, open_files: usize) -> usize {
     let most = if is_journaled { IN_FLIGHT } else { MOST_IN_FLIGHT };
     let objects = requests.saturating_add(requests / 4).clamp(IN_FLIGHT, most);

@@ -9,8 +9,8 @@ use crate::compare::resolved;
 use crate::exit::CommandFailure;
 use crate::stores::ObjectPlace;
 
-/// The targets of a command with several sources. A second object with the same target fails, and so does one whose target
-/// is another source: the first would be lost, and a move would have removed it at its source.
+/// The targets of a command with several sources. A second object with the same target fails, and so does one whose
+/// target is another source: the first would be lost, and a move would have removed it at its source.
 pub(crate) struct DistinctTargets {
     /// Two hashes of each target: whole URLs of a million objects would take much memory.
     seen: HashSet<(u64, u64)>,

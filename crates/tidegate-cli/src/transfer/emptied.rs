@@ -19,8 +19,8 @@ impl EmptiedDirectories {
         self.0.borrow_mut().extend(file.parent().map(Path::to_owned));
     }
 
-    /// Removes those directories below `source` that have nothing left, and their parents if they become empty so; `source`
-    /// itself, too, unless it `stays`.
+    /// Removes those directories below `source` that have nothing left, and their parents if they become empty so;
+    /// `source` itself, too, unless it `stays`.
     pub(crate) async fn remove(&self, source: &Location, stays: bool) -> Outcome {
         let Location::Local { path: root } = source else { return Ok(()) };
         let is_below = |directory: &&PathBuf| directory.starts_with(root);
@@ -43,7 +43,8 @@ fn remove(emptied: Vec<PathBuf>, root: &Path, root_stays: bool) -> Outcome {
                 // It has something left, or it was removed already: its parents may be empty all the same.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => break,
-                // The working directory by the name `.`, a link to a directory, or the root of a file system: these stay.
+                // The working directory by the name `.`, a link to a directory, or the root of a file system: these
+                // stay.
                 Err(error) if directory == root && is_kept(&error) => break,
                 Err(error) => return Err(CommandFailure::of_file(directory, &error)),
             }

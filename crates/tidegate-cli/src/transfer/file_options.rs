@@ -6,8 +6,8 @@ use tidegate::backend::local::LinkPolicy;
 /// What is kept of files beside their bytes, and what becomes of symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct FileOptions {
-    /// Keep the times and permissions of files. They are in the metadata of objects, and files that are downloaded or copied
-    /// get them. Metadata of rclone, s3cmd and s3fs is understood. sync and check take one request for each
+    /// Keep the times and permissions of files. They are in the metadata of objects, and files that are downloaded or
+    /// copied get them. Metadata of rclone, s3cmd and s3fs is understood. sync and check take one request for each
     /// object that is newer than its file, to compare the time in its metadata.
     #[arg(long, help_heading = "What the object carries")]
     pub(crate) preserve: bool,
@@ -27,8 +27,8 @@ pub(crate) enum LinkChoice {
     Skip,
     /// Like files; links to directories are entered too, unless they lead to a parent of their own.
     Follow,
-    /// A link is the object NAME.rclonelink, which holds the link's text, as with `rclone --links`. Downloads make the links
-    /// again, after all files, and write nothing through a link below the target.
+    /// A link is the object NAME.rclonelink, which holds the link's text, as with `rclone --links`. Downloads make the
+    /// links again, after all files, and write nothing through a link below the target.
     Preserve,
 }
 

@@ -56,8 +56,8 @@ impl ItemSource {
     }
 }
 
-/// Copies or moves the object, or passes it over, or only says what would be done. A symbolic link that is to be made on
-/// this machine waits until all files are in place.
+/// Copies or moves the object, or passes it over, or only says what would be done. A symbolic link that is to be made
+/// on this machine waits until all files are in place.
 pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
     if item.to.is_local() && links::is_link(job, &item.source.place, &item.to) {
         job.links.push(item);
@@ -151,7 +151,8 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     Ok(CopyOutcome::Copied(done))
 }
 
-/// Whether both have one bucket and key. Behind two endpoints these are two objects, or one by two addresses of a server.
+/// Whether both have one bucket and key. Behind two endpoints these are two objects, or one by two addresses of a
+/// server.
 fn has_one_name(item: &CopyItem) -> bool {
     !item.to.is_local() && address(item.source.place.url()) == address(item.to.url())
 }

@@ -67,7 +67,8 @@ impl CopyJob<'_> {
         skipped(self.writing.skipped_links.load(Relaxed)).iter().for_each(|line| self.report.say(line));
     }
 
-    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and told at the end.
+    /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and reported once
+    /// at the end.
     pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
         if kind == OtherKind::Link {
             self.writing.skipped_links.fetch_add(1, Relaxed);
@@ -259,8 +260,8 @@ impl CopyWriteSettings {
         self.left_out.line().into_iter().chain(ignored)
     }
 
-    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the bytes of
-    /// all others: the account of the target may not read the source.
+    /// Records whether the store made a copy or denied it. If it denied the first one, this process transfers the
+    /// bytes of all others: the account of the target may not read the source.
     pub(crate) fn copy_ended(&self, is_allowed: bool) {
         self.allows_copies.get_or_init(|| is_allowed);
     }

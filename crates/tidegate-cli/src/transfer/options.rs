@@ -27,9 +27,9 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
-    /// Move at most this many bytes a second, such as 50MB/s. It holds for uploads and downloads of this command together,
-    /// spread evenly over time. Copies from disk to disk and copies inside a store are not limited. A part is then never
-    /// sent again because it is slow.
+    /// Move at most this many bytes a second, such as 50MB/s. It holds for uploads and downloads of this command
+    /// together, spread evenly over time. Copies from disk to disk and copies inside a store are not limited. A part
+    /// is then never sent again because it is slow.
     #[arg(long, value_parser = values::rate_above_zero, value_name = "RATE")]
     bandwidth: Option<u64>,
 
@@ -37,8 +37,8 @@ pub(crate) struct TransferOptions {
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
-    /// Send very slow parts again. A part is hedged if it is far slower than its peers; at most one in twenty is, and none
-    /// while the store throttles.
+    /// Send very slow parts again. A part is hedged if it is far slower than its peers; at most one in twenty is, and
+    /// none while the store throttles.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     hedge: Hedge,
 
@@ -84,7 +84,8 @@ impl TransferOptions {
         }
     }
 
-    /// Makes `stores` reach the sources by their own options, if any are given. `reads_input`: a source is standard input.
+    /// Makes `stores` reach the sources by their own options, if any are given. `reads_input`: a source is standard
+    /// input.
     pub(crate) fn reach_source(&self, stores: &Stores, sources: &[&Location], reads_input: bool) -> Outcome {
         self.source.reach(stores, &self.connection, sources, reads_input)
     }

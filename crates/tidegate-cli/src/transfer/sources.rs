@@ -206,8 +206,8 @@ fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
 struct CopyTarget {
     store: Store,
     prefix: String,
-    /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of such
-    /// an object could replace another that is still to be copied.
+    /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of
+    /// such an object could replace another that is still to be copied.
     source_below: Option<String>,
 }
 
@@ -242,8 +242,8 @@ impl CopyTarget {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 
-    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if one
-    /// lies in the other; `None` if they can't.
+    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if
+    /// one lies in the other; `None` if they can't.
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
         let text = |store: &Store, prefix: &str| match is_remote(store) {
             true => format!("{}/{prefix}", address(store.location())),
@@ -395,8 +395,8 @@ fn or_nothing<'a>(
     items.chain(end.filter_map(future::ready))
 }
 
-/// The outcome if there was nothing to copy. An empty bucket or directory is fine, and so is a filter that takes nothing;
-/// a prefix with nothing below it is more often mistyped than meant.
+/// The outcome if there was nothing to copy. An empty bucket or directory is fine, and so is a filter that takes
+/// nothing; a prefix with nothing below it is more often mistyped than meant.
 fn nothing_found(
     job: &CopyJob<'_>,
     source: &SourceArgument,

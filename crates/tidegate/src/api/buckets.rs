@@ -17,9 +17,9 @@ use crate::types::location::Location;
 mod tests;
 
 impl Tidegate {
-    /// Lists buckets: with `s3://` those of the account whose credentials the engine's settings give, with `gs://` those
-    /// of a project (`GcsSettings::with_project`), in the store's order. Settings given to [`open`](Self::open) do not
-    /// count. A request that still fails after its retries ends the listing with the error.
+    /// Lists buckets: with `s3://` those of the account whose credentials the engine's settings give, with `gs://`
+    /// those of a project (`GcsSettings::with_project`), in the store's order. Settings given to [`open`](Self::open)
+    /// do not count. A request that still fails after its retries ends the listing with the error.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -65,8 +65,8 @@ impl Tidegate {
         stream::once(listed.map_ok(|entries| entries.boxed())).try_flatten().boxed()
     }
 
-    /// Creates the bucket `s3://name` or `gs://name`, in the region that requests are signed for, or in Google's default
-    /// location. On drop of the future the bucket may or may not have been created.
+    /// Creates the bucket `s3://name` or `gs://name`, in the region that requests are signed for, or in Google's
+    /// default location. On drop of the future the bucket may or may not have been created.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`] if there is a bucket of this name, of this or of another account (in `us-east-1`,

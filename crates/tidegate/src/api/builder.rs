@@ -249,13 +249,15 @@ impl TidegateBuilder {
     ///
     /// Journals, records and notes of partial downloads decide what this process does with its rights. They are
     /// therefore used only if they are regular files with a single name, belong to a trusted user, and no other user
-    /// may write to them. Other files are refused with the reason ([`UntrustedFile`](crate::trusted_file::UntrustedFile)).
+    /// may write to them. Other files are refused with the reason
+    /// ([`UntrustedFile`](crate::trusted_file::UntrustedFile)).
     pub fn owner(mut self, uid: u32) -> Self {
         self.owners = self.owners.and(uid);
         self
     }
 
-    /// How `s3://` is reached, by stores that are not [opened](Tidegate::open) with settings of their own; by default like every S3 tool, from the environment and the shared configuration.
+    /// How `s3://` is reached, by stores that are not [opened](Tidegate::open) with settings of their own; by default
+    /// like every S3 tool, from the environment and the shared configuration.
     #[cfg(feature = "s3")]
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
@@ -368,9 +370,9 @@ impl TidegateBuilder {
     }
 
     /// Another view of the engine of `tide`, which reaches stores by this builder's settings: [`s3`](Self::s3),
-    /// [`gcs`](Self::gcs) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget, the
-    /// limiters, the journals and the schemes that this builder does not have; this builder's other settings do not count.
-    /// So several accounts share one budget, also where buckets are listed and created.
+    /// [`gcs`](Self::gcs) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget,
+    /// the limiters, the journals and the schemes that this builder does not have; this builder's other settings do
+    /// not count. So several accounts share one budget, also where buckets are listed and created.
     pub fn build_on(self, tide: &Tidegate) -> Tidegate {
         let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, self.schemes);
         Tidegate { engine: tide.engine.clone(), schemes: Arc::new(schemes) }

@@ -52,8 +52,9 @@ impl OpenBuilder {
     }
 
     /// How this `s3://` store is reached, instead of as the engine's settings say
-    /// ([`TidegateBuilder::s3`](crate::TidegateBuilder::s3)). A journal does not keep these settings: resume its upload with
-    /// [`LeftUpload::resume_on`](crate::recover::LeftUpload::resume_on), on a store that is opened with them.
+    /// ([`TidegateBuilder::s3`](crate::TidegateBuilder::s3)). A journal does not keep these settings: resume its
+    /// upload with [`LeftUpload::resume_on`](crate::recover::LeftUpload::resume_on), on a store that is opened with
+    /// them.
     #[cfg(feature = "s3")]
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = Some(settings);

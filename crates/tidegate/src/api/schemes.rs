@@ -8,8 +8,8 @@ use crate::backend::memory::MemoryScheme;
 use crate::backend::s3::{S3Scheme, S3Settings};
 use crate::backend::{Fault, FaultKind, Scheme};
 
-/// Schemes by name, and those of stores that are opened with settings of their own. `file://` is not among them: a local
-/// path has no bucket, and need not be text.
+/// Schemes by name, and those of stores that are opened with settings of their own. `file://` is not among them: a
+/// local path has no bucket, and need not be text.
 #[derive(Debug)]
 pub(super) struct Schemes {
     named: NamedSchemes,
@@ -18,7 +18,8 @@ pub(super) struct Schemes {
 }
 
 impl Schemes {
-    /// The schemes that every engine knows, one line for each cloud, and `others`, which replace those of the same names.
+    /// The schemes that every engine knows, one line for each cloud, and `others`, which replace those of the same
+    /// names.
     pub(super) fn new(s3: S3Settings, gcs: GcsSettings, others: NamedSchemes) -> Self {
         let (s3, gcs) = (Arc::new(S3Scheme::new(s3)), Arc::new(GcsScheme::new(gcs)));
         let mut named = NamedSchemes::default();

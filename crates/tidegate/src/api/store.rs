@@ -277,8 +277,8 @@ impl Store {
         self.context.in_flight_limit()
     }
 
-    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other: the same key of a
-    /// bucket at one endpoint, or the same file, by whatever path or link.
+    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other: the same key
+    /// of a bucket at one endpoint, or the same file, by whatever path or link.
     pub async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
         self.context.is_one_place(key, &to.context, to_key).await
     }

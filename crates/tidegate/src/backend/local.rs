@@ -490,8 +490,8 @@ fn part_etag(offset: u64, checksum: Option<&Checksum>) -> String {
     format!("\"{offset}-{:016x}\"", checksum.value())
 }
 
-/// The size of all parts together, if they follow each other from the first byte on and have this checksum. The bytes of
-/// copied parts were not seen, so those have none.
+/// The size of all parts together, if they follow each other from the first byte on and have this checksum. The bytes
+/// of copied parts were not seen, so those have none.
 fn check_parts(parts: &[Receipt], checksum: Option<&Checksum>) -> Result<u64, Fault> {
     if parts.is_empty() {
         return Err(invalid("a session is completed with at least one part"));

@@ -28,8 +28,8 @@ pub struct Capabilities {
     pub equal_parts: bool,
     /// Whether a slow part may be sent a second time while the first is in flight. Such a store keeps the copy that
     /// arrives last, as a whole; it refuses a completion that names the other copy with
-    /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Parts::stored_parts`](super::Parts::stored_parts) says which
-    /// copy it has.
+    /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Parts::stored_parts`](super::Parts::stored_parts) says
+    /// which copy it has.
     pub hedge: bool,
     /// Whether completing a session of parts can be bound to the condition that the key has no object.
     pub create_only_parts: bool,
@@ -217,7 +217,8 @@ pub struct Body {
     pub object: Object,
     /// The bytes of the object that `stream` gives.
     pub range: Range<u64>,
-    /// Whether the store ignored the requested range and sends the whole object. `stream` still gives only `range`. Empty pieces of the stream stand for skipped bytes.
+    /// Whether the store ignored the requested range and sends the whole object. `stream` still gives only `range`.
+    /// Empty pieces of the stream stand for skipped bytes.
     pub ignored_range: bool,
     /// The bytes. If the body ends early, the stream gives an error; it never ends as if complete.
     pub stream: BoxStream<'static, Result<Bytes, Fault>>,

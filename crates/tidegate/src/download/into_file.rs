@@ -150,9 +150,9 @@ impl DownloadBuilder {
     }
 
     /// Gives the file the modification time and the permission bits that the object's user metadata has, as Tidegate,
-    /// rclone, s3cmd or s3fs wrote them ([`FileAttributes`]), whatever the umask. What the metadata lacks, or what makes no
-    /// sense there, is left as without this; a time of [`keep_modified`](Self::keep_modified) then counts. Takes one more
-    /// request where the store sends no metadata with the bytes (Google over HTTP).
+    /// rclone, s3cmd or s3fs wrote them ([`FileAttributes`]), whatever the umask. What the metadata lacks, or what
+    /// makes no sense there, is left as without this; a time of [`keep_modified`](Self::keep_modified) then counts.
+    /// Takes one more request where the store sends no metadata with the bytes (Google over HTTP).
     ///
     /// [`FileAttributes`]: crate::object::FileAttributes
     pub fn preserve(mut self, preserve: bool) -> Self {
@@ -160,9 +160,9 @@ impl DownloadBuilder {
         self
     }
 
-    /// Fails with [`ErrorKind::InvalidInput`] if there is a symbolic link in the file's place, or on the way from `root`, a
-    /// directory above the file, to it. Without this, a file behind a link is replaced. The way is looked at before the
-    /// first byte is received.
+    /// Fails with [`ErrorKind::InvalidInput`] if there is a symbolic link in the file's place, or on the way from
+    /// `root`, a directory above the file, to it. Without this, a file behind a link is replaced. The way is looked at
+    /// before the first byte is received.
     pub fn refuse_links_below(mut self, root: impl Into<PathBuf>) -> Self {
         self.without_links_below = Some(root.into());
         self

@@ -193,8 +193,8 @@ impl Context {
         Arc::new(Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) })
     }
 
-    /// The store's removals of many objects in one request. `None` also where each key has a place of its own, or a lane
-    /// that limits its requests.
+    /// The store's removals of many objects in one request. `None` also where each key has a place of its own, or a
+    /// lane that limits its requests.
     pub(crate) fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
         self.backend.bulk_delete().filter(|_| self.keys.is_none() && self.lanes.is_none())
     }

@@ -338,8 +338,8 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
 }
 
-/// The profile before the bucket's name, if any, and the rest. A name with a colon is no profile: it would be a user and
-/// a password.
+/// The profile before the bucket's name, if any, and the rest. A name with a colon is no profile: it would be a user
+/// and a password.
 fn split_profile(rest: &str) -> (Option<&str>, &str) {
     let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
     match authority.rsplit_once('@') {

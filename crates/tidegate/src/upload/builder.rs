@@ -226,9 +226,9 @@ impl<Input> WriterBuilder<Input> {
         self
     }
 
-    /// Keeps the modification time and the permission bits of the file that is [uploaded](WriterBuilder::upload) in the
-    /// user metadata, as rclone does ([`FileAttributes`]); a local disk gives them to its file. Entries of these names that
-    /// were set before stay. No effect on a [`Writer`], whose bytes are of no file: see
+    /// Keeps the modification time and the permission bits of the file that is [uploaded](WriterBuilder::upload) in
+    /// the user metadata, as rclone does ([`FileAttributes`]); a local disk gives them to its file. Entries of these
+    /// names that were set before stay. No effect on a [`Writer`], whose bytes are of no file: see
     /// [`file_attributes`](Self::file_attributes).
     pub fn preserve(mut self, preserve: bool) -> Self {
         self.settings.preserve = preserve;

@@ -38,8 +38,8 @@ pub(crate) struct PrefixMigrate {
     #[arg(long, conflicts_with = "now")]
     later: bool,
 
-    /// Skip the three waits of one minute each. They give every client time to see the record, so skip them only if nobody
-    /// else uses or migrates the root.
+    /// Skip the three waits of one minute each. They give every client time to see the record, so skip them only if
+    /// nobody else uses or migrates the root.
     #[arg(long)]
     now: bool,
 

@@ -26,8 +26,8 @@ pub(super) struct ParsedLine {
     pub(super) invocation: Invocation,
 }
 
-/// Parses a line by `command`, which may be used for many lines. `None` for an empty line or a comment. The error is one
-/// sentence.
+/// Parses a line by `command`, which may be used for many lines. `None` for an empty line or a comment. The error is
+/// one sentence.
 pub(super) fn line(command: &mut clap::Command, text: &[u8]) -> Result<Option<ParsedLine>, String> {
     let words = shlex::bytes::split(text).ok_or(
         "a quote is not closed, or the last backslash has nothing after it (names with them need quotes)",

@@ -31,14 +31,15 @@ use crate::types::object::Object;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkPolicy {
-    /// A link to a file is listed as that file; other links are listed as [`Entry::Other`](crate::backend::Entry::Other),
-    /// and never entered.
+    /// A link to a file is listed as that file; other links are listed as
+    /// [`Entry::Other`](crate::backend::Entry::Other), and never entered.
     #[default]
     Files,
     /// Listings show every link as [`OtherKind::Link`](crate::backend::OtherKind::Link), wherever it leads.
     Skip,
     /// As `Files`, and listings enter links to directories. A directory that leads back to one above it is listed as
-    /// [`OtherKind::WayBack`](crate::backend::OtherKind::WayBack), and not entered again. Nothing is removed through a link.
+    /// [`OtherKind::WayBack`](crate::backend::OtherKind::WayBack), and not entered again. Nothing is removed through a
+    /// link.
     Follow,
     /// A link is the object `NAME.rclonelink` ([`LINK_SUFFIX`]), whose content is the link's text, as `rclone --links`
     /// writes it. Writing such an object makes the link, in one step; so does removing it remove the link. Nothing is

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::fault::{fault, invalid};
 use crate::backend::Fault;
 
-/// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if the file is a symbolic link or lies
-/// below one. Only the root itself may be a link.
+/// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if the file is a symbolic link or
+/// lies below one. Only the root itself may be a link.
 pub(super) fn directory(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault> {
     let failed = |error: Errno| fault(error.into(), root);
     let mut directory = match open(root, OFlags::DIRECTORY | PATH, Mode::empty()) {

@@ -165,8 +165,8 @@ fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
 /// file. An existing file also passes on its access control list, its group if the caller may set it, and its owner
 /// if the caller is root. If the list or the group cannot be kept, nobody gains a right that they did not have.
 ///
-/// `preserved` rights, which the user asked for, are set instead. Where the system refuses that, the others are set: some
-/// file systems have one mode for all files.
+/// `preserved` rights, which the user asked for, are set instead. Where the system refuses that, the others are set:
+/// some file systems have one mode for all files.
 pub(super) fn take_over(file: &File, path: &Path, preserved: Option<u32>) -> io::Result<()> {
     let mut now = file.metadata()?;
     let is_preserved = || preserved.is_some_and(|rights| set_permissions(file, rights, path));

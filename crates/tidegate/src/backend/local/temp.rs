@@ -38,8 +38,8 @@ pub(crate) struct Publish {
     pub(crate) sync: bool,
     /// The time of the last change that the file is given; `None` for the time of the last write.
     pub(crate) modified: Option<SystemTime>,
-    /// The permission bits that the file is given, whatever the umask; `None` for those of the file that it replaces, or of
-    /// a new file.
+    /// The permission bits that the file is given, whatever the umask; `None` for those of the file that it replaces,
+    /// or of a new file.
     pub(crate) permissions: Option<u32>,
 }
 
@@ -298,7 +298,8 @@ pub(super) fn publish(
     Ok(target::describe(target.key(), &metadata))
 }
 
-/// Sets the time of the last change. A file system that has no such times does not fail the download: the file is whole.
+/// Sets the time of the last change. A file system that has no such times does not fail the download: the file is
+/// whole.
 pub(super) fn set_modified(file: &File, modified: SystemTime, target: &Target) {
     if let Err(error) = file.set_modified(modified) {
         tracing::warn!(file = %target.path().display(), %error, "the file's time could not be set");

@@ -82,8 +82,8 @@ impl S3Settings {
     }
 
     /// The profile of an account beside the environment's: credentials and endpoint come from this profile alone, and
-    /// the region too, if the profile has one. `AWS_ENDPOINT_URL` is not read, so that the credentials of one account are
-    /// never sent to the endpoint of another: without `endpoint_url`, the profile is one of AWS. Credentials, an
+    /// the region too, if the profile has one. `AWS_ENDPOINT_URL` is not read, so that the credentials of one account
+    /// are never sent to the endpoint of another: without `endpoint_url`, the profile is one of AWS. Credentials, an
     /// endpoint and a region that were set before are forgotten; those that are set afterwards count. The store's URLs
     /// name the profile, as in `s3://PROFILE@bucket/key`.
     #[must_use]

@@ -1,4 +1,5 @@
-//! Few requests where a rate of bytes is to be kept: 64 that share 100 KB/s would each take for ever.
+//! Limits how many requests move bytes under a bandwidth limit: 64 requests that share 100 KB/s would each take too
+//! long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ pub(super) struct Load {
     rate: Arc<TransferRate>,
     requests: usize,
     bytes: u64,
-    /// When the last request began beyond the second's worth of bytes.
+    /// When the last request began although those in flight had a second's worth of bytes.
     extra: Option<Instant>,
 }
 

@@ -80,8 +80,8 @@ impl FileAttributes {
         [MODIFIED, MODE, S3CMD].contains(&name)
     }
 
-    /// Whether a file that was last changed at `time` has this modification time: to the nanosecond, or to the second if
-    /// these attributes have only seconds. False without a time.
+    /// Whether a file that was last changed at `time` has this modification time: to the nanosecond, or to the second
+    /// if these attributes have only seconds. False without a time.
     pub fn is_modified_at(&self, time: SystemTime) -> bool {
         self.modified.is_some_and(|own| {
             let (own, time) = (since_1970(own), since_1970(time));

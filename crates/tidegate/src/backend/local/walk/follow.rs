@@ -1,8 +1,8 @@
 //! Walks through symbolic links to directories, without ever walking in a circle.
 //!
-//! A directory is not entered if it is one of the directories above itself, by device and inode: those that the walk is
-//! in, those above the root, and the root. Every endless way enters some directory again while it is in it, so every walk
-//! ends.
+//! A directory is not entered if it is one of the directories above itself, by device and inode: those that the walk
+//! is in, those above the root, and the root. Every endless way enters some directory again while it is in it, so
+//! every walk ends.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -36,8 +36,8 @@ pub(super) fn directory(root: &Path, below: &str) -> Result<Entered, Errno> {
     child(root, if below.is_empty() { "." } else { below })
 }
 
-/// Device and inode of all directories above the directory `below` of the root: those above the root, and those on the way
-/// from the root.
+/// Device and inode of all directories above the directory `below` of the root: those above the root, and those on the
+/// way from the root.
 pub(super) fn above(root: &Path, below: &str) -> Result<Vec<(u64, u64)>, Errno> {
     let opened = beneath::root(root)?;
     let mut found = Vec::new();
