@@ -122,6 +122,19 @@ def test_an_object_is_not_moved_onto_itself(tidegate, on):
     assert stored(on) == {"t/a": b"data"}
 
 
+@pytest.mark.parametrize("source", ["k", "*"])
+def test_a_move_by_two_addresses_of_one_server_removes_nothing(tidegate, on, source):
+    """Equal names behind two endpoints are two objects, or one: the copy itself tells."""
+    on.put("k", b"1")
+    here = on.env["AWS_ENDPOINT_URL"]
+    there = here.replace("127.0.0.1", "localhost")
+    assert here != there
+    ends = (on.url(source), on.url("k" if source == "k" else ""))
+    run = tidegate("mv", *ends, "--endpoint-url", here, "--source-endpoint-url", there, env=on.env)
+    assert run.exit == 1 and "source and target are the same object" in run.err, run
+    assert stored(on, "") == {"k": b"1"}, run
+
+
 def test_trees_that_overlap_are_refused(tidegate, embedded_bucket, tmp_path):
     on = embedded_bucket
     root = plant(tmp_path / "t", {"a": b"1", "in/b": b"2"})
