@@ -171,6 +171,35 @@ def test_a_url_with_a_profile_works_in_every_command(tidegate, here, there, conf
         assert run.exit == 0 and bucket in run.err, run
 
 
+def test_a_profile_in_a_url_is_a_whole_account(tidegate, here, there, config, tmp_path):
+    """No option of the connection counts for it: as a source, as a target, in a list, and among other URLs."""
+    profiles = {**config(here=here.endpoint, there=there.endpoint), **STRANGER}
+    nowhere = ("--endpoint-url", "http://127.0.0.1:9", "--region", "nowhere-1")
+    (tmp_path / "f").write_bytes(b"1")
+    ours, theirs = f"s3://here@{here.name}", f"s3://there@{there.name}"
+    for words in [("cp", tmp_path / "f", f"{ours}/f"), ("cp", f"{ours}/f", f"{theirs}/f"), ("cat", f"{theirs}/f")]:
+        run = tidegate(*words, *nowhere, env=profiles)
+        assert run.exit == 0, run
+    listed = f"{ours}/f\n".encode()
+    run = tidegate("cp", "--files-from", "-", f"{theirs}/list/", *nowhere, env=profiles, stdin=listed)
+    assert run.exit == 0 and stored(there) == {"f": b"1", "list/f": b"1"}, run
+    for option in ("--source-profile", "--source-endpoint-url", "--source-region"):
+        run = tidegate("cp", f"{ours}/f", f"{theirs}/x", option, "here", env=profiles)
+        assert run.exit == 2 and option in run.err, run
+
+
+def test_a_list_of_urls_is_read_from_the_sources_account(tidegate, here, there, config):
+    """Without this, `mv` would remove from the target's account."""
+    profiles = config(here=here.endpoint, there=there.endpoint)
+    here.put("f", b"ours")
+    there.put("f", b"theirs")
+    options = ("--source-profile", "here", "--profile", "there")
+    words = ("mv", "--files-from", "-", there.url("list/"), *options)
+    run = tidegate(*words, env=profiles, stdin=here.url("f").encode())
+    assert run.exit == 0 and "f" not in stored(here), run
+    assert stored(there) == {"f": b"theirs", "list/f": b"ours"}, run
+
+
 def test_printed_urls_can_be_used_again(tidegate, here, there, config):
     env = {**config(here=here.endpoint, there=there.endpoint), **STRANGER}
     source, target = f"s3://here@{here.name}/t", f"s3://there@{there.name}/t"
