@@ -70,7 +70,7 @@ async fn a_view_of_an_engine_has_its_memory_and_other_accounts() {
 
 #[tokio::test]
 async fn a_url_does_not_choose_a_profile_and_a_profile_alone_is_in_the_urls() {
-    let (_server, settings) = account("ours").await;
+    let (server, settings) = account("ours").await;
     let tide = Tidegate::builder().s3(settings.clone()).build().unwrap();
     for refused in [
         tide.open("s3://admin@bucket/k").await.map(drop).unwrap_err(),
@@ -80,8 +80,9 @@ async fn a_url_does_not_choose_a_profile_and_a_profile_alone_is_in_the_urls() {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
         assert!(refused.to_string().contains("profile `admin`"), "{refused}");
     }
-    // The credentials that were set before are not used, and this profile has none.
+    // What was set before is not used, and this profile has no credentials.
     let settings = settings.with_profile_only("no-profile-of-this-name");
+    let settings = settings.with_endpoint_url(server.endpoint()).with_region("us-east-1");
     let store = tide.open("s3://bucket/t").s3(settings).await.unwrap();
     assert_eq!(store.location(), "s3://no-profile-of-this-name@bucket/t");
     let error = store.get("k").await.unwrap_err();
