@@ -4,23 +4,23 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use futures::{Stream, StreamExt, stream};
-use tidegate::backend::Entry;
+use tidegate::ErrorKind;
 use tidegate::location::Location;
 use tidegate::text::printable;
-use tidegate::{ErrorKind, Store};
 use tokio::sync::Mutex;
 
 use crate::exit::{CommandFailure, Outcome, Reach};
 use crate::invocation::Invocation;
 use crate::lines::{ObjectLines, RemoveLine};
 use crate::options::ConnectionOptions;
-use crate::removal::{self, Removal};
-use crate::select::{
-    FilterOptions, ListedNames, NamesOption, ObjectFilter, PatternOption, Selection, SourceArgument,
-};
+use crate::select::{FilterOptions, ListedNames, NamesOption, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
-use crate::{listing, output, text};
+use crate::{output, text};
+
+mod tree;
+
+use tree::RemovedTree;
 
 /// The most removals in flight.
 const IN_FLIGHT: usize = 64;
@@ -274,14 +274,6 @@ impl RmArgs {
     }
 }
 
-/// A tree whose objects are removed, or those of them that are selected.
-struct RemovedTree<'a> {
-    store: Store,
-    prefix: String,
-    source: &'a SourceArgument,
-    selection: Selection,
-}
-
 impl Tally {
     /// Prints how many objects were removed if all were; fails if some were not.
     fn outcome(&self, dry_run: bool, below: &str) -> Outcome {
@@ -358,83 +350,6 @@ async fn refuse_missing(place: &ObjectPlace) -> Outcome {
         ErrorKind::PermissionDenied => Ok(()),
         ErrorKind::InvalidInput if error.attempts() > 0 => Ok(()),
         _ => Err(error.into()),
-    }
-}
-
-impl RemovedTree<'_> {
-    /// The result if there was nothing to remove. An empty bucket or directory is fine, and so is a filter that takes
-    /// nothing.
-    fn refuse_nothing(&self) -> Outcome {
-        if self.selection.is_filtered() {
-            Ok(())
-        } else if self.source.pattern.is_some() {
-            Err(self.source.no_match())
-        } else if self.prefix.is_empty() {
-            Ok(())
-        } else {
-            Err(CommandFailure::nothing_at(&self.source.location, "there is no object below it"))
-        }
-    }
-
-    /// Prints the objects.
-    async fn show(&self, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
-        let mut entries = std::pin::pin!(listing::ahead(self.selection.list(&self.store, &self.prefix)));
-        let root = self.store.location();
-        let mut failed = None;
-        while let Some(entry) = entries.next().await {
-            match entry {
-                Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
-                    let url = format!("{root}/{}", entry.key());
-                    lines.print(&RemoveLine { url: &url, dry_run: true }).await?;
-                    tally.removed += 1;
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    failed.replace(CommandFailure::from(error)).iter().for_each(output::fail);
-                }
-            }
-        }
-        match failed {
-            Some(failure) => Err(failure),
-            None if tally.removed == 0 => self.refuse_nothing(),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes the objects. Continues after a failure, unless every other removal would fail for the same cause.
-    async fn remove(&self, stores: &Stores, tally: &mut Tally, lines: &mut ObjectLines) -> Outcome {
-        let entries = listing::ahead(self.selection.list(&self.store, &self.prefix));
-        let listed = entries.filter_map(|entry| async {
-            match entry {
-                // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and
-                // sockets.
-                Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => Some(Ok(entry.key().to_owned())),
-                Ok(_) => None,
-                Err(error) => Some(Err(error)),
-            }
-        });
-        let Removal { removed, failed, stopped } =
-            removal::remove(stores.tide(), &self.store, is_local(&self.source.location), listed, lines)
-                .await?;
-        tally.removed += removed;
-        tally.failed += failed;
-        match stopped {
-            None if tally.removed + tally.failed == 0 => self.refuse_nothing(),
-            None => Ok(()),
-            Some(failure) if tally.removed == 0 => {
-                // Nothing was removed, so exit with the cause's code.
-                tally.failed = 0;
-                Err(failure)
-            }
-            Some(failure) => {
-                let (removed, all) = (tally.removed, tally.removed + tally.failed);
-                let why = failure.sentence().unwrap_or_default();
-                let below = printable(self.source.text());
-                Err(CommandFailure::Failed(format!(
-                    "removed {removed} of {all} objects below {below}, then stopped: {why}"
-                )))
-            }
-        }
     }
 }
 

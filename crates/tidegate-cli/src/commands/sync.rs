@@ -1,18 +1,14 @@
 //! `tidegate sync`: makes one tree like another.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 
-use futures::{Stream, StreamExt, future, stream};
+use futures::{StreamExt, future, stream};
+use tidegate::Object;
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 use tidegate::text::printable;
-use tidegate::{Object, Store};
 
 use crate::compare::{
     Change, CompareOptions, LeftOutNames, Step, Tree, TreeArguments, TreeObject, Trees, Verdict, disorder,
@@ -34,6 +30,12 @@ use crate::transfer::options::TransferOptions;
 use crate::transfer::report::{CopyDisplay, CopyReport};
 use crate::walk::Missed;
 use crate::{output, text};
+
+mod extra;
+mod recheck;
+
+use extra::{ExtraObjects, lost_keys};
+use recheck::Recheck;
 
 /// How many objects are looked at again at once before their removal: as many as S3 removes by one request.
 const BATCH: usize = 1000;
@@ -396,148 +398,5 @@ impl<'a> Sync<'a> {
         };
         let source = source.described(self.job, object);
         item::copy(self.job, CopyItem { source, to: self.trees.target.place(&key) }).await
-    }
-}
-
-/// What only the target has, in a file without a name: a million keys would take much memory. There is no file before
-/// the first one.
-#[derive(Default)]
-struct ExtraObjects {
-    file: Option<BufWriter<File>>,
-    count: u64,
-}
-
-/// An object that only the target has.
-#[derive(Debug, PartialEq, Eq)]
-struct ExtraObject {
-    /// The key below the root of the tree.
-    key: String,
-    /// The ETag in the listing; empty if there was none.
-    etag: String,
-}
-
-impl ExtraObjects {
-    /// Adds an object: key and ETag, each with its length in four bytes before it.
-    fn push(&mut self, object: &TreeObject) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(BufWriter::new(tempfile::tempfile()?)),
-        };
-        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default()] {
-            let length = u32::try_from(text.len()).map_err(io::Error::other)?;
-            file.write_all(&length.to_le_bytes())?;
-            file.write_all(text.as_bytes())?;
-        }
-        self.count += 1;
-        Ok(())
-    }
-
-    /// The objects in the order in which they were added. They end early with an error, which is then in the second
-    /// value.
-    fn read(
-        self,
-    ) -> io::Result<(impl Stream<Item = ExtraObject> + Send + 'static, Arc<OnceLock<io::Error>>)> {
-        let file = match self.file {
-            Some(file) => {
-                let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-                file.rewind()?;
-                Some(BufReader::new(file))
-            }
-            None => None,
-        };
-        let (mut file, mut left, unread) = (file, self.count, Arc::new(OnceLock::new()));
-        let error = unread.clone();
-        let objects = std::iter::from_fn(move || {
-            left = left.checked_sub(1)?;
-            let file = file.as_mut()?;
-            let read = read_text(file).and_then(|key| Ok(ExtraObject { key, etag: read_text(file)? }));
-            read.map_err(|unread| error.get_or_init(|| unread).kind()).ok()
-        });
-        Ok((stream::iter(objects.fuse()), unread))
-    }
-}
-
-fn read_text(file: &mut impl Read) -> io::Result<String> {
-    let mut length = [0; 4];
-    file.read_exact(&mut length)?;
-    let mut text = vec![0; u32::from_le_bytes(length) as usize];
-    file.read_exact(&mut text)?;
-    String::from_utf8(text).map_err(io::Error::other)
-}
-
-/// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
-/// at: a store would take a request for each object.
-struct Recheck {
-    source: Option<PathBuf>,
-    /// The target's store, if it is a directory. A file written since the listing has another ETag; so has one
-    /// whose name differs only in case, where the file system ignores case.
-    target: Option<Store>,
-    prefix: String,
-    changed: Arc<AtomicU64>,
-}
-
-impl Recheck {
-    fn of(trees: &Trees, changed: Arc<AtomicU64>) -> Self {
-        let target = trees.target.is_local().then(|| trees.target.store.clone());
-        Self { source: trees.source.path(""), target, prefix: trees.target.place("").key, changed }
-    }
-
-    /// The keys, in the target's store, of the objects that still only the target has.
-    async fn still_extra(&self, batch: Vec<ExtraObject>) -> Vec<String> {
-        let all = batch.len();
-        let batch = match self.source.clone() {
-            Some(source) => {
-                let is_missing = move |extra: &ExtraObject| !links::is_there(&source, &extra.key);
-                let missing = move || batch.into_iter().filter(is_missing).collect();
-                tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
-                    resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))
-                })
-            }
-            None => batch,
-        };
-        let mut keys = Vec::with_capacity(batch.len());
-        for extra in batch {
-            let key = format!("{}{}", self.prefix, extra.key);
-            let is_same = match &self.target {
-                // A file that cannot be described is not removed; one that is gone need not be.
-                Some(store) => {
-                    store.head(&key).await.is_ok_and(|now| now.etag.as_deref() == Some(&*extra.etag))
-                }
-                None => true,
-            };
-            keys.extend(is_same.then_some(key));
-        }
-        self.changed.fetch_add((all - keys.len()) as u64, Relaxed);
-        keys
-    }
-}
-
-fn lost_keys(error: &io::Error) -> CommandFailure {
-    CommandFailure::Failed(format!("the keys to remove could not be kept in a temporary file: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn object(number: usize) -> TreeObject {
-        let mut object = Object::default();
-        object.etag = number.is_multiple_of(2).then(|| format!("\"{number}\""));
-        TreeObject { key: format!("é/{number}\n"), object }
-    }
-
-    #[tokio::test]
-    async fn objects_to_remove_are_kept_in_order() {
-        let mut kept = ExtraObjects::default();
-        (0..2000).for_each(|number| kept.push(&object(number)).unwrap());
-        assert_eq!(kept.count, 2000);
-        let (read, unread) = kept.read().unwrap();
-        let read: Vec<_> = read.collect().await;
-        let expected: Vec<_> = (0..2000)
-            .map(object)
-            .map(|object| ExtraObject { key: object.key, etag: object.object.etag.unwrap_or_default() })
-            .collect();
-        assert!(read == expected && unread.get().is_none());
-        assert_eq!(ExtraObjects::default().read().unwrap().0.collect::<Vec<_>>().await, []);
     }
 }

@@ -1,7 +1,6 @@
 //! The objects that the sources of a copy or move name, each with its target.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -21,9 +20,13 @@ use super::naming;
 use crate::compare::resolved;
 use crate::exit::{CommandFailure, Outcome};
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
-use crate::stores::{ObjectPlace, address};
+use crate::stores::ObjectPlace;
 use crate::walk::{self, Missed};
 use crate::{dev, listing};
+
+mod target;
+
+use target::{CopyTarget, is_remote};
 
 /// An object to copy; or the outcome for something that cannot be copied.
 pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
@@ -162,10 +165,6 @@ pub(crate) async fn find_listed<'a>(
     })
 }
 
-fn is_remote(store: &Store) -> bool {
-    !matches!(store.location().parse(), Ok(Location::Local { .. }) | Err(_))
-}
-
 /// Whether the location is a local path that is no directory, so that -r makes no difference.
 fn is_file(location: &Location) -> bool {
     matches!(location, Location::Local { path } if !path.is_dir())
@@ -200,152 +199,6 @@ fn one(source: &Location, place: ObjectPlace, to: ObjectPlace) -> FoundItem {
         _ => ItemSource::object(place),
     };
     Ok(CopyItem { source, to })
-}
-
-/// The store and prefix that the objects of a tree are copied to.
-struct CopyTarget {
-    store: Store,
-    prefix: String,
-    /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of
-    /// such an object could replace another that is still to be copied.
-    source_below: Option<String>,
-}
-
-impl CopyTarget {
-    /// The target of everything below a source, or of what matches its pattern.
-    async fn of_tree(job: &CopyJob<'_>, source: &SourceArgument, target: &Location) -> Outcome<Self> {
-        match source.pattern {
-            Some(_) => Self::of_contents(job, target).await,
-            None => Self::of_contents(job, &naming::of_tree(&source.location, target)?).await,
-        }
-    }
-
-    async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
-        let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
-        Ok(Self { store, prefix, source_below: None })
-    }
-
-    /// Refuses an object whose copy would lie in the source.
-    fn refuse_within_source(&self, key: &str) -> Result<(), CopyOutcome> {
-        match &self.source_below {
-            Some(below) if key.starts_with(&**below) => {
-                let target = printable(&self.place(key).url()).into_owned();
-                Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
-                    "{target}: not copied: it is in the source, and could replace what is still to be copied"
-                ))))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
-    }
-
-    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if
-    /// one lies in the other; `None` if they can't.
-    fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
-        let text = |store: &Store, prefix: &str| match is_remote(store) {
-            true => format!("{}/{prefix}", address(store.location())),
-            false => {
-                let path = resolved(&local_root(&store.location())).display().to_string();
-                format!("{}/", path.trim_end_matches('/'))
-            }
-        };
-        let may_overlap = match (is_remote(from), is_remote(&self.store)) {
-            (true, true) => from.shares_endpoint_with(&self.store),
-            (ours, theirs) => ours == theirs,
-        };
-        may_overlap.then(|| (text(from, prefix), text(&self.store, &self.prefix)))
-    }
-
-    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
-    fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
-        let (source, target) = self.comparable(from, prefix).filter(|_| job.moves())?;
-        let way = match target.strip_prefix(&source) {
-            Some(down) => Way::Down(down.to_owned()),
-            None => Way::Up(source.strip_prefix(&target)?.to_owned()),
-        };
-        Some(ListOverlap { way, names: HashSet::new() })
-    }
-
-    /// The path without links, if it is a directory on this machine.
-    fn directory(&self) -> Option<PathBuf> {
-        (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
-    }
-
-    fn url(&self) -> String {
-        format!("{}/{}", self.store.location(), self.prefix)
-    }
-
-    /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
-    /// the source is below the target: an object could replace another that is still to be moved.
-    fn refuse_overlap(
-        &mut self,
-        job: &CopyJob<'_>,
-        source: &SourceArgument,
-        from: &Store,
-        prefix: &str,
-        is_recursive: bool,
-    ) -> Outcome {
-        let Some((source_tree, target_tree)) = self.comparable(from, prefix) else { return Ok(()) };
-        let (source_name, target_name) = (source.name(), self.url());
-        let refused = |why: String| Err(CommandFailure::Usage(why));
-        if job.moves() && source_tree == target_tree {
-            return refused(format!("{source_name}: source and target are the same"));
-        }
-        let pattern = source.pattern.as_ref();
-        // A pattern of one level finds none of the objects below it.
-        if !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow()) {
-            return Ok(());
-        }
-        let beginning = source_tree.clone() + pattern.map_or("", |pattern| pattern.literal_prefix());
-        if target_tree.starts_with(&beginning) {
-            return refused(format!("{target_name}: this is in {source_name}, which is to be copied"));
-        }
-        if job.moves() && beginning.starts_with(&target_tree) {
-            return refused(format!(
-                "{source_name}: this is in {target_name}, the target: move it elsewhere first"
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// A list of names to move within one tree: one object could replace another that is still to be moved.
-struct ListOverlap {
-    way: Way,
-    names: HashSet<String>,
-}
-
-/// Where the target of a move is, seen from its source.
-enum Way {
-    /// Below the source, at this prefix of its names.
-    Down(String),
-    /// Above the source, which is at this prefix of the target's names.
-    Up(String),
-}
-
-impl ListOverlap {
-    /// Reads all names, which are remembered.
-    async fn with_names<'a>(
-        mut self,
-        names: impl Stream<Item = Outcome<String>> + 'a,
-    ) -> (LocalBoxStream<'a, Outcome<String>>, Option<Self>) {
-        let names: Vec<_> = names.collect().await;
-        let plain = |name: &String| name.strip_prefix("./").unwrap_or(name).to_owned();
-        self.names = names.iter().flatten().map(plain).collect();
-        (stream::iter(names).boxed_local(), Some(self))
-    }
-
-    /// The listed name, if any, of the object that the move of `name` would replace.
-    fn replaced_by(&self, name: &str) -> Option<&str> {
-        let target = match &self.way {
-            Way::Down(prefix) => format!("{prefix}{name}"),
-            Way::Up(prefix) => name.strip_prefix(&**prefix)?.to_owned(),
-        };
-        self.names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
-    }
 }
 
 /// The objects below a directory or prefix, or those that match a pattern there.

@@ -1,0 +1,173 @@
+//! Where the objects of a tree are copied to, and whether that overlaps the tree.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use futures::stream::{self, LocalBoxStream};
+use futures::{Stream, StreamExt};
+use tidegate::Store;
+use tidegate::location::{Location, local_root};
+use tidegate::text::printable;
+
+use crate::compare::resolved;
+use crate::exit::{CommandFailure, Outcome};
+use crate::select::SourceArgument;
+use crate::stores::{ObjectPlace, address};
+use crate::transfer::copies::CopyOutcome;
+use crate::transfer::job::CopyJob;
+use crate::transfer::naming;
+
+/// The store and prefix that the objects of a tree are copied to.
+pub(super) struct CopyTarget {
+    pub(super) store: Store,
+    prefix: String,
+    /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of
+    /// such an object could replace another that is still to be copied.
+    source_below: Option<String>,
+}
+
+impl CopyTarget {
+    /// The target of everything below a source, or of what matches its pattern.
+    pub(super) async fn of_tree(
+        job: &CopyJob<'_>,
+        source: &SourceArgument,
+        target: &Location,
+    ) -> Outcome<Self> {
+        match source.pattern {
+            Some(_) => Self::of_contents(job, target).await,
+            None => Self::of_contents(job, &naming::of_tree(&source.location, target)?).await,
+        }
+    }
+
+    pub(super) async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
+        let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
+        Ok(Self { store, prefix, source_below: None })
+    }
+
+    /// Refuses an object whose copy would lie in the source.
+    pub(super) fn refuse_within_source(&self, key: &str) -> Result<(), CopyOutcome> {
+        match &self.source_below {
+            Some(below) if key.starts_with(&**below) => {
+                let target = printable(&self.place(key).url()).into_owned();
+                Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
+                    "{target}: not copied: it is in the source, and could replace what is still to be copied"
+                ))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn place(&self, key: &str) -> ObjectPlace {
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+
+    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if
+    /// one lies in the other; `None` if they can't.
+    fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
+        let text = |store: &Store, prefix: &str| match is_remote(store) {
+            true => format!("{}/{prefix}", address(store.location())),
+            false => {
+                let path = resolved(&local_root(&store.location())).display().to_string();
+                format!("{}/", path.trim_end_matches('/'))
+            }
+        };
+        let may_overlap = match (is_remote(from), is_remote(&self.store)) {
+            (true, true) => from.shares_endpoint_with(&self.store),
+            (ours, theirs) => ours == theirs,
+        };
+        may_overlap.then(|| (text(from, prefix), text(&self.store, &self.prefix)))
+    }
+
+    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
+    pub(super) fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
+        let (source, target) = self.comparable(from, prefix).filter(|_| job.moves())?;
+        let way = match target.strip_prefix(&source) {
+            Some(down) => Way::Down(down.to_owned()),
+            None => Way::Up(source.strip_prefix(&target)?.to_owned()),
+        };
+        Some(ListOverlap { way, names: HashSet::new() })
+    }
+
+    /// The path without links, if it is a directory on this machine.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("{}/{}", self.store.location(), self.prefix)
+    }
+
+    /// Refuses a target below the source: the listing would find the copies, and never end. A move is also refused if
+    /// the source is below the target: an object could replace another that is still to be moved.
+    pub(super) fn refuse_overlap(
+        &mut self,
+        job: &CopyJob<'_>,
+        source: &SourceArgument,
+        from: &Store,
+        prefix: &str,
+        is_recursive: bool,
+    ) -> Outcome {
+        let Some((source_tree, target_tree)) = self.comparable(from, prefix) else { return Ok(()) };
+        let (source_name, target_name) = (source.name(), self.url());
+        let refused = |why: String| Err(CommandFailure::Usage(why));
+        if job.moves() && source_tree == target_tree {
+            return refused(format!("{source_name}: source and target are the same"));
+        }
+        let pattern = source.pattern.as_ref();
+        // A pattern of one level finds none of the objects below it.
+        if !is_recursive && pattern.is_some_and(|pattern| pattern.is_shallow()) {
+            return Ok(());
+        }
+        let beginning = source_tree.clone() + pattern.map_or("", |pattern| pattern.literal_prefix());
+        if target_tree.starts_with(&beginning) {
+            return refused(format!("{target_name}: this is in {source_name}, which is to be copied"));
+        }
+        if job.moves() && beginning.starts_with(&target_tree) {
+            return refused(format!(
+                "{source_name}: this is in {target_name}, the target: move it elsewhere first"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A list of names to move within one tree: one object could replace another that is still to be moved.
+pub(super) struct ListOverlap {
+    way: Way,
+    names: HashSet<String>,
+}
+
+/// Where the target of a move is, seen from its source.
+enum Way {
+    /// Below the source, at this prefix of its names.
+    Down(String),
+    /// Above the source, which is at this prefix of the target's names.
+    Up(String),
+}
+
+impl ListOverlap {
+    /// Reads all names, which are remembered.
+    pub(super) async fn with_names<'a>(
+        mut self,
+        names: impl Stream<Item = Outcome<String>> + 'a,
+    ) -> (LocalBoxStream<'a, Outcome<String>>, Option<Self>) {
+        let names: Vec<_> = names.collect().await;
+        let plain = |name: &String| name.strip_prefix("./").unwrap_or(name).to_owned();
+        self.names = names.iter().flatten().map(plain).collect();
+        (stream::iter(names).boxed_local(), Some(self))
+    }
+
+    /// The listed name, if any, of the object that the move of `name` would replace.
+    pub(super) fn replaced_by(&self, name: &str) -> Option<&str> {
+        let target = match &self.way {
+            Way::Down(prefix) => format!("{prefix}{name}"),
+            Way::Up(prefix) => name.strip_prefix(&**prefix)?.to_owned(),
+        };
+        self.names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
+    }
+}
+
+/// Whether the store is no directory on this machine.
+pub(super) fn is_remote(store: &Store) -> bool {
+    !matches!(store.location().parse(), Ok(Location::Local { .. }) | Err(_))
+}
