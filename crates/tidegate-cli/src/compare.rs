@@ -3,33 +3,32 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use futures::stream::{self, LocalBoxStream};
-use futures::{Stream, StreamExt, TryStreamExt, future};
-use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
-use tidegate::backend::{Entry, OtherKind};
+use futures::{Stream, StreamExt, future};
+use tidegate::Object;
+use tidegate::backend::OtherKind;
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
-use tidegate::{ErrorKind, Object, Store};
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::{FileOptions, skipped_links};
+use crate::resolved::resolved;
 use crate::select::ObjectFilter;
-use crate::stores::{ObjectPlace, Stores, address};
-use crate::transfer::file_options::{FileOptions, LinkChoice};
-use crate::transfer::job;
-use crate::walk::{self, Missed};
-use crate::{dev, listing};
+use crate::stores::Stores;
+use crate::walk::Missed;
 
 mod checksums;
 mod merge;
+mod tree;
 
 pub(crate) use merge::Step;
 use merge::merge;
+pub(crate) use tree::{Tree, TreeListing, TreeObject};
 
 /// How many objects are compared at once, where a listing does not tell.
 const AT_ONCE: usize = 64;
@@ -229,7 +228,7 @@ impl Trees {
 
     /// The line about symbolic links that [`changes`](Self::changes) has passed over; `None` if there were none.
     pub(crate) fn skipped_line(&self) -> Option<String> {
-        job::skipped(self.skipped_links.load(Relaxed))
+        skipped_links(self.skipped_links.load(Relaxed))
     }
 
     /// Compares two objects of one key that the listings do not tell apart: describes them, and reads files for their
@@ -259,164 +258,6 @@ pub(crate) fn disorder(key: &str) -> CommandFailure {
     ))
 }
 
-/// One of the two trees: everything below a prefix of a store, or below a local directory.
-pub(crate) struct Tree {
-    pub(crate) store: Store,
-    prefix: String,
-    /// The directory, if the tree is on this machine.
-    directory: Option<PathBuf>,
-    /// Whether the first write makes the bucket, as in the embedded server.
-    makes_bucket: bool,
-    links: LinkChoice,
-    /// Directories that are left out, also if links lead there.
-    except: Vec<PathBuf>,
-}
-
-/// An object of a tree.
-#[derive(Clone, Debug)]
-pub(crate) struct TreeObject {
-    /// The key below the tree's root.
-    pub(crate) key: String,
-    pub(crate) object: Object,
-}
-
-/// The objects of a tree in key order, and what could not be listed.
-pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
-
-impl Tree {
-    /// Opens a tree; in a directory, with this policy for its links.
-    async fn open(
-        stores: &Stores,
-        location: &Location,
-        links: LinkChoice,
-        policy: LinkPolicy,
-    ) -> Outcome<Self> {
-        let (store, prefix) = stores.tree_with(location, policy).await?;
-        let directory = match location {
-            Location::Local { path } => Some(path.clone()),
-            _ => None,
-        };
-        let makes_bucket = matches!(location, Location::Dev { .. });
-        let except = dev::directory().canonicalize().into_iter().collect();
-        Ok(Self { store, prefix, directory, makes_bucket, links, except })
-    }
-
-    pub(crate) fn is_local(&self) -> bool {
-        self.directory.is_some()
-    }
-
-    /// Where the object of a key below the root is.
-    pub(crate) fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
-    }
-
-    /// The path of the file of a key below the root; `None` in a store.
-    pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
-        self.directory.as_ref().map(|directory| directory.join(key))
-    }
-
-    /// The key of a path in the directory of the tree.
-    fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
-        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
-    }
-
-    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
-    fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
-        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == LinkChoice::Preserve)?;
-        let text = std::fs::read_link(self.path(link)?).ok()?;
-        Some(text.into_os_string().into_encoded_bytes())
-    }
-
-    /// The URL of the tree, or the path of the directory.
-    pub(crate) fn url(&self) -> String {
-        format!("{}/{}", self.store.location(), self.prefix)
-    }
-
-    /// Whether one of the trees lies in the other, or both are the same.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        match (&self.directory, &other.directory) {
-            (Some(ours), Some(theirs)) => {
-                let (ours, theirs) = (resolved(ours), resolved(theirs));
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
-            }
-            (None, None) => {
-                let (ours, theirs) = (address(self.url()), address(other.url()));
-                self.store.shares_endpoint_with(&other.store)
-                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
-            }
-            _ => false,
-        }
-    }
-
-    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
-    /// files are left out.
-    ///
-    /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
-    /// such an object, without content, in place of a directory.
-    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
-        if let Some(directory) = &self.directory {
-            let (except, links) = (self.except.clone(), self.links);
-            let files = walk::files(self.named(names), directory.clone(), except, &[], links);
-            let object =
-                |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
-            return files.map(move |file| file.map(object)).boxed_local();
-        }
-        let (prefix, root) = (self.prefix.clone(), self.store.location());
-        let entries = listing::ahead(self.named(names));
-        let found = entries.filter_map(move |entry| {
-            future::ready(match entry {
-                Ok(Entry::Object(object)) => {
-                    let key = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
-                    match key.is_empty() || as_files && key.ends_with('/') {
-                        true if object.known_size() == Some(0) => None,
-                        true => Some(Err(nameless(&root, &object.key))),
-                        false => Some(Ok(TreeObject { key, object })),
-                    }
-                }
-                Ok(_) => None,
-                Err(error) => Some(Err(Missed::Failed(error.into()))),
-            })
-        });
-        found.boxed_local()
-    }
-
-    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps
-    /// what it has below such a name.
-    fn named(&self, names: &ObjectFilter) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
-        let (names, root) = (names.clone(), self.prefix.len());
-        self.store.list(&self.prefix).try_filter(move |entry| {
-            let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
-            let key = entry.key().get(root..).unwrap_or_default();
-            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
-        })
-    }
-
-    /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
-    /// is empty.
-    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
-        match &self.directory {
-            Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
-                stream::empty().boxed_local()
-            }
-            None if self.makes_bucket => {
-                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
-                listed.boxed_local()
-            }
-            _ => self.list(names, as_files),
-        }
-    }
-}
-
-/// The absolute path, with symbolic links and `..` resolved as far as it exists.
-pub(crate) fn resolved(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let existing = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
-    match existing {
-        Some((ancestor, canonical)) => canonical.join(path.strip_prefix(ancestor).unwrap_or(Path::new(""))),
-        None => path,
-    }
-}
-
 /// Names in the source that are not objects, such as links to directories. `sync --delete` keeps what the target has at
 /// or below such a name, because the source may have it there too.
 #[derive(Debug, Default)]
@@ -433,19 +274,6 @@ impl LeftOutNames {
         let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
         !self.0.is_empty() && ends.into_iter().any(|end| self.0.contains(&key[..end]))
     }
-}
-
-fn is_no_bucket(entry: &Result<TreeObject, Missed>) -> bool {
-    matches!(entry, Err(Missed::Failed(CommandFailure::Store(error))) if error.kind() == ErrorKind::NoBucket)
-}
-
-fn is_missing(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound
-}
-
-fn nameless(root: &str, key: &str) -> Missed {
-    let message = format!("{root}/{key}: its name ends with a slash, so it can't be a file");
-    Missed::Failed(CommandFailure::Failed(message))
 }
 
 /// Whether two objects of one key are the same.
@@ -519,7 +347,10 @@ fn seconds(time: SystemTime) -> i64 {
 mod tests {
     use std::time::Duration;
 
+    use tidegate::Store;
+
     use super::*;
+    use crate::file_options::LinkChoice;
 
     fn object(size: Option<u64>, modified: Option<u64>) -> Object {
         let mut object = Object::default();
@@ -599,16 +430,6 @@ mod tests {
         for key in ["a", "a/link-x", "a/linked/x", "b/a/link"] {
             assert!(!names.has(key), "{key}");
         }
-    }
-
-    #[test]
-    fn a_path_is_resolved_before_it_exists() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        std::fs::create_dir(root.join("real")).unwrap();
-        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
-        assert_eq!(resolved(&root.join("link/z/copy")), root.join("real/z/copy"));
-        assert_eq!(resolved(&root.join("real/../link/z")), root.join("real/z"));
     }
 
     #[test]

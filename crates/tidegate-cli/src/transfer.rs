@@ -7,7 +7,6 @@ pub(crate) mod copy;
 mod distinct;
 pub(crate) mod download;
 pub(crate) mod emptied;
-pub(crate) mod file_options;
 pub(crate) mod item;
 pub(crate) mod job;
 pub(crate) mod journaled;

@@ -7,8 +7,8 @@ use tidegate::Object;
 use tidegate::backend::{Entry, OtherKind};
 
 use crate::exit::CommandFailure;
+use crate::file_options::LinkChoice;
 use crate::listing;
-use crate::transfer::file_options::LinkChoice;
 
 /// A file, and its description as an object whose key is its path below the directory.
 #[derive(Debug)]

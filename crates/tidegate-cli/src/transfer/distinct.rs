@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::copies::CopyOutcome;
 use super::sources::FoundItem;
-use crate::compare::resolved;
 use crate::exit::CommandFailure;
+use crate::resolved::resolved;
 use crate::stores::ObjectPlace;
 
 /// The targets of a command with several sources. A second object with the same target fails, and so does one whose

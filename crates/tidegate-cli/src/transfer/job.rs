@@ -14,9 +14,9 @@ use tidegate::{Attributes, Object, Strategy};
 
 use super::carried::{self, LeftOut};
 use super::emptied::EmptiedDirectories;
-use super::file_options::{FileOptions, LinkChoice};
 use super::links::DeferredLinks;
 use super::report::CopyReport;
+use crate::file_options::{FileOptions, LinkChoice, skipped_links};
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
 
@@ -64,7 +64,7 @@ impl CopyJob<'_> {
     /// Reports at the end of the command what was left out of all its objects.
     pub(crate) fn report_left_out(&self) {
         self.writing.warnings().for_each(|line| self.report.warn(&line));
-        skipped(self.writing.skipped_links.load(Relaxed)).iter().for_each(|line| self.report.say(line));
+        skipped_links(self.writing.skipped_links.load(Relaxed)).iter().for_each(|line| self.report.say(line));
     }
 
     /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and reported once
@@ -76,11 +76,6 @@ impl CopyJob<'_> {
             self.report.warn(&format!("left out: {} is {kind}", printable(&path.display().to_string())));
         }
     }
-}
-
-/// The line about symbolic links that were skipped; `None` if there were none.
-pub(crate) fn skipped(links: u64) -> Option<String> {
-    (links > 0).then(|| format!("{} left out", text::count(links, "symbolic link")))
 }
 
 /// How objects are written.

@@ -15,12 +15,12 @@ use tidegate::location::local_root;
 use tidegate::object::FileAttributes;
 
 use super::copies;
-use super::file_options::LinkChoice;
 use super::item::{self, CopyItem};
 use super::job::CopyJob;
 use super::report::CompletedCopy;
 use super::verify;
 use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::LinkChoice;
 use crate::stores::ObjectPlace;
 
 /// The links that are made at the end of a command.

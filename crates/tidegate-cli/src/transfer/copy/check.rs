@@ -4,7 +4,7 @@ use tidegate::location::Location;
 
 use super::{CopyArguments, CopyEnd, CopyEnds, CopyMethod, CopySource, is_local};
 use crate::exit::{CommandFailure, Outcome};
-use crate::transfer::file_options::LinkChoice;
+use crate::file_options::LinkChoice;
 use crate::transfer::job::AfterCopy;
 use crate::transfer::{naming, sources};
 

@@ -9,8 +9,8 @@ use tidegate::Store;
 use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
-use crate::compare::resolved;
 use crate::exit::{CommandFailure, Outcome};
+use crate::resolved::resolved;
 use crate::select::SourceArgument;
 use crate::stores::{ObjectPlace, address};
 use crate::transfer::copies::CopyOutcome;

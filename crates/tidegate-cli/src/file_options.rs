@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use tidegate::backend::local::LinkPolicy;
 
+use crate::text;
+
 /// What is kept of files beside their bytes, and what becomes of symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct FileOptions {
@@ -50,4 +52,9 @@ impl LinkChoice {
             Self::Preserve => LinkPolicy::Objects,
         }
     }
+}
+
+/// The line about symbolic links that were skipped; `None` if there were none.
+pub(crate) fn skipped_links(links: u64) -> Option<String> {
+    (links > 0).then(|| format!("{} left out", text::count(links, "symbolic link")))
 }

@@ -1,0 +1,182 @@
+//! One of the two trees that are compared.
+
+use std::path::{Path, PathBuf};
+
+use futures::stream::{self, LocalBoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+use tidegate::backend::{Entry, OtherKind};
+use tidegate::location::Location;
+use tidegate::{ErrorKind, Object, Store};
+
+use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::LinkChoice;
+use crate::resolved::resolved;
+use crate::select::ObjectFilter;
+use crate::stores::{ObjectPlace, Stores, address};
+use crate::walk::{self, Missed};
+use crate::{dev, listing};
+
+/// One of the two trees: everything below a prefix of a store, or below a local directory.
+pub(crate) struct Tree {
+    pub(crate) store: Store,
+    pub(super) prefix: String,
+    /// The directory, if the tree is on this machine.
+    pub(super) directory: Option<PathBuf>,
+    /// Whether the first write makes the bucket, as in the embedded server.
+    pub(super) makes_bucket: bool,
+    pub(super) links: LinkChoice,
+    /// Directories that are left out, also if links lead there.
+    pub(super) except: Vec<PathBuf>,
+}
+
+/// An object of a tree.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeObject {
+    /// The key below the tree's root.
+    pub(crate) key: String,
+    pub(crate) object: Object,
+}
+
+/// The objects of a tree in key order, and what could not be listed.
+pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
+
+impl Tree {
+    /// Opens a tree; in a directory, with this policy for its links.
+    pub(super) async fn open(
+        stores: &Stores,
+        location: &Location,
+        links: LinkChoice,
+        policy: LinkPolicy,
+    ) -> Outcome<Self> {
+        let (store, prefix) = stores.tree_with(location, policy).await?;
+        let directory = match location {
+            Location::Local { path } => Some(path.clone()),
+            _ => None,
+        };
+        let makes_bucket = matches!(location, Location::Dev { .. });
+        let except = dev::directory().canonicalize().into_iter().collect();
+        Ok(Self { store, prefix, directory, makes_bucket, links, except })
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Where the object of a key below the root is.
+    pub(crate) fn place(&self, key: &str) -> ObjectPlace {
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+
+    /// The path of the file of a key below the root; `None` in a store.
+    pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join(key))
+    }
+
+    /// The key of a path in the directory of the tree.
+    pub(super) fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+    }
+
+    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
+    pub(super) fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == LinkChoice::Preserve)?;
+        let text = std::fs::read_link(self.path(link)?).ok()?;
+        Some(text.into_os_string().into_encoded_bytes())
+    }
+
+    /// The URL of the tree, or the path of the directory.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/{}", self.store.location(), self.prefix)
+    }
+
+    /// Whether one of the trees lies in the other, or both are the same.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        match (&self.directory, &other.directory) {
+            (Some(ours), Some(theirs)) => {
+                let (ours, theirs) = (resolved(ours), resolved(theirs));
+                ours.starts_with(&theirs) || theirs.starts_with(&ours)
+            }
+            (None, None) => {
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
+            }
+            _ => false,
+        }
+    }
+
+    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
+    /// files are left out.
+    ///
+    /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
+    /// such an object, without content, in place of a directory.
+    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+        if let Some(directory) = &self.directory {
+            let (except, links) = (self.except.clone(), self.links);
+            let files = walk::files(self.named(names), directory.clone(), except, &[], links);
+            let object =
+                |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
+            return files.map(move |file| file.map(object)).boxed_local();
+        }
+        let (prefix, root) = (self.prefix.clone(), self.store.location());
+        let entries = listing::ahead(self.named(names));
+        let found = entries.filter_map(move |entry| {
+            future::ready(match entry {
+                Ok(Entry::Object(object)) => {
+                    let key = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
+                    match key.is_empty() || as_files && key.ends_with('/') {
+                        true if object.known_size() == Some(0) => None,
+                        true => Some(Err(nameless(&root, &object.key))),
+                        false => Some(Ok(TreeObject { key, object })),
+                    }
+                }
+                Ok(_) => None,
+                Err(error) => Some(Err(Missed::Failed(error.into()))),
+            })
+        });
+        found.boxed_local()
+    }
+
+    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps
+    /// what it has below such a name.
+    pub(super) fn named(
+        &self,
+        names: &ObjectFilter,
+    ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
+        let (names, root) = (names.clone(), self.prefix.len());
+        self.store.list(&self.prefix).try_filter(move |entry| {
+            let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
+            let key = entry.key().get(root..).unwrap_or_default();
+            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
+        })
+    }
+
+    /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
+    /// is empty.
+    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+        match &self.directory {
+            Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
+                stream::empty().boxed_local()
+            }
+            None if self.makes_bucket => {
+                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
+                listed.boxed_local()
+            }
+            _ => self.list(names, as_files),
+        }
+    }
+}
+
+fn is_no_bucket(entry: &Result<TreeObject, Missed>) -> bool {
+    matches!(entry, Err(Missed::Failed(CommandFailure::Store(error))) if error.kind() == ErrorKind::NoBucket)
+}
+
+fn is_missing(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
+}
+
+fn nameless(root: &str, key: &str) -> Missed {
+    let message = format!("{root}/{key}: its name ends with a slash, so it can't be a file");
+    Missed::Failed(CommandFailure::Failed(message))
+}
