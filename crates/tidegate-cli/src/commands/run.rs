@@ -33,7 +33,7 @@ const TRANSFER: &str = "How objects are transferred";
 /// Run many commands at the same time, one a line of a file or of standard input
 ///
 ///     tidegate run list.txt
-///     tidegate run - < list.txt
+///     generate-commands | tidegate run -
 ///
 ///     # list.txt: empty lines and comments are skipped
 ///     cp 'big file.tar' s3://BUCKET/
