@@ -39,7 +39,7 @@ pub(crate) struct LifecycleShow {
     connection: ConnectionOptions,
 }
 
-/// Add a rule that aborts unfinished uploads after one day, if there is none
+/// Add a rule that aborts unfinished uploads after one day, unless the bucket has one
 ///
 ///     tidegate lifecycle ensure s3://BUCKET
 ///     tidegate lifecycle ensure s3://BUCKET/tables/

@@ -113,7 +113,7 @@ fn options_are_read_from_an_unfinished_command_line() {
     assert_eq!(read(&["tidegate"]), plain);
 }
 
-/// Value names of which nothing is proposed, on purpose.
+/// Value names for which completion proposes nothing, on purpose.
 const FREE: [&str; 23] = [
     "AGE",
     "AGE|TIME",

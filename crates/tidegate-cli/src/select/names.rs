@@ -40,7 +40,7 @@ impl NamesOption {
         self.files_from.is_some()
     }
 
-    /// Opens the list; `None` if there is none.
+    /// Opens the file of `--files-from`; `None` if the option is not given.
     pub(crate) async fn open(&self) -> Outcome<Option<ListedNames>> {
         let Some(list) = &self.files_from else { return Ok(None) };
         let from = list.to_string_lossy().into_owned();

@@ -7,8 +7,8 @@ use tidegate::{Tidegate, TidegateBuilder};
 use super::{Stores, UnfinishedUploads};
 use crate::dev::DevScheme;
 
-/// An engine that several commands share: its memory budget, limiters and journals. Whoever made it answers signals,
-/// and waits for aborts at the end.
+/// An engine that several commands share: its memory budget, limiters and journals. The
+/// command that created the engine answers signals, and waits for aborts at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedEngine {
     tide: Tidegate,

@@ -61,8 +61,8 @@ impl CopyTarget {
         ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
     }
 
-    /// The source, which is below `prefix` of `from`, and the target as texts, of which one begins with the other if
-    /// one lies in the other; `None` if they can't.
+    /// The URLs (or absolute paths) of the source, which is below `prefix` of `from`, and of this target. If one of the
+    /// two places lies in the other, its text begins with the other's. `None` if the two cannot overlap.
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
         let text = |store: &Store, prefix: &str| match is_remote(store) {
             true => format!("{}/{prefix}", address(store.location())),

@@ -239,7 +239,7 @@ pub(super) fn open(
     Ok(Some(Body { object, range, ignored_range: false, stream: stream::iter([Ok(piece)]).boxed() }))
 }
 
-/// Removes the link; false if there is none.
+/// Removes the symbolic link. Returns false if the link does not exist.
 pub(super) fn remove(root: &Path, link: &Target, key: &str, same: Option<&Object>) -> Result<bool, Fault> {
     let Some(found) = describe(link, key)? else { return Ok(false) };
     let Some(directory) = Local::directory_of(root, link)? else { return Ok(false) };
