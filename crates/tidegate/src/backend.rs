@@ -18,6 +18,8 @@ use crate::types::object::Object;
 mod admin;
 mod append;
 mod attempt;
+#[cfg(feature = "azure")]
+pub mod azure;
 #[cfg(test)]
 mod behaviour;
 mod bucket_check;
