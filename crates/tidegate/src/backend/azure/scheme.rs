@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 
-use super::{AzureClient, AzureSettings};
-use crate::backend::{Backend, Fault, FaultKind, KnownFacts, Scheme};
+use super::{Azure, AzureClient, AzureSettings};
+use crate::backend::{Backend, Fault, KnownFacts, Scheme};
 
 /// Opens containers of Azure Blob Storage. The client is made when the first container is opened.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ impl Scheme for AzureScheme {
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
         Box::pin(async move {
             let connect = || AzureClient::connect(&self.settings, facts);
-            let _container = self.client.get_or_try_init(connect).await?.container(container)?;
-            Err(Fault::new(FaultKind::Unsupported, "Azure Blob Storage is not there yet"))
+            let client = self.client.get_or_try_init(connect).await?;
+            Ok(Arc::new(Azure::new(client, container)?) as Arc<dyn Backend>)
         })
     }
 }
