@@ -52,7 +52,7 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
         attributes.tags.clear();
         left_out.push("tags");
     }
-    if to == "gs" && attributes.expires.take().is_some() {
+    if matches!(to, "gs" | "az") && attributes.expires.take().is_some() {
         left_out.push("expires");
     }
     if from != to
@@ -119,6 +119,7 @@ mod tests {
         for (from, to, names) in [
             ("s3", "s3", &["encryption key"][..]),
             ("s3", "gs", &["tags", "expires", "storage class", "encryption key"]),
+            ("s3", "az", &["expires", "storage class", "encryption key"]),
             ("gs", "s3", &["storage class", "encryption key"]),
             ("gs", "gs", &["tags", "expires", "encryption key"]),
         ] {

@@ -3,6 +3,9 @@
 use super::*;
 use crate::backend::KnownFacts;
 
+mod raw;
+mod server;
+
 /// A new container of the server that the connection string in `TIDEGATE_TEST_AZURE` names (Azurite), and one that does
 /// not exist. `None` without that variable.
 pub(crate) async fn new_container() -> Option<(Azure, Azure)> {
