@@ -80,13 +80,19 @@ impl Sweep {
             let sweep = self.clone();
             async move { Ok(sweep.judge(found?).await) }
         });
-        let ending = store.clone();
+        let (ending, of_refused) = (store.clone(), prefix.clone());
         let epilogue = stream::once(async move {
             if !dry_run {
                 ending.strike_out(&prefix).await;
             }
         });
-        let refusal = stream::once(async move { store.refuses_aborts().await.map(Err) });
+        let refusal = stream::once(async move {
+            let error = store.refuses_aborts().await?;
+            if !dry_run {
+                store.strike_out(&of_refused).await;
+            }
+            Some(Err(error))
+        });
         let swept = swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)));
         until_error(refusal.filter_map(ready).chain(swept)).boxed()
     }
