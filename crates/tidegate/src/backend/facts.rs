@@ -10,6 +10,8 @@ pub struct Facts {
     ignores_ranges: AtomicBool,
     is_minio: AtomicBool,
     lacks_bulk_delete: AtomicBool,
+    lacks_parts: AtomicBool,
+    tells_no_positions: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
@@ -36,6 +38,31 @@ impl Facts {
     pub(crate) fn answered_without_bulk_delete(&self) {
         if !self.lacks_bulk_delete.swap(true, Relaxed) {
             tracing::debug!("the store has no removals of many objects in one request: they go one by one");
+        }
+    }
+
+    /// Whether the server may have uploads in parts.
+    pub(crate) fn may_have_parts(&self) -> bool {
+        !self.lacks_parts.load(Relaxed)
+    }
+
+    /// The server refused to open a session of parts, because it has none.
+    pub(super) fn answered_without_parts(&self) {
+        if !self.lacks_parts.swap(true, Relaxed) {
+            tracing::debug!(
+                "the store has no uploads in parts: an object that is larger than a part goes to a session that its \
+                 bytes are appended to, one part after the other"
+            );
+        }
+    }
+
+    /// The server does not tell how many bytes a session has that bytes are appended to.
+    pub(super) fn answered_without_positions(&self) {
+        if !self.tells_no_positions.swap(true, Relaxed) {
+            tracing::debug!(
+                "the store does not tell how much of an unfinished upload it has: after a lost answer, or when a \
+                 journal is resumed, all bytes are sent again"
+            );
         }
     }
 
