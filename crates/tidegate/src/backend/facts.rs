@@ -1,41 +1,83 @@
 //! What one server turns out to lack, or to do otherwise than its protocol says.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that requests use, and that a server may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Feature {
+    /// Answers with a range of an object, instead of the whole object. Each read from a store without it is one stream,
+    /// for every further request would send the whole object again.
+    Ranges,
+    /// Removals of many objects in one request.
+    BulkDelete,
+}
+
+impl Feature {
+    /// What users are told of an endpoint that lacks it: a sentence that goes on after the endpoint's address.
+    fn lack(self) -> FeatureLack {
+        use FeatureLack::Replaced;
+        match self {
+            Self::Ranges => {
+                Replaced("sends whole objects where a range is asked for: each is read as one stream")
+            }
+            Self::BulkDelete => {
+                Replaced("has no removals of many objects in one request: they are removed one by one")
+            }
+        }
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// What the lack of a feature comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeatureLack {
+    /// Something else does the same: worth knowing, no more.
+    Replaced(&'static str),
+}
 
 /// The facts of one endpoint. They are learned from its answers, once for all who send requests there.
 #[derive(Debug, Default)]
 pub struct Facts {
-    ignores_ranges: AtomicBool,
+    endpoint: String,
+    /// The bits of the features that the server lacks.
+    lacks: AtomicU32,
     is_minio: AtomicBool,
-    lacks_bulk_delete: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
 impl Facts {
-    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
-    /// stream, for every further request would send the whole object again.
-    pub fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges.load(Relaxed)
+    fn new(endpoint: &str) -> Self {
+        Self { endpoint: endpoint.to_owned(), ..Self::default() }
+    }
+
+    /// Whether an answer of the server has shown that it lacks a feature.
+    pub fn lacks(&self, feature: Feature) -> bool {
+        self.lacks.load(Relaxed) & feature.bit() != 0
+    }
+
+    /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it
+    /// lacks and what is done instead. True the first time.
+    pub fn learn_lack(&self, feature: Feature) -> bool {
+        let is_new = self.lacks.fetch_or(feature.bit(), Relaxed) & feature.bit() == 0;
+        if is_new {
+            let FeatureLack::Replaced(notice) = feature.lack();
+            tracing::debug!(target: "tidegate::lacks", at = self.endpoint, notice, "a feature is lacking");
+        }
+        is_new
     }
 
     /// A request for a range was answered, with that range or with the whole object.
     pub fn answered_range(&self, is_ignored: bool) {
-        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
-            tracing::debug!(is_ignored, "the store was asked for a range");
-        }
-    }
-
-    /// Whether the server may have removals of many objects in one request.
-    pub(super) fn may_have_bulk_delete(&self) -> bool {
-        !self.lacks_bulk_delete.load(Relaxed)
-    }
-
-    /// The server refused a bulk removal, because it has none.
-    pub(crate) fn answered_without_bulk_delete(&self) {
-        if !self.lacks_bulk_delete.swap(true, Relaxed) {
-            tracing::debug!("the store has no removals of many objects in one request: they go one by one");
+        if is_ignored {
+            self.learn_lack(Feature::Ranges);
+        } else if self.lacks(Feature::Ranges) {
+            self.lacks.fetch_and(!Feature::Ranges.bit(), Relaxed);
         }
     }
 
@@ -93,6 +135,31 @@ impl KnownFacts {
     /// The facts of one endpoint, by the address in [`Info::endpoint`](super::Info::endpoint).
     pub fn of(&self, endpoint: &str) -> Arc<Facts> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(endpoint.to_owned()).or_default().clone()
+        known.entry(endpoint.to_owned()).or_insert_with(|| Arc::new(Facts::new(endpoint))).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_is_learned_once_for_all_of_an_endpoint() {
+        let known = KnownFacts::default();
+        assert!(known.of("http://a").learn_lack(Feature::BulkDelete));
+        assert!(!known.of("http://a").learn_lack(Feature::BulkDelete));
+        assert!(known.of("http://a").lacks(Feature::BulkDelete));
+        assert!(
+            !known.of("http://a").lacks(Feature::Ranges) && !known.of("http://b").lacks(Feature::BulkDelete)
+        );
+    }
+
+    #[test]
+    fn a_server_that_serves_ranges_again_is_asked_for_them() {
+        let facts = Facts::default();
+        for is_ignored in [false, true, true, false] {
+            facts.answered_range(is_ignored);
+            assert_eq!(facts.lacks(Feature::Ranges), is_ignored);
+        }
     }
 }

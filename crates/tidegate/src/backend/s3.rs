@@ -21,8 +21,8 @@ use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
-    CopySource, Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource,
-    Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    CopySource, Entry, Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin,
+    PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -289,7 +289,7 @@ impl Backend for S3 {
     }
 
     fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
-        self.bucket.shared.facts.may_have_bulk_delete().then_some(self)
+        (!self.bucket.shared.facts.lacks(Feature::BulkDelete)).then_some(self)
     }
 
     fn presigning(&self) -> Option<&dyn Presign> {

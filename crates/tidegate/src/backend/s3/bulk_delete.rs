@@ -17,7 +17,7 @@ use crate::backend::http::{LONGEST, Order, read, set};
 use crate::backend::xml::complete::NAMESPACE;
 use crate::backend::xml::document::{ElementStep, XmlPage};
 use crate::backend::xml::fault;
-use crate::backend::{Attempt, BulkDelete, Fault, FaultKind};
+use crate::backend::{Attempt, BulkDelete, Fault, FaultKind, Feature};
 use crate::types::checksum::Checksum;
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ impl BulkDelete for S3 {
             if !is_lacking(status, &fault) {
                 return fault;
             }
-            shared.facts.answered_without_bulk_delete();
+            shared.facts.learn_lack(Feature::BulkDelete);
             Fault { kind: FaultKind::Unsupported, ..fault }
         })
     }
