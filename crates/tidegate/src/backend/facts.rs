@@ -13,12 +13,28 @@ pub enum Feature {
     Ranges,
     /// Removals of many objects in one request.
     BulkDelete,
+    /// Uploads in parts.
+    Multipart,
+    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`).
+    Trailers,
+    /// Checksums that requests bring and the store keeps.
+    Checksums,
+    /// Signatures that do not cover the bytes of a request.
+    UnsignedPayload,
+    /// Keys of listings that are encoded, because XML can't express all of them.
+    EncodedKeys,
+    /// Listings of the second version of the protocol (ListObjectsV2).
+    ListV2,
+    /// Writes in one request, on the condition that the key has no object.
+    CreateOnly,
+    /// The same condition for the completion of an upload in parts.
+    CreateOnlyParts,
 }
 
 impl Feature {
     /// What users are told of an endpoint that lacks it: a sentence that goes on after the endpoint's address.
     fn lack(self) -> FeatureLack {
-        use FeatureLack::Replaced;
+        use FeatureLack::{Replaced, Unkept};
         match self {
             Self::Ranges => {
                 Replaced("sends whole objects where a range is asked for: each is read as one stream")
@@ -26,6 +42,24 @@ impl Feature {
             Self::BulkDelete => {
                 Replaced("has no removals of many objects in one request: they are removed one by one")
             }
+            Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
+            Self::Trailers => Replaced(
+                "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
+            ),
+            Self::Checksums => Unkept(
+                "keeps no checksums of objects: the SHA-256 of each request protects the bytes on their way, nothing \
+                 afterwards",
+            ),
+            Self::UnsignedPayload => Replaced(
+                "demands that signatures cover the bytes: files are read once more, for their SHA-256",
+            ),
+            Self::EncodedKeys => {
+                Replaced("does not encode the keys of listings: keys are taken as they stand in its XML")
+            }
+            Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
+            Self::CreateOnly | Self::CreateOnlyParts => Replaced(
+                "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
+            ),
         }
     }
 
@@ -39,14 +73,35 @@ impl Feature {
 enum FeatureLack {
     /// Something else does the same: worth knowing, no more.
     Replaced(&'static str),
+    /// A promise of Tidegate cannot be kept.
+    Unkept(&'static str),
+}
+
+/// Some features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureSet(u32);
+
+impl FeatureSet {
+    /// Whether the feature is one of them.
+    pub fn contains(self, feature: Feature) -> bool {
+        self.0 & feature.bit() != 0
+    }
+
+    /// These features and one more.
+    #[must_use]
+    pub fn and(self, feature: Feature) -> Self {
+        Self(self.0 | feature.bit())
+    }
 }
 
 /// The facts of one endpoint. They are learned from its answers, once for all who send requests there.
 #[derive(Debug, Default)]
 pub struct Facts {
     endpoint: String,
-    /// The bits of the features that the server lacks.
+    /// The features that the server lacks, as in a [`FeatureSet`].
     lacks: AtomicU32,
+    /// The features that the server has shown to have.
+    has: AtomicU32,
     is_minio: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
@@ -58,7 +113,22 @@ impl Facts {
 
     /// Whether an answer of the server has shown that it lacks a feature.
     pub fn lacks(&self, feature: Feature) -> bool {
-        self.lacks.load(Relaxed) & feature.bit() != 0
+        self.lacking().contains(feature)
+    }
+
+    /// The features that the server lacks, as far as its answers have shown.
+    pub fn lacking(&self) -> FeatureSet {
+        FeatureSet(self.lacks.load(Relaxed))
+    }
+
+    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not show.
+    pub fn has(&self, feature: Feature) -> bool {
+        FeatureSet(self.has.load(Relaxed)).contains(feature)
+    }
+
+    /// An answer shows that the server has a feature whose lack would not show.
+    pub fn learn_has(&self, feature: Feature) {
+        self.has.fetch_or(feature.bit(), Relaxed);
     }
 
     /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it
@@ -66,8 +136,11 @@ impl Facts {
     pub fn learn_lack(&self, feature: Feature) -> bool {
         let is_new = self.lacks.fetch_or(feature.bit(), Relaxed) & feature.bit() == 0;
         if is_new {
-            let FeatureLack::Replaced(notice) = feature.lack();
-            tracing::debug!(target: "tidegate::lacks", at = self.endpoint, notice, "a feature is lacking");
+            let (notice, is_unkept) = match feature.lack() {
+                FeatureLack::Replaced(notice) => (notice, false),
+                FeatureLack::Unkept(notice) => (notice, true),
+            };
+            tracing::debug!(target: "tidegate::lacks", at = self.endpoint, notice, is_unkept, "a feature is lacking");
         }
         is_new
     }
@@ -103,9 +176,21 @@ impl Facts {
 pub struct BucketFacts {
     /// The bucket exists, or the caller may not ask whether it does.
     is_settled: AtomicBool,
+    /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
+    region: Mutex<Option<Arc<str>>>,
 }
 
 impl BucketFacts {
+    /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
+    pub(super) fn region(&self) -> Option<Arc<str>> {
+        self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An answer, or the bucket's name, tells the region of the bucket.
+    pub(super) fn learn_region(&self, region: &str) {
+        *self.region.lock().unwrap_or_else(PoisonError::into_inner) = Some(region.into());
+    }
+
     /// Whether a request about the bucket can tell something new.
     pub(super) fn is_worth_asking(&self) -> bool {
         !self.is_settled.load(Relaxed)

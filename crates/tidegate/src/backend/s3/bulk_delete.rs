@@ -55,14 +55,16 @@ impl BulkDelete for S3 {
         set(&mut request.headers, name, Some(sum))?;
         set(&mut request.headers, "content-type", Some("application/xml"))?;
         let request = request.of_much_work().with(S3Content::Text(Bytes::from(document)));
-        let answer = shared.exchange(request).await?;
-        let status = answer.response.status();
-        let outcomes = if status.is_success() {
-            let mut response = answer.response;
-            let headers = std::mem::take(response.headers_mut());
-            outcomes(keys, &headers, &read(response, LONGEST).await?, &shared.region)
-        } else {
-            Err(shared.refused(answer).await)
+        let answer = shared.exchange(request).await;
+        let status = answer.as_ref().map_or(StatusCode::BAD_REQUEST, |answer| answer.response.status());
+        let outcomes = match answer {
+            Ok(answer) if status.is_success() => {
+                let mut response = answer.response;
+                let headers = std::mem::take(response.headers_mut());
+                outcomes(keys, &headers, &read(response, LONGEST).await?, &shared.region)
+            }
+            Ok(answer) => Err(shared.refused(answer).await),
+            Err(fault) => Err(fault),
         };
         outcomes.map_err(|fault| {
             if !is_lacking(status, &fault) {
