@@ -143,7 +143,7 @@ fn main() -> ExitCode {
         Err(help) => return exit::end(show(&help), false),
     };
     output::set_messages(invocation.format(), invocation.is_quiet());
-    log(invocation.logs());
+    log(&invocation);
     exit::end(runtime::run(command.run(&invocation)), invocation.is_verbose())
 }
 
@@ -228,15 +228,16 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
     (shown != message).then(|| shown.trim().lines().map(str::to_owned).collect())
 }
 
-/// Prints notices of what the library waits for. With `is_wanted` or `RUST_LOG`, also prints the library's log.
-fn log(is_wanted: bool) {
+/// Prints notices of what the library waits for, and with `-v` of what servers lack. With `-vv` or `RUST_LOG`, also
+/// prints the library's log.
+fn log(invocation: &Invocation) {
     use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    let notices = notices::Notices::default().with_filter(filter_fn(notices::is_notice));
+    let notices = notices::Notices::new(invocation.is_verbose()).with_filter(filter_fn(notices::is_notice));
     let set = std::env::var_os("RUST_LOG").filter(|set| !set.is_empty());
-    let log = (is_wanted || set.is_some()).then(|| {
+    let log = (invocation.logs() || set.is_some()).then(|| {
         let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
         let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
         fmt::layer().with_ansi(false).with_writer(|| output::LogWriter).with_filter(filter)
