@@ -3,11 +3,13 @@
 import json
 import re
 import ssl
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from . import TOOLS
+from .azure import AzureEndpoint
 from .certificate import Certificate
 from .command import binary, clean_env
 from .process import Server, steady_port
@@ -103,6 +105,103 @@ class Versitygw:
 
     def stop(self):
         self._server.stop()
+
+
+class Moto:
+    """moto: it keeps all in memory, and takes any credentials."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = Endpoint(f"http://{self.address}", "moto", "moto-secret-key")
+        self._server = Server(
+            "moto",
+            [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port],
+            folder / "moto.log",
+        )
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/moto-api/"), timeout=60)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class FakeGcs:
+    """fake-gcs-server over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.url = f"http://{self.address}"
+        place = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", self.address]
+        self._server = Server(
+            "fake-gcs-server",
+            [
+                tool("fake-gcs-server"), *place, "-external-url", self.url, "-backend", "filesystem",
+                "-filesystem-root", folder / "fake-gcs-server", "-log-level", "warn",
+            ],
+            folder / "fake-gcs-server.log",
+        )  # fmt: skip
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.url}/_internal/healthcheck"))
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class Azurite:
+    """Azurite's Blob service over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.data = folder / "azurite"
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = AzureEndpoint(f"http://{self.address}")
+        self._server = Server("azurite", azurite(self.address, self.data), folder / "azurite.log")
+        try:
+            self._server.wait_ready(lambda: is_azure(self.endpoint.url), timeout=60)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+def azurite(address: str, data: Path) -> list:
+    """The command that starts Azurite. It takes every version of the API, as it must for clients newer than itself."""
+    host, port = address.split(":")
+    place = ["--blobHost", host, "--blobPort", port, "--location", data]
+    return [tool("azurite-blob"), *place, "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
+
+
+def is_azure(url: str) -> bool:
+    """Whether Azurite answers there now: with a refusal, for a request that names nothing."""
+    try:
+        with urllib.request.urlopen(url, timeout=2):
+            return True
+    except urllib.error.HTTPError as refused:
+        return refused.headers.get("Server", "").startswith("Azurite")
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
 
 
 class Embedded:

@@ -10,7 +10,7 @@ use super::resource::Resource;
 use super::{Gcs, GcsBucket};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
-use crate::backend::{Appended, Attempt, Fault, FaultKind, Held, Session, WriteOptions};
+use crate::backend::{Appended, Attempt, Fault, FaultKind, Feature, Held, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
@@ -70,7 +70,7 @@ pub(super) async fn open(
         return Err(not_a_store("the address of the session", &headers, &body));
     }
     if describes_object(&body) {
-        bucket.shared.facts.answered_without_positions();
+        bucket.shared.facts.learn_lack(Feature::SessionPosition);
         session.id.push_str(NO_POSITION);
     }
     Ok(session)

@@ -9,7 +9,7 @@ use super::{GcsBucket, resource};
 use crate::backend::http::{known, proof, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
-use crate::backend::{Attempt, Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, Feature, Receipt, Session, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
@@ -21,7 +21,7 @@ pub(super) async fn open(
     attempt: Attempt,
 ) -> Result<Session, Fault> {
     let facts = &bucket.shared.facts;
-    if !facts.may_have_parts() {
+    if facts.lacks(Feature::PartsBesideAppends) {
         return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
     }
     let url = bucket.xml.object(key, &[("uploads", "")])?;
@@ -29,7 +29,7 @@ pub(super) async fn open(
     request.headers = resource::to_headers(options)?;
     let (headers, body) = bucket.shared.ask(request).await.inspect_err(|fault| {
         if fault.kind == FaultKind::Unsupported {
-            facts.answered_without_parts();
+            facts.learn_lack(Feature::PartsBesideAppends);
         }
     })?;
     sessions::opened(key, &headers, &body, "")
