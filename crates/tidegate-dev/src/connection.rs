@@ -281,6 +281,9 @@ impl ServerState {
         if gcs::xml::is_initiation(&parts) && self.google.gate.faults.knobs().fake_gcs_server {
             return Ok(self.google.answer_without_parts(exchange).await);
         }
+        if self.google.gate.faults.knobs().fake_gcs_server {
+            gcs::xml::lists_objects_instead(&mut parts);
+        }
         match gcs::xml::to_s3(&mut parts) {
             Ok(generations) => {
                 exchange.set_google(generations);

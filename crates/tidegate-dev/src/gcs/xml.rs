@@ -34,6 +34,19 @@ pub(crate) fn is_initiation(parts: &Parts) -> bool {
     parts.method == Method::POST && has_parameter(parts, "uploads")
 }
 
+/// Turns a request for unfinished uploads into one for objects, as fake-gcs-server does: it ignores `uploads`.
+pub(crate) fn lists_objects_instead(parts: &mut Parts) {
+    if parts.method != Method::GET || !has_parameter(parts, "uploads") {
+        return;
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    let others = query.split('&').filter(|pair| pair.split('=').next() != Some("uploads"));
+    let path = format!("{}?{}", parts.uri.path(), others.collect::<Vec<_>>().join("&"));
+    if let Ok(uri) = path.parse() {
+        parts.uri = uri;
+    }
+}
+
 fn has_parameter(parts: &Parts, name: &str) -> bool {
     let query = parts.uri.query().unwrap_or_default();
     query.split('&').any(|pair| pair.split('=').next() == Some(name))

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
+use super::http::answer::BodyKind;
 use super::http::download::ToldSize;
 use super::http::{download, proof, set};
 use super::if_unchanged::{not_removed, replaced};
@@ -19,8 +20,8 @@ use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign,
-    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
+    Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -98,7 +99,14 @@ impl sessions::ListsSessions for GcsBucket {
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await
+        let (headers, body) =
+            self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await?;
+        if matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult") {
+            // It lists the objects instead, as fake-gcs-server does.
+            self.shared.facts.learn_lack(Feature::PartsBesideAppends);
+            return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
+        }
+        Ok((headers, body))
     }
 }
 
@@ -466,7 +474,7 @@ impl ServerCopy for Gcs {
 #[async_trait]
 impl Admin for Gcs {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        sessions::list(self.bucket.clone(), prefix)
+        parts::sessions(&self.bucket, prefix)
     }
 
     fn unlisted_sessions(&self) -> Option<&'static str> {

@@ -150,7 +150,7 @@ impl<Input> WriterBuilder<Input> {
     }
 
     /// Size of a part in bytes. Parts grow where an object would need more of them than the store takes. The
-    /// size is rounded up where the session is appended to and takes only multiples of a size (Google:
+    /// size is rounded up where the store has sessions that are appended to in multiples of a size (Google:
     /// 256 KiB). 16 MiB by default; less where the memory budget is below 128 MiB, where the writer waits for
     /// memory although more requests may be in flight (down to 5 MiB or the store's least), or as
     /// [`Strategy::Auto`] chooses for a known size.

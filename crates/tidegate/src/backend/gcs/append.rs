@@ -204,7 +204,11 @@ pub(super) async fn cancel(bucket: &GcsBucket, session: &Session, attempt: Attem
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
     if status.as_u16() == 499 {
-        return Ok(());
+        if tells_position(session) {
+            return Ok(());
+        }
+        let message = "the store confirms any cancellation, also of an upload that it has published";
+        return Err(Fault::new(FaultKind::NoSession, message));
     }
     if status.is_success() {
         let headers = answer.response.headers().clone();

@@ -1,6 +1,9 @@
 //! Uploads of parts: the XML API's multipart uploads (`cloud.google.com/storage/docs/multipart-uploads`), with S3's
 //! documents and other headers.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use http::Method;
 
 use super::fault::{About, no_error};
@@ -9,7 +12,9 @@ use super::{GcsBucket, resource};
 use crate::backend::http::{known, proof, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
-use crate::backend::{Attempt, Fault, FaultKind, Feature, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Facts, Fault, FaultKind, Feature, Listing, OpenSession, Pages, Receipt, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
@@ -33,6 +38,31 @@ pub(super) async fn open(
         }
     })?;
     sessions::opened(key, &headers, &body, "")
+}
+
+/// Unfinished uploads in parts of keys that begin with `prefix`: none if the server turns out to have no such uploads.
+pub(super) fn sessions(bucket: &GcsBucket, prefix: &str) -> Listing<OpenSession> {
+    let facts = bucket.shared.facts.clone();
+    match sessions::list(bucket.clone(), prefix) {
+        Listing::Pages(pages) if !facts.lacks(Feature::PartsBesideAppends) => {
+            Listing::Pages(Box::new(SessionPages { pages, facts }))
+        }
+        _ => Listing::empty(),
+    }
+}
+
+struct SessionPages {
+    pages: Box<dyn Pages<OpenSession>>,
+    facts: Arc<Facts>,
+}
+
+#[async_trait]
+impl Pages<OpenSession> for SessionPages {
+    async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
+        let page = self.pages.next(attempt).await;
+        let is_lacking = page.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unsupported);
+        if is_lacking && self.facts.lacks(Feature::PartsBesideAppends) { Ok(None) } else { page }
+    }
 }
 
 /// Uploads a part. A known checksum is sent first; otherwise it is compared with the answer's before the part is

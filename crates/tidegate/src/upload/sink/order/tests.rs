@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::TryStreamExt;
 use futures::future::try_join_all;
 use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 use tokio::time::timeout;
@@ -273,6 +274,15 @@ async fn a_server_that_publishes_when_asked_is_not_asked() {
     }
     assert_eq!(emulator.server.counts().requests.get("CreateMultipartUpload"), Some(&1));
     assert_eq!(emulator.server.counts().requests.get("storage.resumable.query"), None);
+}
+
+#[tokio::test]
+async fn such_a_server_has_no_unfinished_uploads_to_list() {
+    let emulator = Emulator::fake_gcs_server().await;
+    let (_tide, store) = emulator.engine().await;
+    store.put("k", data(10)).await.unwrap();
+    assert!(store.sessions("").try_collect::<Vec<_>>().await.unwrap().is_empty());
+    assert_eq!(store.writer("k").start().await.unwrap().strategy(), Strategy::Chunked, "that says it all");
 }
 
 #[tokio::test]
