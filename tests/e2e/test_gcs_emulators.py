@@ -46,7 +46,8 @@ def test_many_objects_ask_once(tidegate, emulator, embedded_bucket, counts, make
     commands = "".join(f"cp {path} {key}\n" for key in keys)
     run = tidegate("run", "-", "--parallel", "1", stdin=commands.encode(), env=emulator)
     assert run.exit == 0, run
-    assert counts() == {REFUSED: 1, "storage.resumable.start": 4, "storage.resumable.append": 8}
+    # The first object was to go in four parts; the others are cut for what the server has.
+    assert counts() == {REFUSED: 1, "storage.resumable.start": 4, "storage.resumable.append": 4 + 3 * 2}
     assert {embedded_bucket.sha256(f"t/{name}") for name in range(4)} == {digest}
 
 
@@ -61,10 +62,12 @@ def test_create_only_holds(tidegate, emulator, embedded_bucket, make_file):
 
 def test_a_journal_sends_whole_chunks(tidegate, emulator, embedded_bucket, counts, make_file, tmp_path):
     path, digest = make_file(82 * MIB + 77)
+    journal = tmp_path / "journal"
+    journal.mkdir()
     counts.reset()
-    options = ("--journal", tmp_path / "journal", *QUIET)
+    options = ("--journal", journal, *QUIET)
     run = tidegate("cp", path, f"gs://{embedded_bucket.name}/k", *options, env=emulator)
     assert run.exit == 0, run
     assert "storage.resumable.query" not in counts(), "a question publishes what is there"
     assert embedded_bucket.sha256("k") == digest
-    assert list((tmp_path / "journal").iterdir()) == []
+    assert list(journal.iterdir()) == []
