@@ -20,8 +20,8 @@ use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
-    Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign,
+    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -103,7 +103,6 @@ impl sessions::ListsSessions for GcsBucket {
             self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await?;
         if matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult") {
             // It lists the objects instead, as fake-gcs-server does.
-            self.shared.facts.learn_lack(Feature::PartsBesideAppends);
             return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
         }
         Ok((headers, body))

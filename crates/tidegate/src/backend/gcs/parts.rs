@@ -59,9 +59,14 @@ struct SessionPages {
 #[async_trait]
 impl Pages<OpenSession> for SessionPages {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
-        let page = self.pages.next(attempt).await;
-        let is_lacking = page.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unsupported);
-        if is_lacking && self.facts.lacks(Feature::PartsBesideAppends) { Ok(None) } else { page }
+        match self.pages.next(attempt).await {
+            // A bucket that is missing has a kind of its own: this server knows no such request.
+            Err(fault) if matches!(fault.kind, FaultKind::Unsupported | FaultKind::NotFound) => {
+                self.facts.learn_lack(Feature::PartsBesideAppends);
+                Ok(None)
+            }
+            page => page,
+        }
     }
 }
 
