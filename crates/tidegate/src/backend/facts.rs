@@ -74,6 +74,13 @@ impl Feature {
         }
     }
 
+    /// The sentence that users are told of an endpoint that lacks the feature.
+    pub(crate) fn notice(self) -> &'static str {
+        match self.lack() {
+            FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
+        }
+    }
+
     fn bit(self) -> u32 {
         1 << self as u8
     }
