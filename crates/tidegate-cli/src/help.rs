@@ -9,7 +9,7 @@ pub(crate) mod page;
 pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
     ("Copy and compare", &["cp", "mv", "sync", "check", "run"]),
     ("List, read and remove", &["ls", "du", "stat", "cat", "presign", "rm"]),
-    ("Buckets", &["mb", "rb"]),
+    ("Buckets", &["mb", "rb", "doctor"]),
     ("Unfinished uploads and journals", &["sessions", "sweep", "lifecycle", "journal"]),
     ("Keys spread over prefixes", &["prefix"]),
     ("The embedded server", &["serve"]),

@@ -69,7 +69,7 @@ pub use bucket_check::BucketCheck;
 pub use buckets::{BucketEntry, Buckets};
 pub use bulk_delete::BulkDelete;
 pub use copy::{Copied, CopySource, ServerCopy};
-pub use facts::{BucketFacts, Facts, KnownFacts};
+pub use facts::{BucketFacts, Facts, Feature, FeatureSet, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
 #[cfg(not(feature = "gcs"))]

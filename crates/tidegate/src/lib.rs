@@ -183,7 +183,7 @@ pub mod upload;
 pub use api::object_store;
 #[cfg(feature = "prefix")]
 pub use api::prefix;
-pub use api::{Store, Tidegate, TidegateBuilder, blocking, merge, sweep};
+pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, sweep};
 pub use backend::Entry;
 pub use download::Reader;
 pub use memory::{payload, spool};

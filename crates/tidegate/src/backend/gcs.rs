@@ -228,7 +228,7 @@ impl Backend for Gcs {
             (object, Some(size)) => Ok(Object { size, ..object }),
             (object, None) => {
                 let object = Object { key: key.to_owned(), ..object };
-                Ok(confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt).await)
+                Ok(confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt, || {}).await)
             }
         }
     }
@@ -375,7 +375,7 @@ impl Parts for Gcs {
         }
         let object = parts::complete(&self.bucket, session, parts, attempt).await?;
         let size = parts.iter().map(|part| part.size).sum();
-        let object = confirmed(self, object, size, checksum, options, attempt).await;
+        let object = confirmed(self, object, size, checksum, options, attempt, || {}).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
