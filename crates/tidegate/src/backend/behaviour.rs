@@ -89,7 +89,7 @@ suite! {
         gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
         gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
     }
-    real_servers { minio versitygw moto fake_gcs_server }
+    real_servers { minio versitygw seaweedfs moto fake_gcs_server }
     cases {
         objects {
             an_object_comes_back_as_it_was_put,
