@@ -4,15 +4,24 @@
 
 use std::sync::Arc;
 
+mod account;
 mod address;
+mod buckets;
 mod client;
+mod connection_string;
 mod credentials;
+mod delegation;
 mod fault;
+mod identity;
+mod presign;
 mod request;
 mod scheme;
 mod settings;
 mod sign;
+mod token_http;
 
+pub use super::access_token::AccessToken;
+pub use buckets::AzureBuckets;
 pub use client::AzureClient;
 pub use scheme::AzureScheme;
 pub use settings::{AzureCredentials, AzureSettings};
@@ -25,4 +34,6 @@ use client::AzureShared;
 struct AzureContainer {
     shared: Arc<AzureShared>,
     url: Arc<ContainerUrl>,
+    /// The container's name.
+    name: Arc<str>,
 }

@@ -46,7 +46,6 @@ mod json;
 mod list;
 mod parts;
 mod presign;
-mod provider;
 mod request;
 mod resource;
 mod scheme;
@@ -54,9 +53,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use super::access_token::AccessToken;
 pub use buckets::GcsBuckets;
 pub use client::GcsClient;
-pub use provider::AccessToken;
 pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
