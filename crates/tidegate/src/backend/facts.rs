@@ -10,6 +10,8 @@ pub struct Facts {
     ignores_ranges: AtomicBool,
     is_minio: AtomicBool,
     lacks_bulk_delete: AtomicBool,
+    compares_no_checksums: AtomicBool,
+    sends_no_range_checksums: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
@@ -36,6 +38,34 @@ impl Facts {
     pub(crate) fn answered_without_bulk_delete(&self) {
         if !self.lacks_bulk_delete.swap(true, Relaxed) {
             tracing::debug!("the store has no removals of many objects in one request: they go one by one");
+        }
+    }
+
+    /// Whether the server may compare bytes with the checksum that is sent with them (Azure; Azurite does not).
+    #[cfg(feature = "azure")]
+    pub(super) fn may_compare_checksums(&self) -> bool {
+        !self.compares_no_checksums.load(Relaxed)
+    }
+
+    /// The server refused or ignored a checksum.
+    #[cfg(feature = "azure")]
+    pub(super) fn answered_without_comparing(&self) {
+        if !self.compares_no_checksums.swap(true, Relaxed) {
+            tracing::debug!("the server does not compare the bytes that it gets with their checksums");
+        }
+    }
+
+    /// Whether the server may send the checksum of a range with its bytes (Azure; Azurite does not).
+    #[cfg(feature = "azure")]
+    pub(super) fn may_send_range_checksums(&self) -> bool {
+        !self.sends_no_range_checksums.load(Relaxed)
+    }
+
+    /// The server refused to send the checksum of a range.
+    #[cfg(feature = "azure")]
+    pub(super) fn answered_without_range_checksum(&self) {
+        if !self.sends_no_range_checksums.swap(true, Relaxed) {
+            tracing::debug!("the server sends no checksums of ranges");
         }
     }
 

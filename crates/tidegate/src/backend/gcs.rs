@@ -13,7 +13,7 @@ use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
-use super::http::{download, proof, set};
+use super::http::{checksum_of, download, proof, set};
 use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
@@ -63,7 +63,7 @@ use address::Address;
 use client::GcsShared;
 use fault::About;
 use grpc::Grpc;
-use request::{GcsContent, GcsRequest, checksum_of};
+use request::{GcsContent, GcsRequest};
 use resource::Resource;
 
 /// The sessions that a listing leaves out, in one sentence for users.

@@ -48,15 +48,17 @@ fn check_container(name: &str) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-/// Refuses keys that no blob has: up to 1,024 characters, and at most 254 path segments ("Naming and referencing
-/// containers, blobs, and metadata").
-fn check(key: &str) -> Result<(), Fault> {
+/// Refuses keys that no blob has: up to 1,024 characters, and "no path segments should end with a dot" ("Naming and
+/// referencing containers, blobs, and metadata").
+pub(super) fn check(key: &str) -> Result<(), Fault> {
     let message = if key.is_empty() {
         "the key is empty".to_owned()
     } else if key.chars().count() > 1024 {
         format!("the key has {} characters, Azure takes 1024 at most", key.chars().count())
     } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
         "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key".to_owned()
+    } else if key.split('/').any(|segment| segment.ends_with('.')) {
+        "the key has a segment that ends with a dot, which Azure does not keep".to_owned()
     } else {
         return Ok(());
     };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::AzureContainer;
 use super::account::ResolvedAccount;
-use super::address::ContainerUrl;
 use super::credentials::AzureKeyring;
 use super::delegation::DelegationKeys;
 use super::settings::AzureSettings;
@@ -68,8 +67,7 @@ impl AzureClient {
 
     /// The container's requests.
     pub(super) fn container(&self, container: &str) -> Result<AzureContainer, Fault> {
-        let url = Arc::new(ContainerUrl::new(&self.shared.endpoint, container)?);
-        Ok(AzureContainer { shared: self.shared.clone(), url, name: container.into() })
+        AzureContainer::new(&self.shared, container)
     }
 
     /// The container's location: `az://container`, or `abfss://container@account.dfs.core.windows.net` if that is how

@@ -121,22 +121,12 @@ impl AzureKeyring {
         }
     }
 
-    /// Lets the store read the blob at `url`, which is of this account, as the source of a copy: adds a shared access
-    /// signature to `url`, or the token to the headers of the request. With the account's key, the request's own
-    /// signature is enough for `Copy Blob`; the other copies need `url` signed by
-    /// [`AzureContainer::presigned`](super::AzureContainer::presigned).
-    pub(super) async fn sign_source(&self, url: &mut String, headers: &mut HeaderMap) -> Result<(), Fault> {
-        match &self.credential {
-            AzureCredential::Sas(query) => append(url, query),
-            AzureCredential::Tokens(tokens) => {
-                let token = tokens.identity().await?.token.remove(http::header::AUTHORIZATION);
-                if let Some(token) = token {
-                    headers.insert("x-ms-copy-source-authorization", token);
-                }
-            }
-            AzureCredential::Anonymous | AzureCredential::Nothing(_) | AzureCredential::Key(_) => {}
+    /// Lets the store read the blob at `url`, which is of this account, as the source of a copy: appends the shared
+    /// access signature. A request that is signed by a key or a token needs nothing more ("Copy Blob").
+    pub(super) fn sign_source(&self, url: &mut String) {
+        if let AzureCredential::Sas(query) = &self.credential {
+            append(url, query);
         }
-        Ok(())
     }
 
     /// Takes in that the store refused these credentials; sets the final kind of the fault.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 
 use super::buckets::AzureBuckets;
-use super::{AzureClient, AzureSettings};
+use super::{Azure, AzureClient, AzureSettings};
 use crate::backend::{Backend, Buckets, Fault, FaultKind, KnownFacts, Scheme, environment};
 use crate::types::azure_host::AzureHost;
 
@@ -87,8 +87,7 @@ impl Scheme for AzureScheme {
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
         Box::pin(async move {
             let (client, container) = self.client(container, facts)?;
-            let _container = client.container(container)?;
-            Err(Fault::new(FaultKind::Unsupported, "Azure Blob Storage is not there yet"))
+            Ok(Arc::new(Azure::new(&client, container)?) as Arc<dyn Backend>)
         })
     }
 
