@@ -481,7 +481,9 @@ impl Probe {
 
     /// Removes every object that the checks wrote, and aborts the uploads that a failed check left open.
     async fn delete(&mut self) -> Result<FindingState, Fault> {
-        if self.backend().admin().is_some() {
+        let facts = self.store.context().facts();
+        let lacks_parts = facts.lacks(Feature::Multipart) || facts.lacks(Feature::PartsBesideAppends);
+        if self.backend().admin().is_some() && !lacks_parts {
             for left in self.open_sessions().await? {
                 match self.backend().capabilities().aborts {
                     true => self.end(&left.session).await?,
