@@ -8,6 +8,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from . import TOOLS
 from .azure import AzureEndpoint
 from .certificate import Certificate
@@ -105,6 +107,59 @@ class Versitygw:
 
     def stop(self):
         self._server.stop()
+
+
+class SeaweedFS:
+    """SeaweedFS over one folder: a master, a volume server, a filer, and its S3 server on that. It takes ten seconds until
+    it is ready."""
+
+    def __init__(self, folder: Path):
+        data, users = folder / "seaweedfs", folder / "seaweedfs-users.json"
+        data.mkdir()
+        s3 = steady_port()
+        self.address = f"127.0.0.1:{s3}"
+        self.endpoint = Endpoint(f"http://{self.address}", "seaweedfs", "seaweedfs-secret-key")
+        keys = {"accessKey": self.endpoint.access_key, "secretKey": self.endpoint.secret_key}
+        users.write_text(json.dumps({"identities": [{"name": "test", "credentials": [keys], "actions": ["Admin"]}]}))
+        taken = {f"{part}.port": steady_port() for part in ("master", "volume", "filer")} | {"s3.port": s3}
+        taken |= {f"{part}.port.grpc": steady_port() for part in ("master", "volume", "filer", "s3")}
+        self._ports = taken.values()
+        ports = [f"-{name}={port}" for name, port in taken.items()] + ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        # Each bucket has seven volumes of its own.
+        volumes = ["-volume.max=2000", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
+        place = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", *volumes]
+        self._server = Server(
+            "seaweedfs",
+            [tool("weed"), "-logtostderr=true", "server", *place, *ports, "-s3", f"-s3.config={users}"],
+            folder / "seaweedfs.log",
+        )
+        try:
+            self._server.wait_ready(self._takes_objects, timeout=90)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _takes_objects(self):
+        """Its S3 server answers before the rest of it is there."""
+        client = self.endpoint.client()
+        try:
+            if "ready" not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
+                client.create_bucket(Bucket="ready")
+            client.put_object(Bucket="ready", Key="ready", Body=b"ready")
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        # Asked to end, it waits for ten seconds.
+        self._server.kill()
+        for port in self._ports:
+            for socket in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                socket.unlink()
 
 
 class Moto:

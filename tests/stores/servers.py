@@ -7,7 +7,7 @@ from harness.azure import Container
 from harness.folder import Folder
 from harness.gcs import JsonBucket
 from harness.s3 import Bucket, GoogleBucket
-from harness.servers import Azurite, Embedded, FakeGcs, Minio, Moto, Versitygw
+from harness.servers import Azurite, Embedded, FakeGcs, Minio, Moto, SeaweedFS, Versitygw
 
 
 class Place:
@@ -48,6 +48,7 @@ def s3(server) -> Bucket:
 SERVERS: dict[str, Callable[[Path], Place]] = {
     "minio": on(Minio, s3),
     "versitygw": on(Versitygw, s3),
+    "seaweedfs": on(SeaweedFS, s3),
     "moto": on(Moto, s3),
     "embedded s3": on(Embedded, s3),
     "embedded gs http": on(Embedded, lambda server: GoogleBucket(server.endpoint, "http")),

@@ -23,6 +23,10 @@ pub enum Feature {
     Trailers,
     /// Checksums that requests bring and the store keeps.
     Checksums,
+    /// Checksums that the server compares with the bytes of the request that brings them (Azure; Azurite does not).
+    ComparedChecksums,
+    /// Checksums of ranges, sent with their bytes (Azure; Azurite does not).
+    RangeChecksums,
     /// Signatures that do not cover the bytes of a request.
     UnsignedPayload,
     /// Keys of listings that are encoded, because XML can't express all of them.
@@ -61,6 +65,13 @@ impl Feature {
                 "keeps no checksums of objects: the SHA-256 of each request protects the bytes on their way, nothing \
                  afterwards",
             ),
+            Self::ComparedChecksums => Unkept(
+                "does not compare the bytes that it gets with their checksums: damage on the way shows only when they are \
+                 read back",
+            ),
+            Self::RangeChecksums => Replaced(
+                "sends no checksums with the bytes of a range: a download is compared with the checksum of the whole object",
+            ),
             Self::UnsignedPayload => Replaced(
                 "demands that signatures cover the bytes: files are read once more, for their SHA-256",
             ),
@@ -71,6 +82,13 @@ impl Feature {
             Self::CreateOnly | Self::CreateOnlyParts => Replaced(
                 "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
             ),
+        }
+    }
+
+    /// The sentence that users are told of an endpoint that lacks the feature.
+    pub(crate) fn notice(self) -> &'static str {
+        match self.lack() {
+            FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
         }
     }
 

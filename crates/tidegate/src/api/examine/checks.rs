@@ -10,8 +10,8 @@ use super::FindingState::{self, Broken, Missing, Untested, Works};
 use super::StoreFeature;
 use crate::api::Store;
 use crate::backend::{
-    Appended, Attempt, Backend, CopySource, Entry, Fault, FaultKind, OpenSession, PartOrigin, Receipt,
-    Session, WriteOptions,
+    Appended, Attempt, Backend, CopySource, Entry, Fault, FaultKind, Feature, OpenSession, PartOrigin,
+    Receipt, Session, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -41,9 +41,9 @@ fn body() -> Bytes {
     (0..SIZE).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>().into()
 }
 
-fn create_only() -> WriteOptions {
-    WriteOptions { create_only: true, ..WriteOptions::default() }
-}
+/// What requests of every upload or listing use; a server that lacks one is sent something else.
+const USED: [Feature; 4] =
+    [Feature::Trailers, Feature::UnsignedPayload, Feature::EncodedKeys, Feature::ListV2];
 
 impl Probe {
     /// Checks that write objects whose keys in the bucket begin with `place`.
@@ -57,6 +57,13 @@ impl Probe {
 
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.place)
+    }
+
+    /// A write of an object that must not replace any. It has the token of the first object, so that a backend that asks
+    /// for the key before takes that object for its own, and leaves the refusal to the server.
+    fn create_only_options(&self) -> WriteOptions {
+        let token = self.first.as_ref().and_then(|first| first.token.clone());
+        WriteOptions { create_only: true, token, ..WriteOptions::default() }
     }
 
     pub(super) async fn check(&mut self, feature: StoreFeature) -> FindingState {
@@ -143,8 +150,7 @@ impl Probe {
         std::fs::write(file.path(), body()).map_err(failed)?;
         let root = self.store.context().root();
         let key = self.key("first");
-        let uploaded =
-            self.store.with(root).upload(file.path(), &key).metadata("tidegate-test", "kept").await;
+        let uploaded = self.store.with(root).upload(file.path(), &key).await;
         if let Err(error) = uploaded {
             self.can_write = false;
             return Ok(Broken(error.to_string()));
@@ -152,9 +158,16 @@ impl Probe {
         self.can_write = true;
         self.first = Some(self.head("first").await?);
         Ok(match self.read("first").await? == body() {
-            true => Works(String::new()),
+            true => Works(self.notices()),
             false => Broken("the store returns other bytes than were written: do not use it".to_owned()),
         })
+    }
+
+    /// What is done instead of the features that the endpoint lacks.
+    fn notices(&self) -> String {
+        let facts = self.store.context().facts();
+        let notices = USED.iter().filter(|feature| facts.lacks(**feature)).map(|feature| feature.notice());
+        notices.collect::<Vec<_>>().join("; ")
     }
 
     async fn metadata(&mut self) -> Result<FindingState, Fault> {
@@ -210,7 +223,7 @@ impl Probe {
     }
 
     async fn create_only(&mut self) -> Result<FindingState, Fault> {
-        let put = self.put("first", "other".into(), &create_only()).await;
+        let put = self.put("first", "other".into(), &self.create_only_options()).await;
         let refused =
             refused(put, "--create-only, and journaled uploads that must not replace, replace objects")?;
         if matches!(refused, Broken(_)) {
@@ -300,17 +313,17 @@ impl Probe {
             }
             opened => opened?,
         };
-        let completed = self.complete(&session, &part, &create_only()).await;
+        let completed = self.complete(&session, &part, &self.create_only_options()).await;
         if completed.is_err() {
             self.end(&session).await?;
         }
         refused(completed, "--create-only replaces objects that are uploaded in parts")
     }
 
-    /// Aborts a session, unless it has ended.
+    /// Aborts a session, unless it has ended or the store has no aborts.
     async fn end(&self, session: &Session) -> Result<(), Fault> {
         match self.ask(|attempt| self.backend().abort(session, attempt)).await {
-            Err(fault) if fault.kind == FaultKind::NoSession => Ok(()),
+            Err(fault) if matches!(fault.kind, FaultKind::NoSession | FaultKind::Unsupported) => Ok(()),
             aborted => aborted,
         }
     }
@@ -348,6 +361,9 @@ impl Probe {
             }
             opened => opened?,
         };
+        if !self.backend().capabilities().aborts {
+            return Ok(Missing("the store removes unfinished uploads itself, after a week".to_owned()));
+        }
         self.end(&session).await?;
         match self.complete(&session, &part, &WriteOptions::default()).await {
             Ok(_) => Ok(Broken("an aborted upload can still publish its object".to_owned())),
@@ -465,13 +481,22 @@ impl Probe {
 
     /// Removes every object that the checks wrote, and aborts the uploads that a failed check left open.
     async fn delete(&mut self) -> Result<FindingState, Fault> {
+        let facts = self.store.context().facts();
+        let lacks_parts = facts.lacks(Feature::Multipart) || facts.lacks(Feature::PartsBesideAppends);
+        if self.backend().admin().is_some() && !lacks_parts {
+            for left in self.open_sessions().await? {
+                match self.backend().capabilities().aborts {
+                    true => self.end(&left.session).await?,
+                    // An object at the key ends every unfinished upload there; it is removed below.
+                    false => {
+                        let name = left.session.key.strip_prefix(&self.place).unwrap_or_default();
+                        self.put(name, Bytes::new(), &WriteOptions::default()).await?;
+                    }
+                }
+            }
+        }
         for key in self.listed(&self.place).await? {
             self.ask(|attempt| self.backend().delete(&key, None, attempt)).await?;
-        }
-        if self.backend().admin().is_some() {
-            for left in self.open_sessions().await? {
-                self.end(&left.session).await?;
-            }
         }
         match self.listed(&self.place).await?.len() {
             0 => Ok(Works(String::new())),
