@@ -15,6 +15,10 @@ pub enum Feature {
     BulkDelete,
     /// Uploads in parts.
     Multipart,
+    /// Uploads in parts beside sessions that bytes are appended to (Google's XML API).
+    PartsBesideAppends,
+    /// The position of a session that bytes are appended to.
+    SessionPosition,
     /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`).
     Trailers,
     /// Checksums that requests bring and the store keeps.
@@ -43,6 +47,13 @@ impl Feature {
                 Replaced("has no removals of many objects in one request: they are removed one by one")
             }
             Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
+            Self::PartsBesideAppends => Replaced(
+                "has no uploads in parts: a large object goes through a resumable upload, one chunk after the other",
+            ),
+            Self::SessionPosition => Replaced(
+                "does not tell how much of an unfinished upload it has: after a lost answer, or when a journal is \
+                 resumed, all bytes are sent again",
+            ),
             Self::Trailers => Replaced(
                 "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
             ),
@@ -60,6 +71,13 @@ impl Feature {
             Self::CreateOnly | Self::CreateOnlyParts => Replaced(
                 "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
             ),
+        }
+    }
+
+    /// The sentence that users are told of an endpoint that lacks the feature.
+    pub(crate) fn notice(self) -> &'static str {
+        match self.lack() {
+            FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
         }
     }
 

@@ -435,6 +435,10 @@ impl Append for Gcs {
         }
     }
 
+    fn tells_position(&self, session: &Session) -> bool {
+        append::tells_position(session)
+    }
+
     fn has(&self, session: &Session) -> bool {
         append::is_appended(session) || append::is_grpc(session)
     }

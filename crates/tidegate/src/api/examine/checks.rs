@@ -10,8 +10,8 @@ use super::FindingState::{self, Broken, Missing, Untested, Works};
 use super::StoreFeature;
 use crate::api::Store;
 use crate::backend::{
-    Appended, Attempt, Backend, CopySource, Entry, Fault, FaultKind, OpenSession, PartOrigin, Receipt,
-    Session, WriteOptions,
+    Appended, Attempt, Backend, CopySource, Entry, Fault, FaultKind, Feature, OpenSession, PartOrigin,
+    Receipt, Session, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -41,9 +41,9 @@ fn body() -> Bytes {
     (0..SIZE).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>().into()
 }
 
-fn create_only() -> WriteOptions {
-    WriteOptions { create_only: true, ..WriteOptions::default() }
-}
+/// What requests of every upload or listing use; a server that lacks one is sent something else.
+const USED: [Feature; 4] =
+    [Feature::Trailers, Feature::UnsignedPayload, Feature::EncodedKeys, Feature::ListV2];
 
 impl Probe {
     /// Checks that write objects whose keys in the bucket begin with `place`.
@@ -57,6 +57,13 @@ impl Probe {
 
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.place)
+    }
+
+    /// A write of an object that must not replace any. It has the token of the first object, so that a backend that asks
+    /// for the key before takes that object for its own, and leaves the refusal to the server.
+    fn create_only_options(&self) -> WriteOptions {
+        let token = self.first.as_ref().and_then(|first| first.token.clone());
+        WriteOptions { create_only: true, token, ..WriteOptions::default() }
     }
 
     pub(super) async fn check(&mut self, feature: StoreFeature) -> FindingState {
@@ -152,9 +159,16 @@ impl Probe {
         self.can_write = true;
         self.first = Some(self.head("first").await?);
         Ok(match self.read("first").await? == body() {
-            true => Works(String::new()),
+            true => Works(self.notices()),
             false => Broken("the store returns other bytes than were written: do not use it".to_owned()),
         })
+    }
+
+    /// What is done instead of the features that the endpoint lacks.
+    fn notices(&self) -> String {
+        let facts = self.store.context().facts();
+        let notices = USED.iter().filter(|feature| facts.lacks(**feature)).map(|feature| feature.notice());
+        notices.collect::<Vec<_>>().join("; ")
     }
 
     async fn metadata(&mut self) -> Result<FindingState, Fault> {
@@ -210,7 +224,7 @@ impl Probe {
     }
 
     async fn create_only(&mut self) -> Result<FindingState, Fault> {
-        let put = self.put("first", "other".into(), &create_only()).await;
+        let put = self.put("first", "other".into(), &self.create_only_options()).await;
         let refused =
             refused(put, "--create-only, and journaled uploads that must not replace, replace objects")?;
         if matches!(refused, Broken(_)) {
@@ -300,7 +314,7 @@ impl Probe {
             }
             opened => opened?,
         };
-        let completed = self.complete(&session, &part, &create_only()).await;
+        let completed = self.complete(&session, &part, &self.create_only_options()).await;
         if completed.is_err() {
             self.end(&session).await?;
         }

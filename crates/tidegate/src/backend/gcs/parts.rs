@@ -9,20 +9,29 @@ use super::{GcsBucket, resource};
 use crate::backend::http::{known, proof, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
-use crate::backend::{Attempt, Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, Feature, Receipt, Session, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
+/// Opens a session of parts; fails with [`Unsupported`](FaultKind::Unsupported) if the server has none, as most emulators.
 pub(super) async fn open(
     bucket: &GcsBucket,
     key: &str,
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Session, Fault> {
+    let facts = &bucket.shared.facts;
+    if facts.lacks(Feature::PartsBesideAppends) {
+        return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
+    }
     let url = bucket.xml.object(key, &[("uploads", "")])?;
-    let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Parts, attempt);
     request.headers = resource::to_headers(options)?;
-    let (headers, body) = bucket.shared.ask(request).await?;
+    let (headers, body) = bucket.shared.ask(request).await.inspect_err(|fault| {
+        if fault.kind == FaultKind::Unsupported {
+            facts.learn_lack(Feature::PartsBesideAppends);
+        }
+    })?;
     sessions::opened(key, &headers, &body, "")
 }
 
