@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import ROOT
 from harness.s3 import Endpoint
-from harness.servers import FakeGcs, Minio, Moto, SeaweedFS, Versitygw
+from harness.servers import Azurite, FakeGcs, Minio, Moto, SeaweedFS, Versitygw
 
 
 def with_keys(endpoint: Endpoint) -> str:
@@ -25,6 +25,7 @@ SERVERS = {
     "seaweedfs": (SeaweedFS, lambda server: with_keys(server.endpoint)),
     "moto": (Moto, lambda server: with_keys(server.endpoint)),
     "fake_gcs_server": (FakeGcs, lambda server: server.url),
+    "azurite": (Azurite, lambda server: server.endpoint.connection),
 }
 
 

@@ -121,6 +121,8 @@ pub struct Facts {
     /// The features that the server has shown to have.
     has: AtomicU32,
     is_minio: AtomicBool,
+    compares_no_checksums: AtomicBool,
+    sends_no_range_checksums: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
@@ -169,6 +171,34 @@ impl Facts {
             self.learn_lack(Feature::Ranges);
         } else if self.lacks(Feature::Ranges) {
             self.lacks.fetch_and(!Feature::Ranges.bit(), Relaxed);
+        }
+    }
+
+    /// Whether the server may compare bytes with the checksum that is sent with them (Azure; Azurite does not).
+    #[cfg(feature = "azure")]
+    pub(super) fn may_compare_checksums(&self) -> bool {
+        !self.compares_no_checksums.load(Relaxed)
+    }
+
+    /// The server refused or ignored a checksum.
+    #[cfg(feature = "azure")]
+    pub(super) fn answered_without_comparing(&self) {
+        if !self.compares_no_checksums.swap(true, Relaxed) {
+            tracing::debug!("the server does not compare the bytes that it gets with their checksums");
+        }
+    }
+
+    /// Whether the server may send the checksum of a range with its bytes (Azure; Azurite does not).
+    #[cfg(feature = "azure")]
+    pub(super) fn may_send_range_checksums(&self) -> bool {
+        !self.sends_no_range_checksums.load(Relaxed)
+    }
+
+    /// The server refused to send the checksum of a range.
+    #[cfg(feature = "azure")]
+    pub(super) fn answered_without_range_checksum(&self) {
+        if !self.sends_no_range_checksums.swap(true, Relaxed) {
+            tracing::debug!("the server sends no checksums of ranges");
         }
     }
 

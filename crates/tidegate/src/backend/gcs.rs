@@ -13,7 +13,7 @@ use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
 use super::http::download::ToldSize;
-use super::http::{download, proof, set};
+use super::http::{checksum_of, download, proof, set};
 use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
@@ -46,7 +46,6 @@ mod json;
 mod list;
 mod parts;
 mod presign;
-mod provider;
 mod request;
 mod resource;
 mod scheme;
@@ -54,9 +53,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use super::access_token::AccessToken;
 pub use buckets::GcsBuckets;
 pub use client::GcsClient;
-pub use provider::AccessToken;
 pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
@@ -64,7 +63,7 @@ use address::Address;
 use client::GcsShared;
 use fault::About;
 use grpc::Grpc;
-use request::{GcsContent, GcsRequest, checksum_of};
+use request::{GcsContent, GcsRequest};
 use resource::Resource;
 
 /// The sessions that a listing leaves out, in one sentence for users.

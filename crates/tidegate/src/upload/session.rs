@@ -278,7 +278,7 @@ impl Upload {
     }
 
     /// Aborts the session: `false` where the store had no such session any more. `true` also where no session
-    /// was opened.
+    /// was opened, and where the store aborts none.
     pub(crate) async fn abort_session(&self) -> Result<bool> {
         self.abort_session_by(&self.requests).await
     }
@@ -307,6 +307,11 @@ impl Upload {
                 return Err(self.error(ErrorKind::Closed, Operation::Abort, message).with_source(error));
             }
         };
+        if !self.backend.capabilities().aborts {
+            // Nothing can be done about the parts, which the store discards itself.
+            self.session_ended().await;
+            return Ok(true);
+        }
         let abort = |attempt| self.backend.abort(&session, attempt);
         let sent = requests.send(Operation::Abort, None, None, abort).await;
         match sent {
@@ -376,8 +381,9 @@ impl Upload {
             let is_stopped = within(upload.aborts.patience(), ended(&mut tasks)).await.is_some();
             let had_session = upload.lock().is_some();
             let mut aborted = upload.abort_session_beside().await;
-            // A session that still existed has published nothing.
-            let is_unpublished = matches!(aborted, Ok(true)) && had_session;
+            // A session that still existed has published nothing, unless the store has not aborted it.
+            let aborts = upload.backend.capabilities().aborts;
+            let is_unpublished = matches!(aborted, Ok(true)) && had_session && aborts;
             if !is_stopped {
                 // The runtime of the requests stands still, perhaps in the very drop that waits for this abort.
                 drop(awaited);
