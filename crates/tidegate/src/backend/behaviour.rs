@@ -61,7 +61,7 @@ suite! {
         s3 has "parts copy bulk bucket-check presign admin": on_server("", |server| S3Scheme::new(settings_for(server))).await;
         s3_below_a_prefix has "parts copy bulk bucket-check presign admin": on_server("some/prefix/", |server| S3Scheme::new(settings_for(server))).await;
         gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
-        azure has "parts copy admin": azurite().await;
+        azure has "parts copy presign admin": azurite().await;
         gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
     }
     cases {
