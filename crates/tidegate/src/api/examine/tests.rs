@@ -71,7 +71,7 @@ async fn a_store_that_may_not_be_written_says_so_once() {
     let found = found(&tide.open("s3://no-such-bucket").await.unwrap()).await;
     let count = |name: &str| found.iter().filter(|(_, state)| state.name() == name).count();
     assert!(of(&found, StoreFeature::List).text().contains("bucket"), "{found:?}");
-    assert_eq!((count("works"), count("broken")), (0, 2), "{found:?}");
+    assert_eq!((count("works"), count("broken")), (0, 3), "{found:?}");
 }
 
 #[tokio::test]
