@@ -44,8 +44,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, complete, completions, cp, du, journal, lifecycle, ls, man, mb, mv, prefix, presign, rb, rm,
-    run, serve, sessions, stat, sweep, sync,
+    cat, check, complete, completions, cp, doctor, du, journal, lifecycle, ls, man, mb, mv, prefix, presign,
+    rb, rm, run, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
@@ -75,6 +75,7 @@ enum Command {
     Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
+    Doctor(doctor::DoctorArgs),
     Run(run::RunArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -107,6 +108,7 @@ impl Command {
             Self::Presign(args) => args.run(invocation).await,
             Self::Mb(args) => args.run(invocation).await,
             Self::Rb(args) => args.run(invocation).await,
+            Self::Doctor(args) => args.run(invocation).await,
             Self::Run(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,
@@ -141,7 +143,7 @@ fn main() -> ExitCode {
         Err(help) => return exit::end(show(&help), false),
     };
     output::set_messages(invocation.format(), invocation.is_quiet());
-    log(invocation.logs());
+    log(&invocation);
     exit::end(runtime::run(command.run(&invocation)), invocation.is_verbose())
 }
 
@@ -226,15 +228,16 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
     (shown != message).then(|| shown.trim().lines().map(str::to_owned).collect())
 }
 
-/// Prints notices of what the library waits for. With `is_wanted` or `RUST_LOG`, also prints the library's log.
-fn log(is_wanted: bool) {
+/// Prints notices of what the library waits for, and with `-v` of what servers lack. With `-vv` or `RUST_LOG`, also
+/// prints the library's log.
+fn log(invocation: &Invocation) {
     use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    let notices = notices::Notices::default().with_filter(filter_fn(notices::is_notice));
+    let notices = notices::Notices::new(invocation.is_verbose()).with_filter(filter_fn(notices::is_notice));
     let set = std::env::var_os("RUST_LOG").filter(|set| !set.is_empty());
-    let log = (is_wanted || set.is_some()).then(|| {
+    let log = (invocation.logs() || set.is_some()).then(|| {
         let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
         let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
         fmt::layer().with_ansi(false).with_writer(|| output::LogWriter).with_filter(filter)

@@ -1,7 +1,8 @@
-//! Notices for people while the library works: why a request is retried, and which endpoint does not answer.
+//! Notices for people while the library works: why a request is retried, which endpoint does not answer, and which
+//! features a server lacks.
 //!
-//! The library emits both as tracing events. [`Notices`] prints them as lines, at most one of each kind per
-//! [`PAUSE`].
+//! The library emits them as tracing events, and [`Notices`] prints them as lines. Of those about waiting there is at
+//! most one of each kind per [`PAUSE`]; a lacking feature is told once.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -16,21 +17,31 @@ use crate::{output, text};
 const RETRY: &str = "tidegate::retry";
 const CONNECT: &str = "tidegate::connect";
 const ANSWER: &str = "tidegate::answer";
+const LACKS: &str = "tidegate::lacks";
 /// The shortest time between two lines of one kind.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Prints on standard error what the library waits for.
+/// Prints on standard error what the library waits for, and what servers lack.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     retries: NoticeRate,
     /// Connections that are not made and responses that do not come. They share one rate, so that one outage prints
     /// one line.
     silence: NoticeRate,
+    /// Whether to tell of features that are lacking and that something else replaces.
+    tells_lacks: bool,
+}
+
+impl Notices {
+    /// Notices of what is waited for; with `is_verbose`, also of lacking features that something else replaces.
+    pub(crate) fn new(is_verbose: bool) -> Self {
+        Self { tells_lacks: is_verbose, ..Self::default() }
+    }
 }
 
 /// Whether an event is a notice to print.
 pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
-    matches!(metadata.target(), RETRY | CONNECT | ANSWER)
+    matches!(metadata.target(), RETRY | CONNECT | ANSWER | LACKS)
 }
 
 impl<S: Subscriber> Layer<S> for Notices {
@@ -41,6 +52,7 @@ impl<S: Subscriber> Layer<S> for Notices {
             RETRY => (&self.retries, told.retry(SystemTime::now())),
             CONNECT => (&self.silence, told.connection()),
             ANSWER => (&self.silence, told.answer()),
+            LACKS if self.tells_lacks => return output::say(&told.lack()),
             _ => return,
         };
         if let Some(more) = rate.admits(Instant::now()) {
@@ -77,6 +89,7 @@ struct NoticeFields {
     operation: String,
     fault: String,
     at: String,
+    notice: String,
     attempt: u64,
     attempts: u64,
     pause_ms: u64,
@@ -109,6 +122,10 @@ impl NoticeFields {
         }
         format!("{} is not answering so far: no answer within {waited}; still waiting", self.at)
     }
+
+    fn lack(&self) -> String {
+        format!("{} {}", self.at, self.notice)
+    }
 }
 
 impl Visit for NoticeFields {
@@ -118,6 +135,7 @@ impl Visit for NoticeFields {
             "operation" => &mut self.operation,
             "fault" => &mut self.fault,
             "at" => &mut self.at,
+            "notice" => &mut self.notice,
             _ => return,
         };
         // Writing to a string cannot fail.

@@ -16,24 +16,30 @@ use super::http::{LONGEST_REFUSAL, checksum_of, download, proof, read, set};
 use super::if_unchanged::not_removed;
 use super::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
-    Listing, OpenSession, PartOrigin, PartSource, Parts, Receipt, ServerCopy, Session, StoredPart,
+    Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart,
     WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
+mod account;
 mod address;
 mod attributes;
 mod block_list;
 mod blocks;
+mod buckets;
 mod client;
 mod compared;
+mod connection_string;
 mod copy;
 mod credentials;
+mod delegation;
 mod fault;
+mod identity;
 mod list;
 mod parts;
+mod presign;
 mod reading;
 mod request;
 mod scheme;
@@ -42,8 +48,11 @@ mod settings;
 mod sign;
 mod tags;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
+mod token_http;
 
+pub use super::access_token::AccessToken;
+pub use buckets::AzureBuckets;
 pub use client::AzureClient;
 pub use scheme::AzureScheme;
 pub use settings::{AzureCredentials, AzureSettings};
@@ -67,6 +76,15 @@ pub struct Azure {
 struct AzureContainer {
     shared: Arc<AzureShared>,
     url: Arc<ContainerUrl>,
+    /// The container's name.
+    name: Arc<str>,
+}
+
+impl AzureContainer {
+    fn new(shared: &Arc<AzureShared>, name: &str) -> Result<Self, Fault> {
+        let url = Arc::new(ContainerUrl::new(&shared.endpoint, name)?);
+        Ok(Self { shared: shared.clone(), url, name: name.into() })
+    }
 }
 
 impl Azure {
@@ -99,7 +117,7 @@ impl Azure {
             ..Capabilities::default()
         };
         let endpoint = client.shared.endpoint.url();
-        let info = Info::new(format!("az://{container}"), endpoint, capabilities);
+        let info = Info::new(client.location(container), endpoint, capabilities);
         Ok(Self { container: client.container(container)?, info: Arc::new(info) })
     }
 }
@@ -140,7 +158,7 @@ async fn put_blob(
         crc64nvme: answer.has_compared.then(|| checksum.base64()),
         ..attributes::from_headers(key, &answer.headers)
     };
-    let object = confirmed(azure, object, checksum.covers(), Some(&checksum), options, attempt).await;
+    let object = confirmed(azure, object, checksum.covers(), Some(&checksum), options, attempt, || {}).await;
     Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
 }
 
@@ -220,9 +238,7 @@ impl Backend for Azure {
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
-        // The endpoint is the same: one container may be named in several ways.
-        let container = |location| container_of(location).ok().map(str::to_owned);
-        container(location) == container(self.location()) && from == key
+        from == key && self.container.shared.is_at(&self.container.name, location)
     }
 
     fn parts(&self) -> Option<&dyn Parts> {
@@ -231,6 +247,10 @@ impl Backend for Azure {
 
     fn server_copy(&self) -> Option<&dyn ServerCopy> {
         Some(self)
+    }
+
+    fn presigning(&self) -> Option<&dyn Presign> {
+        Some(&self.container)
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -15,6 +15,7 @@ pub(super) const CONFIRMING: Duration = Duration::from_secs(5);
 ///
 /// The write has already succeeded. The store's description is used only if it is of this very write, and not if the
 /// object was replaced or removed meanwhile. If the question fails, the answer to the write stands, with our size.
+/// `unkept` is called if the description is of this very write and has no checksum of our algorithm.
 pub(super) async fn confirmed(
     store: &impl Backend,
     object: Object,
@@ -22,6 +23,7 @@ pub(super) async fn confirmed(
     checksum: Option<&Checksum>,
     options: &WriteOptions,
     attempt: Attempt,
+    unkept: impl FnOnce(),
 ) -> Object {
     let told = Object { size, ..object };
     if checksum.is_some_and(|checksum| told.matches(checksum).is_some()) {
@@ -37,7 +39,11 @@ pub(super) async fn confirmed(
     };
     let same_token = there.token.is_some() && there.token == options.token;
     if same_token || (there.etag.is_some() && there.etag == told.etag) {
-        return Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told };
+        let told = Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told };
+        if checksum.is_some_and(|checksum| told.matches(checksum).is_none()) {
+            unkept();
+        }
+        return told;
     }
     told
 }

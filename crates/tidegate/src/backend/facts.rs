@@ -1,71 +1,185 @@
 //! What one server turns out to lack, or to do otherwise than its protocol says.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that requests use, and that a server may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Feature {
+    /// Answers with a range of an object, instead of the whole object. Each read from a store without it is one stream,
+    /// for every further request would send the whole object again.
+    Ranges,
+    /// Removals of many objects in one request.
+    BulkDelete,
+    /// Uploads in parts.
+    Multipart,
+    /// Uploads in parts beside sessions that bytes are appended to (Google's XML API).
+    PartsBesideAppends,
+    /// The position of a session that bytes are appended to.
+    SessionPosition,
+    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`).
+    Trailers,
+    /// Checksums that requests bring and the store keeps.
+    Checksums,
+    /// Checksums that the server compares with the bytes of the request that brings them (Azure; Azurite does not).
+    ComparedChecksums,
+    /// Checksums of ranges, sent with their bytes (Azure; Azurite does not).
+    RangeChecksums,
+    /// Signatures that do not cover the bytes of a request.
+    UnsignedPayload,
+    /// Keys of listings that are encoded, because XML can't express all of them.
+    EncodedKeys,
+    /// Listings of the second version of the protocol (ListObjectsV2).
+    ListV2,
+    /// Writes in one request, on the condition that the key has no object.
+    CreateOnly,
+    /// The same condition for the completion of an upload in parts.
+    CreateOnlyParts,
+}
+
+impl Feature {
+    /// What users are told of an endpoint that lacks it: a sentence that goes on after the endpoint's address.
+    fn lack(self) -> FeatureLack {
+        use FeatureLack::{Replaced, Unkept};
+        match self {
+            Self::Ranges => {
+                Replaced("sends whole objects where a range is asked for: each is read as one stream")
+            }
+            Self::BulkDelete => {
+                Replaced("has no removals of many objects in one request: they are removed one by one")
+            }
+            Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
+            Self::PartsBesideAppends => Replaced(
+                "has no uploads in parts: a large object goes through a resumable upload, one chunk after the other",
+            ),
+            Self::SessionPosition => Replaced(
+                "does not tell how much of an unfinished upload it has: after a lost answer, or when a journal is \
+                 resumed, all bytes are sent again",
+            ),
+            Self::Trailers => Replaced(
+                "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
+            ),
+            Self::Checksums => Unkept(
+                "keeps no checksums of objects: the SHA-256 of each request protects the bytes on their way, nothing \
+                 afterwards",
+            ),
+            Self::ComparedChecksums => Unkept(
+                "does not compare the bytes that it gets with their checksums: damage on the way shows only when they are \
+                 read back",
+            ),
+            Self::RangeChecksums => Replaced(
+                "sends no checksums with the bytes of a range: a download is compared with the checksum of the whole object",
+            ),
+            Self::UnsignedPayload => Replaced(
+                "demands that signatures cover the bytes: files are read once more, for their SHA-256",
+            ),
+            Self::EncodedKeys => {
+                Replaced("does not encode the keys of listings: keys are taken as they stand in its XML")
+            }
+            Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
+            Self::CreateOnly | Self::CreateOnlyParts => Replaced(
+                "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
+            ),
+        }
+    }
+
+    /// The sentence that users are told of an endpoint that lacks the feature.
+    pub(crate) fn notice(self) -> &'static str {
+        match self.lack() {
+            FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
+        }
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// What the lack of a feature comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeatureLack {
+    /// Something else does the same: worth knowing, no more.
+    Replaced(&'static str),
+    /// A promise of Tidegate cannot be kept.
+    Unkept(&'static str),
+}
+
+/// Some features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureSet(u32);
+
+impl FeatureSet {
+    /// Whether the feature is one of them.
+    pub fn contains(self, feature: Feature) -> bool {
+        self.0 & feature.bit() != 0
+    }
+
+    /// These features and one more.
+    #[must_use]
+    pub fn and(self, feature: Feature) -> Self {
+        Self(self.0 | feature.bit())
+    }
+}
 
 /// The facts of one endpoint. They are learned from its answers, once for all who send requests there.
 #[derive(Debug, Default)]
 pub struct Facts {
-    ignores_ranges: AtomicBool,
+    endpoint: String,
+    /// The features that the server lacks, as in a [`FeatureSet`].
+    lacks: AtomicU32,
+    /// The features that the server has shown to have.
+    has: AtomicU32,
     is_minio: AtomicBool,
-    lacks_bulk_delete: AtomicBool,
-    compares_no_checksums: AtomicBool,
-    sends_no_range_checksums: AtomicBool,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
 impl Facts {
-    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
-    /// stream, for every further request would send the whole object again.
-    pub fn ignores_ranges(&self) -> bool {
-        self.ignores_ranges.load(Relaxed)
+    fn new(endpoint: &str) -> Self {
+        Self { endpoint: endpoint.to_owned(), ..Self::default() }
+    }
+
+    /// Whether an answer of the server has shown that it lacks a feature.
+    pub fn lacks(&self, feature: Feature) -> bool {
+        self.lacking().contains(feature)
+    }
+
+    /// The features that the server lacks, as far as its answers have shown.
+    pub fn lacking(&self) -> FeatureSet {
+        FeatureSet(self.lacks.load(Relaxed))
+    }
+
+    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not show.
+    pub fn has(&self, feature: Feature) -> bool {
+        FeatureSet(self.has.load(Relaxed)).contains(feature)
+    }
+
+    /// An answer shows that the server has a feature whose lack would not show.
+    pub fn learn_has(&self, feature: Feature) {
+        self.has.fetch_or(feature.bit(), Relaxed);
+    }
+
+    /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it
+    /// lacks and what is done instead. True the first time.
+    pub fn learn_lack(&self, feature: Feature) -> bool {
+        let is_new = self.lacks.fetch_or(feature.bit(), Relaxed) & feature.bit() == 0;
+        if is_new {
+            let (notice, is_unkept) = match feature.lack() {
+                FeatureLack::Replaced(notice) => (notice, false),
+                FeatureLack::Unkept(notice) => (notice, true),
+            };
+            tracing::debug!(target: "tidegate::lacks", at = self.endpoint, notice, is_unkept, "a feature is lacking");
+        }
+        is_new
     }
 
     /// A request for a range was answered, with that range or with the whole object.
     pub fn answered_range(&self, is_ignored: bool) {
-        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
-            tracing::debug!(is_ignored, "the store was asked for a range");
-        }
-    }
-
-    /// Whether the server may have removals of many objects in one request.
-    pub(super) fn may_have_bulk_delete(&self) -> bool {
-        !self.lacks_bulk_delete.load(Relaxed)
-    }
-
-    /// The server refused a bulk removal, because it has none.
-    pub(crate) fn answered_without_bulk_delete(&self) {
-        if !self.lacks_bulk_delete.swap(true, Relaxed) {
-            tracing::debug!("the store has no removals of many objects in one request: they go one by one");
-        }
-    }
-
-    /// Whether the server may compare bytes with the checksum that is sent with them (Azure; Azurite does not).
-    #[cfg(feature = "azure")]
-    pub(super) fn may_compare_checksums(&self) -> bool {
-        !self.compares_no_checksums.load(Relaxed)
-    }
-
-    /// The server refused or ignored a checksum.
-    #[cfg(feature = "azure")]
-    pub(super) fn answered_without_comparing(&self) {
-        if !self.compares_no_checksums.swap(true, Relaxed) {
-            tracing::debug!("the server does not compare the bytes that it gets with their checksums");
-        }
-    }
-
-    /// Whether the server may send the checksum of a range with its bytes (Azure; Azurite does not).
-    #[cfg(feature = "azure")]
-    pub(super) fn may_send_range_checksums(&self) -> bool {
-        !self.sends_no_range_checksums.load(Relaxed)
-    }
-
-    /// The server refused to send the checksum of a range.
-    #[cfg(feature = "azure")]
-    pub(super) fn answered_without_range_checksum(&self) {
-        if !self.sends_no_range_checksums.swap(true, Relaxed) {
-            tracing::debug!("the server sends no checksums of ranges");
+        if is_ignored {
+            self.learn_lack(Feature::Ranges);
+        } else if self.lacks(Feature::Ranges) {
+            self.lacks.fetch_and(!Feature::Ranges.bit(), Relaxed);
         }
     }
 
@@ -91,9 +205,21 @@ impl Facts {
 pub struct BucketFacts {
     /// The bucket exists, or the caller may not ask whether it does.
     is_settled: AtomicBool,
+    /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
+    region: Mutex<Option<Arc<str>>>,
 }
 
 impl BucketFacts {
+    /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
+    pub(super) fn region(&self) -> Option<Arc<str>> {
+        self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An answer, or the bucket's name, tells the region of the bucket.
+    pub(super) fn learn_region(&self, region: &str) {
+        *self.region.lock().unwrap_or_else(PoisonError::into_inner) = Some(region.into());
+    }
+
     /// Whether a request about the bucket can tell something new.
     pub(super) fn is_worth_asking(&self) -> bool {
         !self.is_settled.load(Relaxed)
@@ -123,6 +249,31 @@ impl KnownFacts {
     /// The facts of one endpoint, by the address in [`Info::endpoint`](super::Info::endpoint).
     pub fn of(&self, endpoint: &str) -> Arc<Facts> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(endpoint.to_owned()).or_default().clone()
+        known.entry(endpoint.to_owned()).or_insert_with(|| Arc::new(Facts::new(endpoint))).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_is_learned_once_for_all_of_an_endpoint() {
+        let known = KnownFacts::default();
+        assert!(known.of("http://a").learn_lack(Feature::BulkDelete));
+        assert!(!known.of("http://a").learn_lack(Feature::BulkDelete));
+        assert!(known.of("http://a").lacks(Feature::BulkDelete));
+        assert!(
+            !known.of("http://a").lacks(Feature::Ranges) && !known.of("http://b").lacks(Feature::BulkDelete)
+        );
+    }
+
+    #[test]
+    fn a_server_that_serves_ranges_again_is_asked_for_them() {
+        let facts = Facts::default();
+        for is_ignored in [false, true, true, false] {
+            facts.answered_range(is_ignored);
+            assert_eq!(facts.lacks(Feature::Ranges), is_ignored);
+        }
     }
 }

@@ -21,8 +21,8 @@ use super::xml::complete::named;
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
-    CopySource, Entry, Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource,
-    Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    CopySource, Entry, Fault, FaultKind, Feature, FeatureSet, Held, Info, Lifecycle, Listing, OpenSession,
+    PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -34,9 +34,11 @@ mod bulk_delete;
 mod client;
 mod complete;
 mod copy;
+mod create_only;
 mod credentials;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod lacking;
 mod lifecycle;
 mod list;
 mod presign;
@@ -83,7 +85,14 @@ impl sessions::ListsSessions for S3Bucket {
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(self.request(Method::GET, url, attempt)).await
+        let encoding = "encoding-type=url&";
+        let uses = if url.contains(encoding) { &[Feature::EncodedKeys][..] } else { &[] };
+        let send = |without: FeatureSet| {
+            let is_raw = without.contains(Feature::EncodedKeys);
+            let url = if is_raw { url.replacen(encoding, "", 1) } else { url.clone() };
+            self.shared.ask(self.request(Method::GET, url, attempt))
+        };
+        self.shared.adapted(uses, send).await
     }
 
     fn region(&self) -> &str {
@@ -165,6 +174,21 @@ impl S3 {
         Ok(request)
     }
 
+    /// A description of an object that was just written with a checksum has none.
+    fn keeps_no_checksum(&self) {
+        self.bucket.shared.facts.learn_lack(Feature::Checksums);
+    }
+
+    /// The fault of a server that opens no session because it has no uploads in parts, which is remembered.
+    fn without_multipart(&self, fault: Fault) -> Fault {
+        if fault.kind != FaultKind::Unsupported && fault.code != "MethodNotAllowed" {
+            return fault;
+        }
+        self.bucket.shared.facts.learn_lack(Feature::Multipart);
+        let message = format!("the server has no uploads in parts: {}", fault.message);
+        Fault { kind: FaultKind::Unsupported, message, ..fault }
+    }
+
     /// The size of an object whose headers do not give it. Tries the answer to a request for the first byte, then a
     /// listing, then counts the object's bytes.
     async fn size_of(&self, object: &Object, attempt: Attempt) -> Result<u64, Fault> {
@@ -217,10 +241,15 @@ impl Backend for S3 {
     ) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options, attempt)?;
         complete::condition(&mut request.headers, options)?;
+        self.ask_before(key, Feature::CreateOnly, options, attempt).await?;
         let sent = self.bucket.shared.upload(request, payload).await;
-        let (headers, checksum) = sent.map_err(|fault| complete::unmet(fault, options))?;
+        let unmet = |fault| self.unmet(fault, Feature::CreateOnly, options);
+        let (headers, checksum) = sent.map_err(unmet)?;
         let object = attributes::from_headers(key, &headers);
-        let object = confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt).await;
+        let object = confirmed(self, object, checksum.covers(), Some(&checksum), options, attempt, || {
+            self.keeps_no_checksum()
+        })
+        .await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -289,7 +318,7 @@ impl Backend for S3 {
     }
 
     fn bulk_delete(&self) -> Option<&dyn BulkDelete> {
-        self.bucket.shared.facts.may_have_bulk_delete().then_some(self)
+        (!self.bucket.shared.facts.lacks(Feature::BulkDelete)).then_some(self)
     }
 
     fn presigning(&self) -> Option<&dyn Presign> {
@@ -328,18 +357,24 @@ impl Parts for S3 {
         origin: PartOrigin,
         attempt: Attempt,
     ) -> Result<Session, Fault> {
-        let mut request = self.begin(Method::POST, key, &[("uploads", "")], options, attempt)?;
+        let shared = &self.bucket.shared;
+        let plain = self.begin(Method::POST, key, &[("uploads", "")], options, attempt)?;
         // MinIO refuses to copy parts into a session with a checksum algorithm, because it expects each part to bring
         // its checksum. So a session of copied parts has none; any checksum is the store's own.
-        if origin == PartOrigin::Sent {
-            let name = match self.info.capabilities.checksum {
-                Algorithm::Crc64Nvme => "CRC64NVME",
-                Algorithm::Crc32c => "CRC32C",
-            };
-            set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
-            set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-        }
-        let (headers, body) = self.bucket.shared.ask(request).await?;
+        let uses = if origin == PartOrigin::Sent { &[Feature::Checksums][..] } else { &[] };
+        let mut with_checksum = plain.clone();
+        let name = match self.info.capabilities.checksum {
+            Algorithm::Crc64Nvme => "CRC64NVME",
+            Algorithm::Crc32c => "CRC32C",
+        };
+        set(&mut with_checksum.headers, "x-amz-checksum-algorithm", Some(name))?;
+        set(&mut with_checksum.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+        let send = |without: FeatureSet| {
+            let is_plain = origin == PartOrigin::Copied || without.contains(Feature::Checksums);
+            shared.ask(if is_plain { plain.clone() } else { with_checksum.clone() })
+        };
+        let (headers, body) =
+            shared.adapted(uses, send).await.map_err(|fault| self.without_multipart(fault))?;
         sessions::opened(key, &headers, &body, &self.bucket.shared.region)
     }
 
@@ -383,13 +418,25 @@ impl Parts for S3 {
         let size = parts.iter().map(|part| part.size).sum();
         // A session of copied parts was opened without a checksum.
         let is_sent = parts.iter().all(|part| part.checksum.is_some());
-        let (parts, sent) = (named(parts, true), checksum.filter(|_| is_sent));
-        let request = complete::request(request, parts, size, sent, options)?;
-        let unmet = |fault| complete::unmet(fault, options);
-        let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
+        self.ask_before(&session.key, Feature::CreateOnlyParts, options, attempt).await?;
+        let uses = if is_sent { &[Feature::Checksums][..] } else { &[] };
+        let send = |without: FeatureSet| {
+            let with_sums = !without.contains(Feature::Checksums);
+            let sent = checksum.filter(|_| is_sent && with_sums);
+            let request =
+                complete::request(request.clone(), named(parts, with_sums), size, sent, with_sums, options);
+            async move { self.bucket.shared.ask(request?).await }
+        };
+        let unmet = |fault| self.unmet(fault, Feature::CreateOnlyParts, options);
+        let (headers, body) = self.bucket.shared.adapted(uses, send).await.map_err(unmet)?;
         let object =
             complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
-        let object = confirmed(self, object, size, checksum, options, attempt).await;
+        let object = confirmed(self, object, size, checksum, options, attempt, || {
+            if is_sent {
+                self.keeps_no_checksum();
+            }
+        })
+        .await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 

@@ -10,7 +10,8 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
 use crate::backend::{
-    Attempt, Backend, Body, Connection, Fault, FaultKind, no_identity, not_resumable, same_or_replaced,
+    Attempt, Backend, Body, Connection, Fault, FaultKind, Feature, no_identity, not_resumable,
+    same_or_replaced,
 };
 use crate::engine::Context;
 use crate::engine::request::{Failure, Inflow, Requests};
@@ -60,7 +61,7 @@ pub(super) trait Sink: Send + Sync {
 impl ObjectSource {
     pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
         let requests = context.requests(key, progress);
-        let one_stream = AtomicBool::new(context.facts().ignores_ranges());
+        let one_stream = AtomicBool::new(context.facts().lacks(Feature::Ranges));
         Self {
             backend: context.backend().clone(),
             key: context.full_key(key),

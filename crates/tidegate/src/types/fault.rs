@@ -11,6 +11,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// One clause for people, without the object's name: what the store or the system said.
     pub message: String,
+    /// The store's own name of the error (S3: `NotImplemented`); empty if it gave none.
+    pub code: String,
     /// Whether this is the store's own answer, and not the answer of a proxy on the way or no answer at all. The
     /// store has then ended the request, and does not carry it out later.
     pub answered: bool,
@@ -29,6 +31,7 @@ impl Fault {
         Self {
             kind,
             message: message.into(),
+            code: String::new(),
             answered: false,
             no_response: false,
             retry_after: None,
@@ -40,6 +43,13 @@ impl Fault {
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// The same fault, with the store's own name of the error.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = code.into();
         self
     }
 

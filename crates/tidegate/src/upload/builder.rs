@@ -16,7 +16,7 @@ use super::session::{Persistence, Upload};
 use super::source::file;
 use super::strategy::{Policy, Strategy, StrategyFacts};
 use super::writer::Writer;
-use crate::backend::WriteOptions;
+use crate::backend::{Feature, WriteOptions};
 use crate::engine::Context;
 use crate::memory::payload::SourceFile;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -150,7 +150,7 @@ impl<Input> WriterBuilder<Input> {
     }
 
     /// Size of a part in bytes. Parts grow where an object would need more of them than the store takes. The
-    /// size is rounded up where the session is appended to and takes only multiples of a size (Google:
+    /// size is rounded up where the store has sessions that are appended to in multiples of a size (Google:
     /// 256 KiB). 16 MiB by default; less where the memory budget is below 128 MiB, where the writer waits for
     /// memory although more requests may be in flight (down to 5 MiB or the store's least), or as
     /// [`Strategy::Auto`] chooses for a known size.
@@ -359,6 +359,7 @@ impl WriteSettings {
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
         let target = StrategyFacts {
             capabilities: self.context.backend().capabilities(),
+            may_have_parts: !self.context.facts().lacks(Feature::PartsBesideAppends),
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,
             memory,
@@ -411,9 +412,7 @@ impl WriteSettings {
     fn into_upload(self, policy: &Policy) -> Upload {
         let mut options = self.options;
         options.token = Some(self.context.engine().retry.token());
-        let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
-        upload.takes = policy.cut.into();
-        upload
+        Upload::new(&self.context, &self.key, options, self.progress).into_session_of(policy.cut.into())
     }
 
     /// Starts a writer whose bytes go to a journal first.

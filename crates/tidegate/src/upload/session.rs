@@ -1,6 +1,6 @@
 //! One upload's shared state, whatever the strategy: its session, from opening to abort.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::given_up::GivenUp;
 use super::plan::Cut;
+use super::sink::order::AppendOrder;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
@@ -80,13 +81,16 @@ pub(crate) struct Upload {
     /// The record of the session whose opening was begun last.
     entry: Mutex<Option<Arc<RecordedSession>>>,
     pub(super) persistence: Persistence,
-    pub(super) takes: SessionTakes,
+    /// What the session is to take. [`is_appended`](Self::is_appended) says what an open one takes.
+    takes: SessionTakes,
+    /// The order of the parts, if the session is appended to.
+    order: OnceLock<AppendOrder>,
 }
 
 /// What the session of an upload takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionTakes {
-    /// Parts in any order.
+    /// Parts in any order; or appended bytes, if the server has no such sessions.
     Parts(PartOrigin),
     /// Bytes that are appended to those that it has. The last of them publish the object.
     AppendedBytes,
@@ -158,6 +162,25 @@ impl Upload {
             entry: Mutex::default(),
             persistence: Persistence::Process,
             takes: SessionTakes::Parts(PartOrigin::Sent),
+            order: OnceLock::new(),
+        }
+    }
+
+    /// The same upload, with another kind of session.
+    pub(super) fn into_session_of(self, takes: SessionTakes) -> Self {
+        Self { takes, ..self }
+    }
+
+    pub(super) fn order(&self) -> &AppendOrder {
+        self.order.get_or_init(|| AppendOrder::new(self.backend.capabilities().checksum))
+    }
+
+    /// Whether bytes are appended to the session that is open, or to the one that will be.
+    pub(super) fn appends(&self) -> bool {
+        let opened = self.lock().as_ref().and_then(|opening| opening.peek()?.as_ref().ok().cloned());
+        match opened {
+            Some(session) => self.is_appended(&session),
+            None => self.takes == SessionTakes::AppendedBytes,
         }
     }
 
@@ -207,12 +230,14 @@ impl Upload {
         };
         let open = |attempt| async move {
             let (key, options) = (&self.key, &self.options);
-            match self.takes {
-                SessionTakes::Parts(origin) => {
-                    self.backend.need_parts()?.open(key, options, origin, attempt).await
+            if let SessionTakes::Parts(origin) = self.takes {
+                let opened = self.backend.need_parts()?.open(key, options, origin, attempt).await;
+                let is_lacking = opened.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unsupported);
+                if !is_lacking || origin != PartOrigin::Sent || self.backend.appending().is_none() {
+                    return opened;
                 }
-                SessionTakes::AppendedBytes => self.backend.need_append()?.open(key, options, attempt).await,
             }
+            self.backend.need_append()?.open(key, options, attempt).await
         };
         let sent = self.requests.send(Operation::Open, None, Some(permit), open);
         sent.await.map_err(|failure| failure.into_error(Operation::Open, &self.requests.object))

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Deletion;
 use crate::Store;
-use crate::backend::{Attempt, BulkDelete, Fault, FaultKind};
+use crate::backend::{Attempt, BulkDelete, Fault, FaultKind, Feature};
 use crate::types::error::{Error, Operation};
 
 /// Most removals one by one of one batch that are in flight or wait for the endpoint's limiter.
@@ -63,7 +63,7 @@ pub(super) async fn remove(store: &Store, keys: &[String]) -> Vec<Deletion> {
     }
     let singles = one_by_one(store, undecided).await;
     if is_refused && singles.iter().any(|deletion| deletion.result.is_ok()) {
-        context.facts().answered_without_bulk_delete();
+        context.facts().learn_lack(Feature::BulkDelete);
     }
     deletions.extend(singles);
     deletions

@@ -14,7 +14,7 @@ use super::fault::{code_of, no_error};
 use super::request::{AzureContent, AzureRequest};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST_REFUSAL, proof, read, set, source_fault};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, Feature};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -75,7 +75,7 @@ pub(super) async fn write(
     content: ComparedContent,
 ) -> Result<WriteAnswer, Fault> {
     let checksum = content.checksum();
-    if shared.facts.may_compare_checksums() {
+    if !shared.facts.lacks(Feature::ComparedChecksums) {
         let mut request = request().with(content.content());
         set(&mut request.headers, HEADER, Some(little_endian(&checksum)))?;
         let answer = shared.exchange(request).await?;
@@ -88,14 +88,14 @@ pub(super) async fn write(
                 return Err(Fault::new(FaultKind::Integrity, message));
             }
             if told.is_none() {
-                shared.facts.answered_without_comparing();
+                shared.facts.learn_lack(Feature::ComparedChecksums);
             }
             return Ok(WriteAnswer { headers, has_compared: told.is_some() });
         }
         if !is_missing_feature(answer.response.headers()) {
             return Err(shared.refused(answer).await);
         }
-        shared.facts.answered_without_comparing();
+        shared.facts.learn_lack(Feature::ComparedChecksums);
     }
     // The server compares nothing: at least these are the bytes that the checksum was taken of.
     if let ComparedContent::Payload(payload, _) = &content

@@ -49,20 +49,16 @@ pub(super) async fn copy(
         return Err(Fault::new(FaultKind::Unsupported, message));
     };
     let shared = &azure.container.shared;
-    let source = AzureContainer {
-        shared: shared.clone(),
-        url: std::sync::Arc::new(super::address::ContainerUrl::new(
-            &shared.endpoint,
-            container_of(&from.location)?,
-        )?),
-    };
+    let source = AzureContainer::new(shared, container_of(&from.location)?)?;
     let mut options = options.clone();
     if options.attributes.tags.is_empty() && from.object.tag_count > 0 {
         // A copy has no tags if none are sent.
         options.attributes.tags = tags::tags(&source, &from.key, attempt).await.map_err(gone)?;
     }
     let mut headers = metadata_headers(&options, from.object.crc64nvme.clone())?;
-    set(&mut headers, "x-ms-copy-source", Some(source.url.blob(&from.key, &[])?))?;
+    let mut source_url = source.url.blob(&from.key, &[])?;
+    shared.keyring.sign_source(&mut source_url);
+    set(&mut headers, "x-ms-copy-source", Some(source_url))?;
     set(&mut headers, "x-ms-source-if-match", Some(tag))?;
     let request = AzureRequest::new(Method::PUT, azure.container.url.blob(key, &[])?, attempt).of_much_work();
     let answer = shared.exchange(AzureRequest { headers, ..request }).await?;

@@ -13,7 +13,7 @@ use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
 use crate::backend::http::{Response, download, proof, set};
 use crate::backend::if_unchanged::replaced;
-use crate::backend::{Attempt, Backend as _, Body, Fault, FaultKind};
+use crate::backend::{Attempt, Backend as _, Body, Fault, FaultKind, Feature};
 use crate::types::checksum::{Checksum, Hasher};
 use crate::types::object::Object;
 
@@ -58,7 +58,7 @@ async fn ask(
     set(&mut request.headers, "range", range.map(download::header))?;
     set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
     let is_short = range.is_some_and(|range| range.end - range.start <= LONGEST_COMPARED);
-    if !is_short || !shared.facts.may_send_range_checksums() {
+    if !is_short || shared.facts.lacks(Feature::RangeChecksums) {
         return shared.send(request).await;
     }
     let (url, headers) = (request.url.clone(), request.headers.clone());
@@ -70,7 +70,7 @@ async fn ask(
     if !is_missing_feature(answer.response.headers()) {
         return Err(shared.refused(answer).await);
     }
-    shared.facts.answered_without_range_checksum();
+    shared.facts.learn_lack(Feature::RangeChecksums);
     shared.send(AzureRequest { headers, ..AzureRequest::new(Method::GET, url, attempt) }).await
 }
 

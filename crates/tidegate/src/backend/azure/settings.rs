@@ -1,19 +1,28 @@
-//! Settings of Azure Blob Storage, and where each comes from when it is not set.
+//! Settings of Azure Blob Storage.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::credentials::AzureKeyring;
-use crate::backend::environment::{self, SetUrl};
-use crate::backend::xml::address::EndpointUrl;
-use crate::backend::{Fault, FaultKind};
+use super::connection_string::{SetConnectionString, account_of};
+use crate::backend::access_token::AccessToken;
+use crate::backend::environment::SetUrl;
+use crate::backend::provider::Provider;
+use crate::types::azure_host::is_account;
 
 /// Settings for Azure Blob Storage; the defaults are those of Azure's own tools.
+///
+/// ```
+/// use tidegate::settings::{AzureCredentials, AzureSettings};
+/// let settings = AzureSettings::default()
+///     .with_account("account")
+///     .with_credentials(AzureCredentials::key("a2V5"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AzureSettings {
     pub(super) account: Option<String>,
     pub(super) endpoint_url: Option<SetUrl>,
+    pub(super) connection_string: Option<SetConnectionString>,
     pub(super) credentials: AzureCredentials,
     pub(super) ca_bundle: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
@@ -24,6 +33,7 @@ impl Default for AzureSettings {
         Self {
             account: None,
             endpoint_url: None,
+            connection_string: None,
             credentials: AzureCredentials::default(),
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
@@ -32,18 +42,33 @@ impl Default for AzureSettings {
 }
 
 impl AzureSettings {
-    /// The storage account's name.
+    /// The storage account of `az://container/key`, and of a key or a shared access signature. If not set: the one in
+    /// the endpoint, in the connection string, in `AZURE_STORAGE_ACCOUNT` or in `AZURE_STORAGE_ACCOUNT_NAME`.
     #[must_use]
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());
         self
     }
 
-    /// The endpoint of the Blob service, with the account in its path where it is not in the host's name:
-    /// `http://127.0.0.1:10000/devstoreaccount1`.
+    /// The endpoint of that account's Blob service: `https://account.blob.core.windows.net`, or with the account in its
+    /// path, as for Azurite: `http://127.0.0.1:10000/devstoreaccount1`. If not set: the one in the connection string,
+    /// in `AZURE_STORAGE_SERVICE_ENDPOINT`, or that of Azure's public cloud.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint_url = Some(SetUrl(url.into()));
+        self
+    }
+
+    /// Whether an endpoint names its account, as [`with_endpoint_url`](Self::with_endpoint_url) describes.
+    pub fn names_account(url: &str) -> bool {
+        account_of(url).is_some_and(|account| is_account(&account))
+    }
+
+    /// A connection string, which names an account, its endpoint, and a key or a shared access signature. It comes
+    /// before `AZURE_STORAGE_CONNECTION_STRING`.
+    #[must_use]
+    pub fn with_connection_string(mut self, text: impl Into<String>) -> Self {
+        self.connection_string = Some(SetConnectionString(text.into()));
         self
     }
 
@@ -67,31 +92,6 @@ impl AzureSettings {
         self.connect_timeout = timeout;
         self
     }
-
-    /// The endpoint, the account and the credentials that these settings and the environment give.
-    pub(super) fn resolved(&self) -> Result<(EndpointUrl, String, AzureKeyring), Fault> {
-        let connection = environment::variable("AZURE_STORAGE_CONNECTION_STRING", environment::process)?;
-        let field = |name: &str| {
-            let fields = connection.as_deref()?.split(';');
-            fields
-                .filter_map(|field| field.split_once('='))
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value)
-        };
-        let account = self.account.clone().or_else(|| field("AccountName").map(str::to_owned));
-        let Some(account) = account else {
-            return Err(Fault::new(FaultKind::Invalid, "no storage account is named"));
-        };
-        let url = self.endpoint_url.as_ref().map(|url| url.0.clone());
-        let url = url.or_else(|| field("BlobEndpoint").map(str::to_owned));
-        let url = url.unwrap_or_else(|| format!("https://{account}.blob.core.windows.net"));
-        let key = match &self.credentials.0 {
-            AzureCredentialsOrigin::Key(key) => Some(key.as_str()),
-            AzureCredentialsOrigin::Default => field("AccountKey"),
-        };
-        let keyring = AzureKeyring::new(&account, key)?;
-        Ok((EndpointUrl::custom(&url)?, account, keyring))
-    }
 }
 
 /// The source of credentials for Azure Blob Storage.
@@ -103,12 +103,62 @@ pub(super) enum AzureCredentialsOrigin {
     #[default]
     Default,
     Key(String),
+    Sas(String),
+    Token(String),
+    Provider(Provider<AccessToken>),
+    Anonymous,
 }
 
 impl AzureCredentials {
-    /// The account's key, in base64.
+    /// What Azure's tools use, in this order: the connection string; the account's key in `AZURE_STORAGE_KEY`,
+    /// `AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_ACCESS_KEY`; the shared access signature in
+    /// `AZURE_STORAGE_SAS_TOKEN`; an access token of a service principal (`AZURE_TENANT_ID`, `AZURE_CLIENT_ID`,
+    /// `AZURE_CLIENT_SECRET`), of a workload (`AZURE_FEDERATED_TOKEN_FILE`), of a managed identity, or of the user who
+    /// is signed in to the Azure CLI; none. Keys and signatures are used for one account only, and these tokens are sent
+    /// to hosts of Azure only.
+    pub fn default_chain() -> Self {
+        Self(AzureCredentialsOrigin::Default)
+    }
+
+    /// The account's key, in base64. It signs requests to the account of the settings, and to no other.
     pub fn key(key: impl Into<String>) -> Self {
         Self(AzureCredentialsOrigin::Key(key.into()))
+    }
+
+    /// A shared access signature: the query of a signed URL, with or without a `?`. It is sent to the account of the
+    /// settings, and to no other.
+    pub fn sas(query: impl Into<String>) -> Self {
+        Self(AzureCredentialsOrigin::Sas(query.into()))
+    }
+
+    /// An access token for `https://storage.azure.com`, as `az account get-access-token` prints it. It is used until it
+    /// expires.
+    pub fn token(token: impl Into<String>) -> Self {
+        Self(AzureCredentialsOrigin::Token(token.into()))
+    }
+
+    /// No credentials, as for public containers.
+    pub fn anonymous() -> Self {
+        Self(AzureCredentialsOrigin::Anonymous)
+    }
+
+    /// The access token that `provide` gives: asked for at the first request, before the token expires, and when the
+    /// store says that it has expired. Two calls make two sources, whose stores share no connections; a clone is the
+    /// same one.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// use tidegate::settings::{AccessToken, AzureCredentials};
+    /// let broker = AzureCredentials::provided(|| async {
+    ///     // ask a vault, a broker, a sidecar …
+    ///     Ok(AccessToken::new("token").with_expiry(SystemTime::now() + Duration::from_secs(3600)))
+    /// });
+    /// ```
+    pub fn provided<F>(provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<AccessToken, Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+    {
+        Self(AzureCredentialsOrigin::Provider(Provider::new(provide)))
     }
 }
 
@@ -117,6 +167,10 @@ impl fmt::Debug for AzureCredentials {
         f.write_str(match &self.0 {
             AzureCredentialsOrigin::Default => "Default",
             AzureCredentialsOrigin::Key(_) => "Key(…)",
+            AzureCredentialsOrigin::Sas(_) => "Sas(…)",
+            AzureCredentialsOrigin::Token(_) => "Token(…)",
+            AzureCredentialsOrigin::Provider(_) => "Provider",
+            AzureCredentialsOrigin::Anonymous => "Anonymous",
         })
     }
 }

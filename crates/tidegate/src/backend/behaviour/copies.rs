@@ -63,8 +63,8 @@ pub(super) async fn an_object_is_copied_in_one_request(store: &TestStore) {
 
 pub(super) async fn an_object_is_copied_in_parts(store: &TestStore) {
     let Ok(parts) = store.need_parts() else { return println!("skipped: the store has no parts") };
-    let (data, options) = (bytes_of(PART + 1000), WriteOptions::default());
-    let (end, size) = (PART as u64, data.len() as u64);
+    let (data, options) = (bytes_of(store.part + 1000), WriteOptions::default());
+    let (end, size) = (store.part as u64, data.len() as u64);
     store.put(FROM, &data).await;
     let from = store.source(FROM).await;
     let is_made = store.capabilities().copy_parts;
@@ -134,8 +134,9 @@ pub(super) async fn a_copy_by_the_engine_keeps_what_its_source_has(store: &TestS
         options.attributes.tags.clear();
     }
     // The engine makes no parts that are smaller than the store's.
-    let part = if store.capabilities().copy_parts { store.capabilities().min_part as usize } else { PART };
-    let part = part.max(PART);
+    let part =
+        if store.capabilities().copy_parts { store.capabilities().min_part as usize } else { store.part };
+    let part = part.max(store.part);
     for (len, create_only) in [(0, true), (1000, false), (part + 1000, false), (part + 1000, true)] {
         let (to, data) = (store.key(&format!("to/{len} {create_only}")), bytes_of(len));
         store.put_with(FROM, store.payload(&data), &options).await.unwrap();

@@ -27,7 +27,7 @@ pub(super) async fn a_session_becomes_an_object(store: &TestStore) {
     let (key, options, keeps) = ("a b/k", with_token("writer-1"), store.capabilities().tokens);
     let Some(session) = store.session(key, &options).await else { return };
     assert!(store.appending().is_none_or(|append| !append.has(&session.session)), "it takes parts");
-    let (len, data) = (PART, bytes_of(PART + 1000));
+    let (len, data) = (store.part, bytes_of(store.part + 1000));
     let file = OnDisk::new(&data).await;
     // The last part first, and the first one three times, with other bytes at first.
     let second = session.send(2, len, &data[len..]).await.unwrap();
@@ -116,7 +116,7 @@ pub(super) async fn an_aborted_session_is_gone(store: &TestStore) {
 pub(super) async fn parts_that_are_no_whole_are_not_published(store: &TestStore) {
     let options = WriteOptions::default();
     let Some(session) = store.session("k", &options).await else { return };
-    let (len, most, data) = (PART, store.capabilities().max_parts, bytes_of(PART + 1));
+    let (len, most, data) = (store.part, store.capabilities().max_parts, bytes_of(store.part + 1));
     let whole = store.sum(&data);
     for number in [0, most + 1] {
         assert_eq!(kind(session.send(number, 0, b"A")).await.0, FaultKind::Invalid, "{number}");

@@ -17,7 +17,7 @@ use crate::backend::http::{LONGEST, Order, read, set};
 use crate::backend::xml::complete::NAMESPACE;
 use crate::backend::xml::document::{ElementStep, XmlPage};
 use crate::backend::xml::fault;
-use crate::backend::{Attempt, BulkDelete, Fault, FaultKind};
+use crate::backend::{Attempt, BulkDelete, Fault, FaultKind, Feature};
 use crate::types::checksum::Checksum;
 
 #[cfg(test)]
@@ -55,20 +55,22 @@ impl BulkDelete for S3 {
         set(&mut request.headers, name, Some(sum))?;
         set(&mut request.headers, "content-type", Some("application/xml"))?;
         let request = request.of_much_work().with(S3Content::Text(Bytes::from(document)));
-        let answer = shared.exchange(request).await?;
-        let status = answer.response.status();
-        let outcomes = if status.is_success() {
-            let mut response = answer.response;
-            let headers = std::mem::take(response.headers_mut());
-            outcomes(keys, &headers, &read(response, LONGEST).await?, &shared.region)
-        } else {
-            Err(shared.refused(answer).await)
+        let answer = shared.exchange(request).await;
+        let status = answer.as_ref().map_or(StatusCode::BAD_REQUEST, |answer| answer.response.status());
+        let outcomes = match answer {
+            Ok(answer) if status.is_success() => {
+                let mut response = answer.response;
+                let headers = std::mem::take(response.headers_mut());
+                outcomes(keys, &headers, &read(response, LONGEST).await?, &shared.region)
+            }
+            Ok(answer) => Err(shared.refused(answer).await),
+            Err(fault) => Err(fault),
         };
         outcomes.map_err(|fault| {
             if !is_lacking(status, &fault) {
                 return fault;
             }
-            shared.facts.answered_without_bulk_delete();
+            shared.facts.learn_lack(Feature::BulkDelete);
             Fault { kind: FaultKind::Unsupported, ..fault }
         })
     }

@@ -45,8 +45,9 @@ pub(super) struct S3Shared {
 }
 
 impl S3Shared {
-    /// Recognizes MinIO by the `Server` header of an answer.
+    /// Recognizes servers by the `Server` header of an answer.
     pub(super) fn meet(&self, headers: &HeaderMap) {
+        self.learn_conditions(headers);
         if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
             self.facts.answered_as_minio();
         }

@@ -11,12 +11,14 @@ use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// Fills in the request that completes a session and publishes its object of `size` bytes.
+/// Fills in the request that completes a session and publishes its object of `size` bytes. `tells_size` is false for a
+/// server that takes no checksums, which takes no size either.
 pub(super) fn request(
     mut request: S3Request,
     parts: Vec<messages::CompletedPart>,
     size: u64,
     checksum: Option<&Checksum>,
+    tells_size: bool,
     options: &WriteOptions,
 ) -> Result<S3Request, Fault> {
     let headers = &mut request.headers;
@@ -24,7 +26,7 @@ pub(super) fn request(
         set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
         set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
     }
-    set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
+    set(headers, "x-amz-mp-object-size", tells_size.then(|| size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
     condition(headers, options)?;
     Ok(request.with(S3Content::Text(completion(parts)?)).of_much_work())
@@ -51,14 +53,6 @@ pub(super) fn check_condition(options: &WriteOptions) -> Result<(), Fault> {
         Some(_) => return Ok(()),
     };
     Err(Fault::new(FaultKind::Invalid, message))
-}
-
-/// Turns a 404 into `Exists` where the write was to replace an object: that object is gone.
-pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
-    if fault.kind == FaultKind::NotFound && options.replaces.is_some() {
-        fault.kind = FaultKind::Exists;
-    }
-    fault
 }
 
 /// Reads the answer to a completion. The body says whether it succeeded.

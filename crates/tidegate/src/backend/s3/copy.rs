@@ -81,7 +81,8 @@ impl S3 {
         self.check_source(from, attempt).await?;
         let object = complete::into_object(result, key, &headers);
         let checksum = from.checksum(self.info.capabilities.checksum);
-        let object = confirmed(self, object, from.object.size, checksum.as_ref(), options, attempt).await;
+        let object =
+            confirmed(self, object, from.object.size, checksum.as_ref(), options, attempt, || {}).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_smithy_runtime_api::client::identity::Identity;
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use sha2::{Digest as _, Sha256};
 
@@ -16,12 +16,12 @@ use crate::backend::http::{
     source_fault, text,
 };
 use crate::backend::xml::fault;
-use crate::backend::{Attempt, BucketFacts, Fault, FaultKind};
+use crate::backend::{Attempt, BucketFacts, Fault, FaultKind, Feature, FeatureSet};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 
 /// One request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct S3Request {
     pub(super) method: Method,
     pub(super) url: String,
@@ -34,11 +34,12 @@ pub(super) struct S3Request {
 }
 
 /// The content of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum S3Content {
     Nothing,
     Text(Bytes),
-    Payload(Payload),
+    /// A payload, sent without these features.
+    Payload(Payload, FeatureSet),
 }
 
 impl S3Request {
@@ -63,8 +64,14 @@ impl S3Request {
 #[derive(Debug)]
 pub(super) struct S3Answer {
     pub(super) response: Response,
-    /// The identity that signed the request.
+    signed_as: SignedAs,
+}
+
+/// How a request was signed.
+#[derive(Debug)]
+struct SignedAs {
     identity: Option<Arc<Identity>>,
+    region: Arc<str>,
 }
 
 /// A body ready to be sent, how the signature covers it, and where a failure of its source is left.
@@ -75,13 +82,37 @@ struct Prepared {
 }
 
 impl S3Shared {
-    /// Sends a request; the answer may be a refusal.
+    /// Sends a request. The answer may be a refusal; a redirection and a bad request are faults. A bucket that turns out
+    /// to be in another region is asked there, once more, and all later requests go there at once.
     pub(super) async fn exchange(&self, request: S3Request) -> Result<S3Answer, Fault> {
+        let answer = self.exchange_once(request.clone()).await?;
+        let status = answer.response.status();
+        if !(status.is_redirection() || status == StatusCode::BAD_REQUEST) {
+            return Ok(answer);
+        }
+        let S3Answer { response, signed_as } = answer;
+        let headers = response.headers().clone();
+        let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
+        let region = fault::other_region(status, &headers, &said, &signed_as.region);
+        if let Some(region) = region.filter(|region| self.endpoint.reaches(region)) {
+            tracing::debug!(region, "the bucket is in another region");
+            request.facts.learn_region(&region);
+            return self.exchange_once(request).await;
+        }
+        Err(self.refusal(status, &headers, &said, &signed_as).await)
+    }
+
+    async fn exchange_once(&self, request: S3Request) -> Result<S3Answer, Fault> {
         let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
+        let region = facts.region().unwrap_or_else(|| self.region.as_str().into());
+        let url = self.endpoint.in_region(url, &region);
+        if self.settings.request_payer {
+            headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
+        }
         let identity = self.keyring.identity().await?;
         if let Some(identity) = &identity {
-            sign(&method, &url, &mut headers, &signed, identity, &self.region)?;
+            sign(&method, &url, &mut headers, &signed, identity, &region)?;
         } else if signed == Signed::UnsignedTrailer {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
@@ -96,7 +127,7 @@ impl S3Shared {
         if response.status().is_success() {
             facts.answered();
         }
-        Ok(S3Answer { response, identity })
+        Ok(S3Answer { response, signed_as: SignedAs { identity, region } })
     }
 
     /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
@@ -110,12 +141,22 @@ impl S3Shared {
 
     /// Reads the fault that an answer describes.
     pub(super) async fn refused(&self, answer: S3Answer) -> Fault {
-        let S3Answer { response, identity } = answer;
+        let S3Answer { response, signed_as } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        let mut fault = fault::refusal(status, &headers, &said, &self.region);
+        self.refusal(status, &headers, &said, &signed_as).await
+    }
+
+    async fn refusal(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        said: &[u8],
+        signed_as: &SignedAs,
+    ) -> Fault {
+        let mut fault = fault::refusal(status, headers, said, &signed_as.region);
         if fault.kind == FaultKind::Expired
-            && !matches!(&identity, Some(identity) if self.keyring.refused(identity).await)
+            && !matches!(&signed_as.identity, Some(identity) if self.keyring.refused(identity).await)
         {
             fault.kind = FaultKind::Credentials;
         }
@@ -144,12 +185,28 @@ impl S3Shared {
         request: S3Request,
         payload: Payload,
     ) -> Result<(HeaderMap, Checksum), Fault> {
-        let (headers, body) = self.ask(request.with(S3Content::Payload(payload.clone()))).await?;
+        let used = self.features_of(&payload);
+        let send = |without| self.ask(request.clone().with(S3Content::Payload(payload.clone(), without)));
+        let (headers, body) = self.adapted(&used, send).await?;
         fault::no_error(&headers, &body, &self.region)?;
         proof::written(&headers, &body)?;
         let checksum = known(&payload)
             .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
         Ok((headers, checksum))
+    }
+
+    /// The features that a request with this payload uses, where the server is not known to lack them.
+    fn features_of(&self, payload: &Payload) -> Vec<Feature> {
+        let has_trailer = self.settings.trailers && known(payload).is_none();
+        let is_unsigned = !self.settings.payload_sha256;
+        [
+            has_trailer.then_some(Feature::Trailers),
+            Some(Feature::Checksums),
+            is_unsigned.then_some(Feature::UnsignedPayload),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     async fn prepare(&self, content: S3Content, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
@@ -164,21 +221,31 @@ impl S3Shared {
                 let signed = Signed::Text(text.clone());
                 Ok(Prepared { body: sending(text), signed, failure: BodyFailure::default() })
             }
-            S3Content::Payload(payload) => self.prepare_payload(payload, headers).await,
+            S3Content::Payload(payload, without) => self.prepare_payload(payload, without, headers).await,
         }
     }
 
-    async fn prepare_payload(&self, payload: Payload, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
+    async fn prepare_payload(
+        &self,
+        payload: Payload,
+        without: FeatureSet,
+        headers: &mut HeaderMap,
+    ) -> Result<Prepared, Fault> {
         let settings = &self.settings;
         let name = checksum_header(payload.algorithm());
-        let sha256 = settings.payload_sha256;
-        let digest = if sha256 || (known(&payload).is_none() && !settings.trailers) {
+        let has_checksums = !without.contains(Feature::Checksums);
+        let has_trailers = settings.trailers && has_checksums && !without.contains(Feature::Trailers);
+        // Where the server checks no checksum, it still checks the bytes that a signature covers.
+        let sha256 = settings.payload_sha256 || !has_checksums || without.contains(Feature::UnsignedPayload);
+        let digest = if sha256 || (known(&payload).is_none() && !has_trailers) {
             read_ahead(&payload, sha256).await?
         } else {
             None
         };
         let (body, signed, failure) = if let Some(checksum) = known(&payload) {
-            headers.insert(name, text(checksum.base64())?);
+            if has_checksums {
+                headers.insert(name, text(checksum.base64())?);
+            }
             let (body, failure) = Outgoing::plain(payload);
             (body, digest.map_or(Signed::Unsigned, Signed::Sha256), failure)
         } else {

@@ -33,6 +33,7 @@ pub struct S3Settings {
     pub(super) trailers: bool,
     pub(super) payload_sha256: bool,
     pub(super) equal_parts: Option<bool>,
+    pub(super) request_payer: bool,
     pub(super) connect_timeout: Duration,
     pub(super) scheme: &'static str,
 }
@@ -50,6 +51,7 @@ impl Default for S3Settings {
             trailers: true,
             payload_sha256: false,
             equal_parts: None,
+            request_payer: false,
             connect_timeout: Duration::from_secs(5),
             scheme: "s3",
         }
@@ -145,6 +147,14 @@ impl S3Settings {
     #[must_use]
     pub fn with_equal_parts(mut self, equal: bool) -> Self {
         self.equal_parts = Some(equal);
+        self
+    }
+
+    /// Whether the caller agrees to pay for requests and downloads from buckets whose owners ask for that ("Requester Pays
+    /// buckets"). `false` by default: such buckets then refuse requests with 403.
+    #[must_use]
+    pub fn with_request_payer(mut self, pays: bool) -> Self {
+        self.request_payer = pays;
         self
     }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
+use super::fault::is_region;
 use crate::backend::{Fault, FaultKind};
 use crate::types::printable::address_without_password;
 use crate::types::unknown_name::UnknownName;
@@ -198,7 +199,7 @@ impl EndpointUrl {
 
     /// AWS's own endpoint in a region.
     pub(in crate::backend) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
-        if region.is_empty() || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        if !is_region(region) {
             let message = format!("`{region}` is not a region's name, as `eu-central-1` is");
             return Err(Fault::new(FaultKind::Invalid, message));
         }
@@ -214,6 +215,47 @@ impl EndpointUrl {
         &self.url
     }
 
+    /// Whether requests from here can go to a bucket in `region`: always at an endpoint with one address for all regions,
+    /// which then only signs for that region; at AWS, whose regions have hosts of their own, where these hosts are known.
+    pub(in crate::backend) fn reaches(&self, region: &str) -> bool {
+        is_region(region) && (!self.is_aws || self.host_in(region).is_some())
+    }
+
+    /// The same URL at AWS's host in `region`. An URL of another store stays as it is: credentials never go to another
+    /// host because an answer names it.
+    pub(in crate::backend) fn in_region(&self, url: String, region: &str) -> String {
+        match self.host_in(region) {
+            Some(host) if host != self.host => {
+                let path = url.find("://").map_or(0, |at| at + 3);
+                let path = url[path..].find('/').map_or(url.len(), |at| path + at);
+                let (authority, path) = url.split_at(path);
+                // The endpoint's host comes last, behind the bucket's name.
+                match authority.strip_suffix(&self.host) {
+                    Some(before) => format!("{before}{host}{path}"),
+                    None => url,
+                }
+            }
+            _ => url,
+        }
+    }
+
+    /// The host of the same kind in `region`, for one of AWS's own for S3; never in another partition (China).
+    fn host_in(&self, region: &str) -> Option<String> {
+        let (name, domain) = [".amazonaws.com", ".amazonaws.com.cn"]
+            .into_iter()
+            .find_map(|domain| Some((self.host.strip_suffix(domain)?, &domain[1..])))?;
+        let mut labels = name.split('.');
+        let service = labels.next()?;
+        let is_service = matches!(service, "s3" | "s3-fips");
+        let is_dual = name.contains(".dualstack");
+        let rest = labels.filter(|label| *label != "dualstack").count();
+        if !is_service || rest > 1 || is_dual && rest == 0 {
+            return None;
+        }
+        let host = Self::aws(region, service == "s3-fips", is_dual).ok()?.host;
+        host.ends_with(&format!(".{domain}")).then_some(host)
+    }
+
     /// The URL of the store itself.
     pub(in crate::backend) fn root(&self, query: &[(&str, &str)]) -> String {
         let mut url = format!("{}/", self.url);
@@ -223,6 +265,11 @@ impl EndpointUrl {
 
     pub(in crate::backend) fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Whether this is one of AWS's own endpoints.
+    pub(in crate::backend) fn is_aws(&self) -> bool {
+        self.is_aws
     }
 
     fn is_https(&self) -> bool {

@@ -65,6 +65,7 @@ pub(in crate::backend) fn refusal(
         tracing::debug!(request_id = id, %status, code = said.code, "refused");
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
+        .with_code(said.code.as_str())
         .with_retry_after(retry_after(headers))
         // The answer to a HEAD has no body, so a 404 with a store's headers counts as answered too.
         .with_answered(
@@ -129,7 +130,15 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
         "BucketAlreadyExists" => "a bucket of this name exists, maybe of another account",
         _ => said.message.trim().trim_end_matches('.'),
     };
-    Some(ours.to_owned()).filter(|ours| !ours.is_empty())
+    let named = [&said.header, &said.argument_name].into_iter().flatten().map(|name| name.trim());
+    let mut clause = ours.to_owned();
+    // What the refusal is about, where only an element of its own says so.
+    for name in
+        named.filter(|name| !name.is_empty() && !ours.to_ascii_lowercase().contains(&name.to_lowercase()))
+    {
+        clause = if clause.is_empty() { name.to_owned() } else { format!("{clause}: {name}") };
+    }
+    Some(clause).filter(|clause| !clause.is_empty())
 }
 
 /// Explains a status without an error document, as every refusal of a HEAD is.
@@ -143,6 +152,52 @@ fn unexplained(status: StatusCode) -> &'static str {
     }
 }
 
+/// The region that a refusal says the bucket is in, if it is another one than `region`, for which the request was
+/// signed. `body` is the refusal's.
+pub(in crate::backend) fn other_region(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    region: &str,
+) -> Option<String> {
+    let said = messages::read::<messages::ErrorDocument>(body).ok().flatten().unwrap_or_default();
+    if !tells_place(status, &said) {
+        return None;
+    }
+    let told = headers.get("x-amz-bucket-region").and_then(|told| told.to_str().ok()).map(str::to_owned);
+    let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+    let of_host = || {
+        let address = said.endpoint.as_deref().or(location).filter(|_| status.is_redirection())?;
+        region_of_host(address)
+    };
+    let told = told.or(said.region.clone()).or_else(of_host)?;
+    Some(told.trim().to_owned()).filter(|told| is_region(told) && told != region)
+}
+
+/// The region in the name of an S3 host of AWS: `bucket.s3.eu-north-1.amazonaws.com`, `bucket.s3-us-west-2.amazonaws.com`.
+fn region_of_host(address: &str) -> Option<String> {
+    let host = address.split_once("://").map_or(address, |(_, rest)| rest).split(['/', ':', '?']).next()?;
+    let labels = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;
+    let last = labels.rsplit('.').next()?;
+    let region = last.strip_prefix("s3-").unwrap_or(last);
+    (region != "s3" && !region.starts_with("external")).then(|| region.to_owned())
+}
+
+/// Whether this is the name of a region, as `eu-central-1` is.
+pub(in crate::backend) fn is_region(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Whether a refusal may be about the region or the address that a request went to.
+fn tells_place(status: StatusCode, said: &messages::ErrorDocument) -> bool {
+    status.is_redirection()
+        || matches!(
+            said.code.as_str(),
+            "AuthorizationHeaderMalformed" | "PermanentRedirect" | "TemporaryRedirect"
+        )
+        || (status == StatusCode::BAD_REQUEST && said.code.is_empty())
+}
+
 /// The message when the store says that the bucket is in another region or at another address.
 fn elsewhere(
     status: StatusCode,
@@ -150,13 +205,7 @@ fn elsewhere(
     said: &messages::ErrorDocument,
     region: &str,
 ) -> Option<String> {
-    let asked = status.is_redirection()
-        || matches!(
-            said.code.as_str(),
-            "AuthorizationHeaderMalformed" | "PermanentRedirect" | "TemporaryRedirect"
-        )
-        || (status == StatusCode::BAD_REQUEST && said.code.is_empty());
-    if !asked {
+    if !tells_place(status, said) {
         return None;
     }
     let named = headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());

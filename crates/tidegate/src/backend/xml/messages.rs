@@ -30,6 +30,10 @@ pub(in crate::backend) struct ErrorDocument {
     pub(in crate::backend) region: Option<String>,
     pub(in crate::backend) endpoint: Option<String>,
     pub(in crate::backend) server_time: Option<String>,
+    /// The header that the store does not implement.
+    pub(in crate::backend) header: Option<String>,
+    /// The argument that the store does not take.
+    pub(in crate::backend) argument_name: Option<String>,
 }
 
 /// An error document in the wrapper that other AWS services, and gateways in front of a store, put around it.
