@@ -156,9 +156,14 @@ impl Upload {
             }
             Err(failure) => return Err(failure),
         };
-        let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
-        let there =
-            |part: &Receipt| listed.get(&part.number).and_then(|there| kept(part, there)).ok_or(part.number);
+        let mut copies = BTreeMap::<u32, Vec<StoredPart>>::new();
+        for part in listed {
+            copies.entry(part.number).or_default().push(part);
+        }
+        let there = |part: &Receipt| {
+            let mut copies = copies.get(&part.number).into_iter().flatten();
+            copies.find_map(|there| kept(part, there)).ok_or(part.number)
+        };
         let kept: Result<Vec<Receipt>, u32> = parts.iter().map(there).collect();
         Ok(kept.map_or_else(RemainingParts::Lacks, RemainingParts::Copies))
     }

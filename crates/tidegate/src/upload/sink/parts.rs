@@ -74,9 +74,10 @@ impl Upload {
         let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
         // If that fails as well, the first failure is reported.
         let listed = self.requests.send(Operation::List, None, None, list).await.ok()?;
-        let there = listed.into_iter().find(|part| part.number == number && !part.etag.is_empty())?;
+        let mut copies = listed.into_iter().filter(|part| part.number == number && !part.etag.is_empty());
         let checksum = Some(payload.checksum()?);
-        kept(&Receipt { number, size: payload.len(), etag: String::new(), checksum }, &there)
+        let sent = Receipt { number, size: payload.len(), etag: String::new(), checksum };
+        copies.find_map(|there| kept(&sent, &there))
     }
 
     /// Counts a part as acknowledged. Fails where the number or size that the store reports is not what was
