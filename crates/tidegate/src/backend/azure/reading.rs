@@ -5,7 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use http::Method;
+use http::header::CONTENT_LENGTH;
+use http::{Method, StatusCode};
 
 use super::attributes::{from_headers, is_directory};
 use super::compared::{is_missing_feature, told};
@@ -37,6 +38,7 @@ pub(super) async fn get(
         Err(fault) => return Err(fault),
     };
     no_directory(response.headers())?;
+    not_past_the_end(&response)?;
     let checksum = told(response.headers(), 0).map(|checksum| checksum.value());
     let object = from_headers(key, response.headers());
     let body = download::body(object, response, range, same, azure.head(key, attempt)).await?;
@@ -72,6 +74,15 @@ async fn ask(
     }
     shared.facts.learn_lack(Feature::RangeChecksums);
     shared.send(AzureRequest { headers, ..AzureRequest::new(Method::GET, url, attempt) }).await
+}
+
+/// Azurite answers a range that begins at the end of a blob with none of its bytes: `bytes 5-4/5`.
+fn not_past_the_end(response: &Response) -> Result<(), Fault> {
+    let is_nothing = response.headers().get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
+    if response.status() == StatusCode::PARTIAL_CONTENT && is_nothing {
+        return Err(Fault::new(FaultKind::Invalid, "the range begins at the end of the blob").with_answered(true));
+    }
+    Ok(())
 }
 
 /// A directory of a hierarchical namespace is no object.

@@ -165,6 +165,13 @@ async fn a_short_range_is_compared_with_its_checksum_and_damage_is_final() {
 }
 
 #[tokio::test]
+async fn a_range_without_bytes_begins_at_the_end() {
+    let headers = "etag: \"0x1\"\r\nx-ms-request-id: 1\r\ncontent-range: bytes 5-4/5\r\n";
+    let (store, _) = server(move |_| said("206 Partial Content", headers, "")).await;
+    assert_eq!(kind(store.get("k", Some(5..9), None, Attempt::FIRST)).await.0, FaultKind::Invalid);
+}
+
+#[tokio::test]
 async fn what_a_server_lacks_is_learned_once_and_is_no_failure() {
     let (store, asked) = server(|head| {
         if head.contains("crc64: ") {
