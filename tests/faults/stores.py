@@ -285,4 +285,4 @@ def numbers(names) -> tuple[int, ...]:
     return tuple(sorted({int(name) for name in names if name.isdigit()}))
 
 
-STORES: dict[str, type[Store]] = {"minio": Minio, "versitygw": Versitygw, "embedded": Embedded}
+STORES: dict[str, type[Store]] = {"minio": Minio, "versitygw": Versitygw, "azurite": Azurite, "embedded": Embedded}

@@ -67,9 +67,7 @@ macro_rules! suite {
         async fn $case() {
             let store = $open;
             $group::$case(&store).await;
-            if store.capabilities().aborts {
-                assert_eq!(store.open_sessions("").await, [], "the case left sessions behind");
-            }
+            assert_eq!(store.open_sessions("").await, [], "the case left sessions behind");
         }
     )+)+ };
     (@ignored_tests $server:ident, { $($group:ident { $($case:ident,)+ })+ }) => { $($(
