@@ -13,9 +13,12 @@ pub enum Feature {
     Ranges,
     /// Removals of many objects in one request.
     BulkDelete,
+    /// Copies by the store itself, of objects or of parts.
+    ServerCopy,
     /// Uploads in parts.
     Multipart,
-    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`).
+    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`). Not used before the server has shown
+    /// that it knows our checksums.
     Trailers,
     /// Checksums that requests bring and the store keeps.
     Checksums,
@@ -42,6 +45,7 @@ impl Feature {
             Self::BulkDelete => {
                 Replaced("has no removals of many objects in one request: they are removed one by one")
             }
+            Self::ServerCopy => Replaced("makes no copies itself: their bytes go through this machine"),
             Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
             Self::Trailers => Replaced(
                 "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
@@ -128,7 +132,10 @@ impl Facts {
 
     /// An answer shows that the server has a feature whose lack would not show.
     pub fn learn_has(&self, feature: Feature) {
-        self.has.fetch_or(feature.bit(), Relaxed);
+        if !self.has(feature) {
+            self.has.fetch_or(feature.bit(), Relaxed);
+            self.lacks.fetch_and(!feature.bit(), Relaxed);
+        }
     }
 
     /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it
