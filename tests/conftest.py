@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 from harness import GIB, ROOT, TOOLS, google
 from harness.command import CommandLine, binary
 from harness.s3 import Bucket, GoogleBucket
-from harness.servers import Embedded, Minio, Versitygw
+from harness.servers import Azurite, Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
 from harness.turns import turn
 
@@ -40,7 +40,7 @@ def pytest_runtest_makereport(item, call):
     """Adds the ends of the servers' logs to the report of a test that failed."""
     report = yield
     if report.when != "setup" and report.failed:
-        for name in ("minio", "versitygw", "embedded"):
+        for name in ("minio", "versitygw", "embedded", "azurite"):
             server = item.funcargs.get(name)
             if server is not None:
                 report.sections.append((f"end of the log of {name}", server.log))
@@ -99,6 +99,13 @@ def versitygw(tmp_path_factory):
 def embedded(tmp_path_factory):
     """The embedded server, keeping objects on disk."""
     server = Embedded(tmp_path_factory.mktemp("embedded"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory):
+    server = Azurite(tmp_path_factory.mktemp("azurite"))
     yield server
     server.stop()
 

@@ -2,15 +2,18 @@
 
 import pytest
 
+from harness.azure import Container
 from harness.process import until
 from harness.s3 import Bucket, GoogleBucket
 from journals import listed
 from said import one_sentence
 
 
-@pytest.fixture(params=["minio", "versitygw", "embedded", "google http", "google grpc"])
+@pytest.fixture(params=["minio", "versitygw", "embedded", "google http", "google grpc", "azurite"])
 def kind(request):
     """A new bucket on each server, and as each kind of store."""
+    if request.param == "azurite":
+        return Container(request.getfixturevalue("azurite").endpoint)
     if request.param.startswith("google"):
         return GoogleBucket(request.getfixturevalue("embedded").endpoint, request.param.split()[1])
     return Bucket(request.getfixturevalue(request.param).endpoint)

@@ -106,6 +106,7 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     bucket = f"s3://t-{secrets.token_hex(6)}"
     assert run("mb", bucket).json == [{"type": "create", "url": bucket}]
     run("lifecycle", "ensure", bucket)
+    assert {found["state"] for found in run("doctor", bucket).json} == {"works", "missing"}
     assert types(run("lifecycle", "show", bucket)) == ["rule"]
     assert run("rb", bucket).json == [{"type": "remove", "url": bucket}]
     run("prefix", "init", on.url("spread"), "--count", "4")

@@ -183,7 +183,7 @@ def main() -> int:
         if not program.exists():
             print(f"faults: {program} is not there: scripts/test --only release faults builds it", file=sys.stderr)
             return 2
-    for name in ("toxiproxy-server", "minio", "versitygw"):
+    for name in ("toxiproxy-server", "minio", "versitygw", "azurite-blob"):
         tool(name)
     began = time.monotonic()
     reports: dict[int, Report] = {}

@@ -70,6 +70,8 @@ class Case:
     reads_only: bool = False
     # Only the embedded server can be told to do so.
     embedded_only: bool = False
+    # The server is killed.
+    kills: bool = False
     # Bytes of an answer are not the object's.
     corrupts: bool = False
 
@@ -272,8 +274,8 @@ CASES: dict[str, Case] = {
         *both_ways("black_hole", black_hole),
         Case("proxy_cut", "both", cut),
         Case("proxy_down_10s", "both", down),
-        Case("kill_restart", "both", kill),
-        Case("kill_restart_late", "both", kill_late),
+        Case("kill_restart", "both", kill, kills=True),
+        Case("kill_restart_late", "both", kill_late, kills=True),
         Case("replaced", "store", replaced, reads_only=True),
         Case("removed", "store", removed, reads_only=True),
         *(Case(name, "store", knob(action), reads_only=True, embedded_only=True) for name, action in KNOBS.items()),

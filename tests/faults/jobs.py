@@ -61,16 +61,15 @@ class Job:
 
     def _thing(self, at: int) -> Thing:
         key = f"t/{at}.bin" if self.plan.job == "tree" else "o/k.bin"
-        named = f"s3://{self.bucket}/{key}"
+        named = self.store.url(self.bucket, key)
         has_old = self.plan.before and at == 0
         return Thing(key, named, sha256(self.contents[at]), sha256(OLD) if has_old else None)
 
     def _prepare(self):
-        client = self.store.client
-        client.create_bucket(Bucket=self.bucket)
+        self.store.make_bucket(self.bucket)
         for thing in self.things:
             if thing.before:
-                client.put_object(Bucket=self.bucket, Key=thing.key, Body=OLD)
+                self.store.put(self.bucket, thing.key, OLD)
         if not self.is_piped:
             self.source.mkdir()
             for at, content in enumerate(self.contents):
@@ -102,13 +101,13 @@ class Job:
     def _command(self) -> list:
         plan, named = self.plan, self.things[0].named
         if plan.job == "face":
-            return [faces_binary(), plan.face, f"s3://{self.bucket}", self.things[0].key]
+            return [faces_binary(), plan.face, self.store.url(self.bucket), self.things[0].key]
         options = ["--part-size", "5MiB", "--strategy", plan.strategy, "--json"]
         if plan.create_only:
             options.append("--create-only")
         places = {
             "pipe": ["-", named],
-            "tree": ["-r", f"{self.source}/", f"s3://{self.bucket}/t/"],
+            "tree": ["-r", f"{self.source}/", self.store.url(self.bucket, "t/")],
         }
         return [binary(), "cp", *places.get(plan.job, [self.source / "0.bin", named]), *options]
 

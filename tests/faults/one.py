@@ -96,7 +96,7 @@ def upload_ended(plan: Plan, job: Job, way: Way, exit: int | None, result: Resul
         is_tree=plan.job == "tree",
         create_only=plan.create_only,
         must_succeed=plan.case.must_succeed,
-        could_abort=ended is not None and way.could_abort(ended),
+        could_abort=ended is not None and job.store.has_aborts and way.could_abort(ended),
         could_know=ended is not None and way.could_know(ended),
         was_killed=way.has_killed,
         stray=job.stray_files(),

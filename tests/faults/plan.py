@@ -124,6 +124,8 @@ def consumer(random: Random, job: str, face: str, size: int, case: Case) -> Cons
 
 def possible(server: str, case: Case, jobs: list[str] | None = None) -> dict[str, int]:
     """The jobs that a case may meet on a server, of those that are wanted, with their weights."""
+    if case.kills and not STORES[server].is_durable:
+        return {}
     only = READS if case.reads_only or STORES[server].reads_only else JOBS
     return {job: weight for job, weight in only.items() if not jobs or job in jobs}
 

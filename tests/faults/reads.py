@@ -29,7 +29,7 @@ class ReadJob:
         self.store = store
         self.folder = folder
         self.bucket, self.key = bucket, "o/k.bin"
-        self.named = f"s3://{bucket}/{self.key}"
+        self.named = store.url(bucket, self.key)
         # Each object begins elsewhere in the pool, so that none can stand in for another.
         self.content = memoryview(POOL)[plan.offset :][: plan.sizes[0]]
         self.other = memoryview(POOL)[plan.offset + 977 :][: plan.consumer.other]
@@ -39,7 +39,7 @@ class ReadJob:
         self._read_end: int | None = None
         self._taken = bytearray()
         self._began = self._rested = monotonic()
-        self.store.client.create_bucket(Bucket=bucket)
+        self.store.make_bucket(bucket)
         if plan.consumer.sealed:
             self._put_with_checksum()
         else:
@@ -48,7 +48,7 @@ class ReadJob:
             self.target.write_bytes(OLD)
 
     def _put(self, content):
-        self.store.client.put_object(Bucket=self.bucket, Key=self.key, Body=bytes(content))
+        self.store.put(self.bucket, self.key, bytes(content))
 
     def _put_with_checksum(self):
         """By the program, straight to the server: no other client here knows the checksum that it compares."""
@@ -96,7 +96,7 @@ class ReadJob:
     def _command(self) -> list:
         consumer = self.plan.consumer
         if self.plan.job == "read":
-            return [faces_binary(), self.plan.face, f"s3://{self.bucket}", self.key]
+            return [faces_binary(), self.plan.face, self.store.url(self.bucket), self.key]
         memory = ["--memory", consumer.memory] if consumer.memory else []
         if self.is_file:
             return [binary(), "cp", self.named, self.target, "--json", *memory]
@@ -152,7 +152,7 @@ class ReadJob:
         """Another client puts another object in its place, or removes it, while `run` reads."""
         is_of_first = run is not None and self.read(run) >= CERTAIN
         if what == "remove":
-            self.store.client.delete_object(Bucket=self.bucket, Key=self.key)
+            self.store.remove(self.bucket, self.key)
             self._there = None
             return
         self._put(self.other)
@@ -208,4 +208,4 @@ class ReadJob:
     def clear(self):
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.store.client.delete_object(Bucket=self.bucket, Key=self.key)
+        self.store.remove(self.bucket, self.key)

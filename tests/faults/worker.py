@@ -75,7 +75,7 @@ class Worker:
         """Objects that were looked at need not fill the disk."""
         for thing in job.things:
             if job.there(thing) == thing.wanted:
-                self.store.client.delete_object(Bucket=job.bucket, Key=thing.key)
+                self.store.remove(job.bucket, thing.key)
 
     def look_again(self) -> list[Report]:
         """At everything that failed, now that all is quiet: what has appeared since."""
@@ -84,7 +84,7 @@ class Worker:
             for old, new in zip(then, look(job), strict=True):
                 if new.now != old.now:
                     report.why.append(f"{new.named}: an error, and later there was {name_of(new)}")
-                if sum(map(bool, new.sessions)) > sum(map(bool, old.sessions)):
+                if self.store.has_aborts and sum(map(bool, new.sessions)) > sum(map(bool, old.sessions)):
                     report.why.append(f"{new.named}: later there was an unfinished upload with parts")
             if report.why:
                 report.kind = WRONG

@@ -103,6 +103,11 @@ class Bucket:
                 return None
             raise
 
+    def size(self, key):
+        """None where there is no such object."""
+        head = self.head(key)
+        return head and head["ContentLength"]
+
     def exists(self, key):
         return self.head(key) is not None
 

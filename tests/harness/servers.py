@@ -3,11 +3,15 @@
 import json
 import re
 import ssl
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from . import TOOLS
+from .azure import AzureEndpoint
 from .certificate import Certificate
 from .command import binary, clean_env
 from .process import Server, steady_port
@@ -103,6 +107,156 @@ class Versitygw:
 
     def stop(self):
         self._server.stop()
+
+
+class SeaweedFS:
+    """SeaweedFS over one folder: a master, a volume server, a filer, and its S3 server on that. It takes ten seconds until
+    it is ready."""
+
+    def __init__(self, folder: Path):
+        data, users = folder / "seaweedfs", folder / "seaweedfs-users.json"
+        data.mkdir()
+        s3 = steady_port()
+        self.address = f"127.0.0.1:{s3}"
+        self.endpoint = Endpoint(f"http://{self.address}", "seaweedfs", "seaweedfs-secret-key")
+        keys = {"accessKey": self.endpoint.access_key, "secretKey": self.endpoint.secret_key}
+        users.write_text(json.dumps({"identities": [{"name": "test", "credentials": [keys], "actions": ["Admin"]}]}))
+        taken = {f"{part}.port": steady_port() for part in ("master", "volume", "filer")} | {"s3.port": s3}
+        taken |= {f"{part}.port.grpc": steady_port() for part in ("master", "volume", "filer", "s3")}
+        self._ports = taken.values()
+        ports = [f"-{name}={port}" for name, port in taken.items()] + ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        # Each bucket has seven volumes of its own.
+        volumes = ["-volume.max=2000", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
+        place = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", *volumes]
+        self._server = Server(
+            "seaweedfs",
+            [tool("weed"), "-logtostderr=true", "server", *place, *ports, "-s3", f"-s3.config={users}"],
+            folder / "seaweedfs.log",
+        )
+        try:
+            self._server.wait_ready(self._takes_objects, timeout=90)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _takes_objects(self):
+        """Its S3 server answers before the rest of it is there."""
+        client = self.endpoint.client()
+        try:
+            if "ready" not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
+                client.create_bucket(Bucket="ready")
+            client.put_object(Bucket="ready", Key="ready", Body=b"ready")
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        # Asked to end, it waits for ten seconds.
+        self._server.kill()
+        for port in self._ports:
+            for socket in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                socket.unlink()
+
+
+class Moto:
+    """moto: it keeps all in memory, and takes any credentials."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = Endpoint(f"http://{self.address}", "moto", "moto-secret-key")
+        self._server = Server(
+            "moto",
+            [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port],
+            folder / "moto.log",
+        )
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/moto-api/"), timeout=60)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class FakeGcs:
+    """fake-gcs-server over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.url = f"http://{self.address}"
+        place = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", self.address]
+        self._server = Server(
+            "fake-gcs-server",
+            [
+                tool("fake-gcs-server"), *place, "-external-url", self.url, "-backend", "filesystem",
+                "-filesystem-root", folder / "fake-gcs-server", "-log-level", "warn",
+            ],
+            folder / "fake-gcs-server.log",
+        )  # fmt: skip
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.url}/_internal/healthcheck"))
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class Azurite:
+    """Azurite's Blob service over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.data = folder / "azurite"
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = AzureEndpoint(f"http://{self.address}")
+        self._server = Server("azurite", azurite(self.address, self.data), folder / "azurite.log")
+        try:
+            self._server.wait_ready(lambda: is_azure(self.endpoint.url), timeout=60)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+def azurite(address: str, data: Path) -> list:
+    """The command that starts Azurite. It takes every version of the API, as it must for clients newer than itself."""
+    host, port = address.split(":")
+    place = ["--blobHost", host, "--blobPort", port, "--location", data]
+    return [tool("azurite-blob"), *place, "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
+
+
+def is_azure(url: str) -> bool:
+    """Whether Azurite answers there now: with a refusal, for a request that names nothing."""
+    try:
+        with urllib.request.urlopen(url, timeout=2):
+            return True
+    except urllib.error.HTTPError as refused:
+        return refused.headers.get("Server", "").startswith("Azurite")
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
 
 
 class Embedded:

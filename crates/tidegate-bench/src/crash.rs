@@ -35,8 +35,8 @@ pub struct CrashTrial {
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 
-    /// Write to s3://BUCKET/PREFIX or gs://BUCKET/PREFIX; the environment describes the store. Default: a private
-    /// embedded server.
+    /// Write to s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX; the environment describes the store.
+    /// Default: a private embedded server.
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
@@ -162,10 +162,11 @@ impl CrashTrial {
 /// Refuses targets that the worker processes cannot use at the same time: each would have a store of its own, or they
 /// would have to take turns.
 fn check_target(to: &str) -> Result<()> {
+    const WANTED: &str = "--to is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX";
     match to.parse() {
-        Ok(Location::S3 { .. } | Location::Gcs { .. }) => Ok(()),
-        Ok(location) => Err(format!("{location}: --to is s3://BUCKET/PREFIX or gs://BUCKET/PREFIX").into()),
-        Err(error) => Err(format!("{error}: --to is s3://BUCKET/PREFIX or gs://BUCKET/PREFIX").into()),
+        Ok(Location::S3 { .. } | Location::Gcs { .. } | Location::Azure { .. }) => Ok(()),
+        Ok(location) => Err(format!("{location}: {WANTED}").into()),
+        Err(error) => Err(format!("{error}: {WANTED}").into()),
     }
 }
 

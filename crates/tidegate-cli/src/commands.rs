@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod cp;
+pub(crate) mod doctor;
 pub(crate) mod du;
 pub(crate) mod journal;
 pub(crate) mod lifecycle;

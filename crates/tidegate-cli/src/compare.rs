@@ -38,11 +38,11 @@ const READERS: usize = 4;
 /// The two trees of a command, as the user names them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArguments {
-    /// Source: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Source: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://…, az://… or dev://….
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Target: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or dev://BUCKET/PREFIX.
+    /// Target: a directory or a prefix. A prefix is s3://BUCKET/PREFIX, gs://…, az://… or dev://….
     #[arg(value_name = "DST")]
     target: OsString,
 }

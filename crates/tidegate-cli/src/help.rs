@@ -9,7 +9,7 @@ pub(crate) mod page;
 pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
     ("Copy and compare", &["cp", "mv", "sync", "check", "run"]),
     ("List, read and remove", &["ls", "du", "stat", "cat", "presign", "rm"]),
-    ("Buckets", &["mb", "rb"]),
+    ("Buckets", &["mb", "rb", "doctor"]),
     ("Unfinished uploads and journals", &["sessions", "sweep", "lifecycle", "journal"]),
     ("Keys spread over prefixes", &["prefix"]),
     ("The embedded server", &["serve"]),
@@ -42,6 +42,8 @@ Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a compatible store
   s3://NAME@BUCKET/KEY  the same, by this profile of the AWS files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
+  az://CONTAINER/KEY    a blob of Azure Blob Storage; with its account in the URL:
+                        abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY
   dev://BUCKET/KEY      an object of the embedded server, in .tidegate-dev
   PATH, file:///PATH    a file on this machine
   -                     standard input or output

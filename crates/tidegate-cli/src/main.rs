@@ -44,8 +44,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, complete, completions, cp, du, journal, lifecycle, ls, man, mb, mv, prefix, presign, rb, rm,
-    run, serve, sessions, stat, sweep, sync,
+    cat, check, complete, completions, cp, doctor, du, journal, lifecycle, ls, man, mb, mv, prefix, presign,
+    rb, rm, run, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
@@ -75,6 +75,7 @@ enum Command {
     Presign(presign::PresignArgs),
     Mb(mb::MbArgs),
     Rb(rb::RbArgs),
+    Doctor(doctor::DoctorArgs),
     Run(run::RunArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
@@ -107,6 +108,7 @@ impl Command {
             Self::Presign(args) => args.run(invocation).await,
             Self::Mb(args) => args.run(invocation).await,
             Self::Rb(args) => args.run(invocation).await,
+            Self::Doctor(args) => args.run(invocation).await,
             Self::Run(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,

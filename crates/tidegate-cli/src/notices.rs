@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_lacks_is_a_sentence_about_its_address() {
+        let told = NoticeFields {
+            at: "http://h:1".to_owned(),
+            notice: "has no uploads in parts: each object is sent in one request".to_owned(),
+            ..NoticeFields::default()
+        };
+        assert_eq!(told.lack(), "http://h:1 has no uploads in parts: each object is sent in one request");
+    }
+
+    #[test]
     fn a_thousand_retries_are_one_line() {
         let (rate, now) = (NoticeRate::default(), Instant::now());
         let said: Vec<_> = (0..1000).filter_map(|_| rate.admits(now)).collect();

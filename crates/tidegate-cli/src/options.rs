@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use tidegate::TidegateBuilder;
+use tidegate::backend::azure::{AzureCredentials, AzureSettings};
 use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
@@ -20,7 +21,9 @@ pub(crate) use source::SourceOptions;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionOptions {
     /// Connect to the S3 store at this address, http[s]://HOST[:PORT]. Default: AWS_ENDPOINT_URL, then the profile's,
-    /// then AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator.
+    /// then AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator. For az://, the
+    /// address has the account in it, as in http://127.0.0.1:10000/devstoreaccount1; default:
+    /// AZURE_STORAGE_CONNECTION_STRING, then Azure.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 
@@ -31,6 +34,10 @@ pub(crate) struct ConnectionOptions {
     /// Use this profile of the AWS configuration files. Default: AWS_PROFILE.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+
+    /// Reach az:// in this storage account. Default: AZURE_STORAGE_CONNECTION_STRING, then AZURE_STORAGE_ACCOUNT.
+    #[arg(long, value_name = "NAME")]
+    azure_account: Option<String>,
 
     /// Send requests without credentials, as for public buckets.
     #[arg(long)]
@@ -131,7 +138,7 @@ impl ConnectionOptions {
 
     /// Applies the connection settings to an engine.
     pub(crate) fn reached(&self, engine: TidegateBuilder) -> TidegateBuilder {
-        engine.retry(self.retry()).s3(self.settings()).gcs(self.gcs_settings())
+        engine.retry(self.retry()).s3(self.settings()).gcs(self.gcs_settings()).azure(self.azure_settings())
     }
 
     /// The policy for retries.
@@ -148,6 +155,25 @@ impl ConnectionOptions {
         });
         if self.no_sign_request {
             settings = settings.with_credentials(GcsCredentials::anonymous());
+        }
+        if let Some(file) = &self.ca_bundle {
+            settings = settings.with_ca_bundle(file);
+        }
+        settings
+    }
+
+    pub(crate) fn azure_settings(&self) -> AzureSettings {
+        let mut settings = AzureSettings::default();
+        if let Some(account) = &self.azure_account {
+            settings = settings.with_account(account);
+        }
+        // An address that names no account is that of an S3 store.
+        let names_account = |url: &&String| self.azure_account.is_some() || AzureSettings::names_account(url);
+        if let Some(url) = self.endpoint_url.as_ref().filter(names_account) {
+            settings = settings.with_endpoint_url(url);
+        }
+        if self.no_sign_request {
+            settings = settings.with_credentials(AzureCredentials::anonymous());
         }
         if let Some(file) = &self.ca_bundle {
             settings = settings.with_ca_bundle(file);

@@ -49,7 +49,7 @@ const ANSWERS: [(&[&str], &str); 28] = [
     (&["version"], "use `tidegate --version`"),
     (
         &["config", "configure", "login", "auth", "alias"],
-        "none is needed, because credentials come from the environment and the AWS files; see docs/CREDENTIALS.md",
+        "none is needed, because credentials come from the environment and the files of each cloud's tools; see docs/CREDENTIALS.md",
     ),
     (
         &[

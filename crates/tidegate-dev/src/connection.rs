@@ -278,6 +278,12 @@ impl ServerState {
         body: CountedBody,
         exchange: &Exchange,
     ) -> Result<http::Response<s3s::Body>, ConnectionCut> {
+        if gcs::xml::is_initiation(&parts) && self.google.gate.faults.knobs().fake_gcs_server {
+            return Ok(self.google.answer_without_parts(exchange).await);
+        }
+        if self.google.gate.faults.knobs().fake_gcs_server {
+            gcs::xml::lists_objects_instead(&mut parts);
+        }
         match gcs::xml::to_s3(&mut parts) {
             Ok(generations) => {
                 exchange.set_google(generations);

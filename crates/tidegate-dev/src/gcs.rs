@@ -83,6 +83,17 @@ impl Google {
         answer.unwrap_or_else(|refusal| refusal.answer())
     }
 
+    /// Answers a request that opens a session of parts as fake-gcs-server does, which has none.
+    pub(crate) async fn answer_without_parts(&self, exchange: &Exchange) -> Response<Body> {
+        let operation = "CreateMultipartUpload";
+        let subject = RequestFacts { operation, bucket: "", key: "", part_number: None };
+        let refusal = match self.gate.admit(exchange, subject).await {
+            Ok(()) => GcsRefusal::invalid("invalid uploadType"),
+            Err(denied) => denied.into(),
+        };
+        refusal.answer()
+    }
+
     async fn act(&self, request: Request, exchange: &Exchange) -> Result<Response<Body>, GcsRefusal> {
         let range = header(&request.parts.headers, CONTENT_RANGE.as_str());
         let is_query = range.is_some_and(|range| range.trim().starts_with("bytes */"));

@@ -47,6 +47,10 @@ pub struct Knobs {
     /// How many bytes one request of Google's rewrite copies before the client has to call again; unlimited if
     /// not set.
     pub rewrite_step: Option<u64>,
+    /// Answers Google's clients as fake-gcs-server 1.56 does: it has no uploads in parts, and lists objects where those
+    /// are to be listed; its answer to the start of a
+    /// resumable upload describes the object; and a query for the status of that upload publishes what is there.
+    pub fake_gcs_server: bool,
     /// The minimum size of every part but the last; S3's 5 MiB if not set.
     pub min_part_size: Option<u64>,
     /// The most entries on a page of a listing, at least 1; the clouds' 1,000 if not set.

@@ -14,6 +14,7 @@ pub mod blocking;
 mod buckets;
 mod builder;
 mod delete;
+pub mod examine;
 mod list;
 pub mod merge;
 #[cfg(feature = "object_store")]

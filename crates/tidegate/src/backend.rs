@@ -15,9 +15,13 @@ use async_trait::async_trait;
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
+#[cfg(any(feature = "azure", feature = "gcs"))]
+mod access_token;
 mod admin;
 mod append;
 mod attempt;
+#[cfg(feature = "azure")]
+pub mod azure;
 #[cfg(test)]
 mod behaviour;
 mod bucket_check;
@@ -37,7 +41,7 @@ pub mod gcs;
 mod http;
 mod if_unchanged;
 mod info;
-#[cfg(any(test, not(all(feature = "s3", feature = "gcs"))))]
+#[cfg(any(test, not(all(feature = "azure", feature = "gcs", feature = "s3"))))]
 pub(crate) mod left_out;
 mod listing;
 pub mod local;
@@ -62,6 +66,8 @@ mod xml;
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
 pub use crate::types::fault::{Fault, FaultKind};
+#[cfg(any(feature = "azure", feature = "gcs"))]
+pub use access_token::AccessToken;
 pub use admin::Admin;
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
@@ -72,6 +78,8 @@ pub use copy::{Copied, CopySource, ServerCopy};
 pub use facts::{BucketFacts, Facts, Feature, FeatureSet, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
+#[cfg(not(feature = "azure"))]
+pub(crate) use left_out::azure;
 #[cfg(not(feature = "gcs"))]
 pub(crate) use left_out::gcs;
 #[cfg(not(feature = "s3"))]

@@ -12,7 +12,7 @@
 //! use tidegate::{ErrorKind, Tidegate};
 //!
 //! let tide = Tidegate::builder().memory(64 << 20).build()?;
-//! let store = tide.open("memory://warehouse").await?; // or s3://bucket/prefix, gs://…, a directory
+//! let store = tide.open("memory://warehouse").await?; // or s3://bucket/prefix, gs://…, az://…, a directory
 //!
 //! let object = store.put("a/b.json", r#"{"rows": 3}"#).create_only().await?;
 //! assert_eq!(object.size, 11);
@@ -155,6 +155,7 @@
 //! |---|---|---|
 //! | `s3` | yes | Amazon S3, and stores that speak its protocol (`s3://`) |
 //! | `gcs` | yes | Google Cloud Storage (`gs://`) |
+//! | `azure` | yes | Azure Blob Storage (`az://`, `abfss://`) |
 //! | `gcs-grpc` | no | Google Cloud Storage over gRPC too (`GcsTransport::Grpc`); implies `gcs` |
 //! | `object_store` | no | the traits of the crate `object_store` (`TidegateStore`) |
 //! | `prefix` | no | keys spread over prefixes (`PrefixedStore`) |
@@ -163,7 +164,7 @@
 //! scheme was not compiled in fails with [`ErrorKind::Unsupported`], and the error names the feature to enable.
 
 // Some code is used, or made public, by one cloud only. The default build, which has all clouds, has these lints.
-#![cfg_attr(not(all(feature = "s3", feature = "gcs")), allow(dead_code, unreachable_pub))]
+#![cfg_attr(not(all(feature = "s3", feature = "gcs", feature = "azure")), allow(dead_code, unreachable_pub))]
 
 mod api;
 pub mod backend;
@@ -183,7 +184,7 @@ pub mod upload;
 pub use api::object_store;
 #[cfg(feature = "prefix")]
 pub use api::prefix;
-pub use api::{Store, Tidegate, TidegateBuilder, blocking, merge, sweep};
+pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, sweep};
 pub use backend::Entry;
 pub use download::Reader;
 pub use memory::{payload, spool};
@@ -202,8 +203,12 @@ pub mod store {
 
 pub mod settings {
     //! Settings of an engine and of its stores.
+    #[cfg(any(feature = "azure", feature = "gcs"))]
+    pub use crate::backend::AccessToken;
+    #[cfg(feature = "azure")]
+    pub use crate::backend::azure::{AzureCredentials, AzureSettings};
     #[cfg(feature = "gcs")]
-    pub use crate::backend::gcs::{AccessToken, GcsCredentials, GcsSettings, GcsTransport};
+    pub use crate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
     #[cfg(feature = "s3")]
     pub use crate::backend::s3::{Addressing, Credentials, S3Settings, SigningKeys};
     pub use crate::engine::limiter::Concurrency;

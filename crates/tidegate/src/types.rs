@@ -1,6 +1,7 @@
 //! Types that every other module uses: objects and their locations, checksums, errors, progress.
 
 pub(crate) mod amount;
+pub(crate) mod azure_host;
 pub mod checksum;
 pub(crate) mod date;
 pub(crate) mod error;

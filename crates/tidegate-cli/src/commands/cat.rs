@@ -29,7 +29,7 @@ const TRANSFER: &str = "How objects are transferred";
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CatArgs {
-    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a
+    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY, dev://BUCKET/KEY or a
     /// path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<OsString>,

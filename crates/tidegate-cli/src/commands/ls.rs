@@ -22,6 +22,7 @@ use crate::{output, text};
 ///     tidegate ls -r s3://BUCKET/logs/2026-    everything whose key begins so
 ///     tidegate ls 's3://BUCKET/logs/**.gz'     everything that matches a pattern
 ///     tidegate ls gs://                        the buckets of a project
+///     tidegate ls az://                        the containers of an account
 ///
 /// Lines have date and time (UTC), size in bytes, and name, in the columns of `aws s3 ls`:
 ///
@@ -32,8 +33,8 @@ use crate::{output, text};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LsArgs {
-    /// A bucket, a prefix (s3://BUCKET/PREFIX/), a directory, or a pattern. s3://, gs:// or dev:// alone lists the
-    /// buckets there.
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/), a directory, or a pattern. s3://, gs://, az:// or dev:// alone
+    /// lists the buckets there.
     #[arg(default_value = "s3://", value_name = "URL")]
     prefix: String,
 
@@ -300,7 +301,9 @@ mod tests {
     #[test]
     fn a_scheme_alone_means_its_buckets() {
         let parse = |text: &str| ListTarget::parse(text, PatternOption::default(), false);
-        for (text, scheme) in [("s3://", "s3"), ("gs://", "gs"), ("gcs://", "gs"), ("DEV://", "dev")] {
+        for (text, scheme) in
+            [("s3://", "s3"), ("gs://", "gs"), ("gcs://", "gs"), ("DEV://", "dev"), ("az://", "az")]
+        {
             assert!(matches!(parse(text), Ok(ListTarget::Buckets(named)) if named == scheme), "{text}");
         }
         assert!(matches!(parse("s3://bucket"), Ok(ListTarget::Objects(_))));

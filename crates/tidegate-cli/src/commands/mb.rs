@@ -13,6 +13,7 @@ use crate::stores::Stores;
 ///
 ///     tidegate mb s3://BUCKET --region eu-central-1
 ///     tidegate mb gs://BUCKET
+///     tidegate mb az://CONTAINER
 ///
 /// A bucket of S3 is created in the region of --region or AWS_REGION. A bucket of Google
 /// belongs to the project that GOOGLE_CLOUD_PROJECT or the credentials' file names. If there
@@ -20,7 +21,7 @@ use crate::stores::Stores;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct MbArgs {
-    /// Bucket to create: s3://BUCKET, gs://BUCKET or dev://BUCKET.
+    /// Bucket to create: s3://BUCKET, gs://BUCKET, az://CONTAINER or dev://BUCKET.
     #[arg(value_name = "URL")]
     bucket: String,
 

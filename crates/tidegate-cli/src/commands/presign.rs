@@ -19,11 +19,12 @@ use crate::{output, text, values};
 ///
 /// Treat the URL as a password. Nothing is sent to the store, so the object need not exist.
 /// A URL that was signed with temporary credentials ends with them. Google's buckets need a
-/// service account, which signs by its key or through IAM.
+/// service account, which signs by its key or through IAM. For Azure the account's key or an
+/// identity signs, and a PUT needs the header `x-ms-blob-type: BlockBlob`.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PresignArgs {
-    /// Object to read or write: s3://BUCKET/KEY or gs://BUCKET/KEY.
+    /// Object to read or write: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY.
     #[arg(value_name = "URL")]
     object: String,
 

@@ -19,7 +19,7 @@ use crate::stores::Stores;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RbArgs {
-    /// Bucket to remove: s3://BUCKET, gs://BUCKET or dev://BUCKET.
+    /// Bucket to remove: s3://BUCKET, gs://BUCKET, az://CONTAINER or dev://BUCKET.
     #[arg(value_name = "URL")]
     bucket: String,
 

@@ -20,7 +20,7 @@ use crate::stores::Stores;
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// The most names that are proposed: those of one request.
 const PAGE: usize = 1000;
-const SCHEMES: [&str; 3] = ["s3://", "gs://", "dev://"];
+const SCHEMES: [&str; 5] = ["s3://", "gs://", "az://", "abfss://", "dev://"];
 
 /// Completes URLs and paths. Stores are reached as the rest of the command line says.
 #[derive(Clone, Debug)]

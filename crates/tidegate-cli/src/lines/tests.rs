@@ -9,6 +9,7 @@ const PRINTED: &[(&str, &[&str])] = &[
     ("check", &["difference"]),
     ("completions", &[]),
     ("cp", &["copy", "skip"]),
+    ("doctor", &["finding"]),
     ("du", &["usage", "total"]),
     ("journal abort", &["abort"]),
     ("journal ls", &["journal"]),

@@ -19,7 +19,7 @@ pub(crate) struct SourceOptions {
     /// --profile, --endpoint-url, --region and --no-sign-request hold for source and target. But if the source has a
     /// profile in its URL, or any of --source-profile, --source-endpoint-url and --source-no-sign-request is given,
     /// then those four options are for the target only: the credentials of one account are never sent to the endpoint
-    /// of the other. For gs:// there is one account only.
+    /// of the other. For gs:// there is one account only, and for az:// the URL names it (abfss://).
     #[arg(long, value_name = "NAME", conflicts_with = "prefixed")]
     source_profile: Option<String>,
 

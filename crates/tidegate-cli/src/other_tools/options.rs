@@ -2,7 +2,7 @@
 
 /// Options that we do not have, and what to do instead. Some commands may have an option of the same name: then only
 /// the others give the answer.
-const ANSWERS: [(&[&str], &str); 66] = [
+const ANSWERS: [(&[&str], &str); 69] = [
     // What is copied.
     (&["--no-clobber", "--ignore-existing", "--no-overwrite", "--skip-existing"], "use `--if-absent`"),
     (
@@ -175,8 +175,17 @@ const ANSWERS: [(&[&str], &str); 66] = [
         "certificates are always checked; `--ca-bundle FILE` adds an authority",
     ),
     (
-        &["--access-key", "--secret-key", "--s3-access-key-id", "--s3-secret-access-key", "--sas-token"],
+        &["--access-key", "--secret-key", "--s3-access-key-id", "--s3-secret-access-key"],
         "keys do not belong on a command line, which others can see; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use `--profile NAME`",
+    ),
+    (
+        &["--account-key", "--sas-token", "--connection-string"],
+        "keys do not belong on a command line, which others can see; set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING",
+    ),
+    (&["--account-name", "--account", "--azureblob-account"], "use `--azure-account NAME`"),
+    (
+        &["--auth-mode", "--azureblob-use-msi", "--azureblob-env-auth", "--use-msi"],
+        "none is needed, because the identity is found; see docs/CREDENTIALS.md",
     ),
     (
         &["--credentials-file", "--config", "--config-file"],

@@ -34,7 +34,12 @@ impl LeftOut {
 /// The scheme of a place. A storage class and a KMS key have a meaning only within one scheme.
 fn scheme(place: &ObjectPlace) -> String {
     let location = place.store.location();
-    location.split_once("://").map_or_else(String::new, |(scheme, _)| scheme.to_owned())
+    match location.split_once("://") {
+        // An account in the URL makes no difference.
+        Some(("abfss", _)) => "az".to_owned(),
+        Some((scheme, _)) => scheme.to_owned(),
+        None => String::new(),
+    }
 }
 
 /// The attributes that a copy of `object` to another store carries, and the names of those that it leaves out.
@@ -52,7 +57,7 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
         attributes.tags.clear();
         left_out.push("tags");
     }
-    if to == "gs" && attributes.expires.take().is_some() {
+    if matches!(to, "gs" | "az") && attributes.expires.take().is_some() {
         left_out.push("expires");
     }
     if from != to
@@ -121,6 +126,8 @@ mod tests {
             ("s3", "gs", &["tags", "expires", "storage class", "encryption key"]),
             ("gs", "s3", &["storage class", "encryption key"]),
             ("gs", "gs", &["tags", "expires", "encryption key"]),
+            ("s3", "az", &["expires", "storage class", "encryption key"]),
+            ("az", "az", &["expires", "encryption key"]),
         ] {
             let (carried, left_out) = between(from, to, &full());
             assert_eq!(left_out, [names, &["website redirect", "legal hold"]].concat(), "{from} {to}");

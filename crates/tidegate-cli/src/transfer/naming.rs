@@ -53,6 +53,7 @@ fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
         Location::Local { path } => path.push(name),
         Location::S3 { key, .. }
         | Location::Gcs { key, .. }
+        | Location::Azure { key, .. }
         | Location::Dev { key, .. }
         | Location::Other { key, .. }
         | Location::Memory { key, .. } => {

@@ -73,7 +73,8 @@ impl TransferOptions {
             .concurrency(self.concurrency)
             .hedge(self.hedge == Hedge::On)
             .s3(self.connection.settings_with(checksum))
-            .gcs(self.connection.gcs_settings());
+            .gcs(self.connection.gcs_settings())
+            .azure(self.connection.azure_settings());
         let engine = match self.bandwidth {
             Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
             None => engine,

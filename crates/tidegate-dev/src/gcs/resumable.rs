@@ -4,6 +4,7 @@
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use s3s::Body;
+use serde_json::json;
 
 use super::call::Call;
 use super::insert::target;
@@ -73,7 +74,12 @@ pub(super) async fn start(
         "{origin}/upload/storage/v1/b/{}/o?uploadType=resumable&name={name}&upload_id={id}",
         call.bucket
     );
-    let mut answer = Response::new(Body::empty());
+    let mut answer = if store.faults.knobs().fake_gcs_server {
+        let described = json!({ "kind": "storage#object", "bucket": call.bucket, "size": "0" });
+        answer_json(&described)?
+    } else {
+        Response::new(Body::empty())
+    };
     for (name, value) in [(LOCATION, uri), (UPLOAD_ID, id)] {
         answer.headers_mut().insert(name, HeaderValue::try_from(value).map_err(GcsRefusal::internal)?);
     }
@@ -116,6 +122,10 @@ pub(super) async fn append(
         expected = session.expected;
         let persisted = session.persisted();
         match plan(range, length, persisted)? {
+            SessionAction::Tell if store.faults.knobs().fake_gcs_server => {
+                let nothing = AppendBody { skip: 0, length: Some(0), total: None, is_last: true };
+                (SessionAppender::new(store, id, catalog.claim_session(id)?, 0), nothing)
+            }
             SessionAction::Tell => return Ok(told(&headers, persisted)),
             SessionAction::Take(intake) => {
                 (SessionAppender::new(store, id, catalog.claim_session(id)?, intake.skip), intake)

@@ -29,13 +29,34 @@ pub(crate) fn is_xml_api(parts: &Parts) -> bool {
         && (parts.headers.contains_key(AUTHORIZATION) || has_word() || is_presigned())
 }
 
+/// Whether the request opens a session of parts.
+pub(crate) fn is_initiation(parts: &Parts) -> bool {
+    parts.method == Method::POST && has_parameter(parts, "uploads")
+}
+
+/// Turns a request for unfinished uploads into one for objects, as fake-gcs-server does: it ignores `uploads`.
+pub(crate) fn lists_objects_instead(parts: &mut Parts) {
+    if parts.method != Method::GET || !has_parameter(parts, "uploads") {
+        return;
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    let others = query.split('&').filter(|pair| pair.split('=').next() != Some("uploads"));
+    let path = format!("{}?{}", parts.uri.path(), others.collect::<Vec<_>>().join("&"));
+    if let Ok(uri) = path.parse() {
+        parts.uri = uri;
+    }
+}
+
+fn has_parameter(parts: &Parts, name: &str) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    query.split('&').any(|pair| pair.split('=').next() == Some(name))
+}
+
 /// Translates a request to S3; returns the conditions that S3 cannot express.
 pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, GcsRefusal> {
     let headers = std::mem::take(&mut parts.headers);
-    let query = parts.uri.query().unwrap_or_default();
-    let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
-    let is_multipart = has("uploads") || has("uploadId");
-    let is_initiation = has("uploads") && parts.method == Method::POST;
+    let is_multipart = has_parameter(parts, "uploads") || has_parameter(parts, "uploadId");
+    let is_initiation = is_initiation(parts);
     if headers.contains_key("x-goog-resumable") {
         return Err(GcsRefusal::new(
             StatusCode::NOT_IMPLEMENTED,

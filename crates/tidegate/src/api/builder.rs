@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Tidegate;
 use super::schemes::{NamedSchemes, Schemes};
+use crate::backend::azure::AzureSettings;
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
@@ -52,6 +53,7 @@ pub struct TidegateBuilder {
     aborts_on: AbortsOn,
     s3: S3Settings,
     gcs: GcsSettings,
+    azure: AzureSettings,
     schemes: NamedSchemes,
 }
 
@@ -79,6 +81,7 @@ impl Default for TidegateBuilder {
             aborts_on: AbortsOn::default(),
             s3: S3Settings::default(),
             gcs: GcsSettings::default(),
+            azure: AzureSettings::default(),
             schemes: NamedSchemes::default(),
         }
     }
@@ -271,6 +274,13 @@ impl TidegateBuilder {
         self
     }
 
+    /// How `az://` and `abfss://` are reached; by default like every Azure tool.
+    #[cfg(feature = "azure")]
+    pub fn azure(mut self, settings: AzureSettings) -> Self {
+        self.azure = settings;
+        self
+    }
+
     /// Runs aborts on the runtime of their writer instead of a thread of the engine, and lets no drop wait for them:
     /// for a program that pauses tokio's clock, as a simulation does.
     pub fn aborts_on_writers_runtime(mut self) -> Self {
@@ -365,16 +375,16 @@ impl TidegateBuilder {
             endpoints: Mutex::default(),
             facts: KnownFacts::default(),
         };
-        let schemes = Schemes::new(self.s3, self.gcs, self.schemes);
+        let schemes = Schemes::new(self.s3, self.gcs, self.azure, self.schemes);
         Ok(Tidegate { engine: Arc::new(engine), schemes: Arc::new(schemes) })
     }
 
     /// Another view of the engine of `tide`, which reaches stores by this builder's settings: [`s3`](Self::s3),
-    /// [`gcs`](Self::gcs) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget,
+    /// [`gcs`](Self::gcs), [`azure`](Self::azure) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget,
     /// the limiters, the journals and the schemes that this builder does not have; this builder's other settings do
     /// not count. So several accounts share one budget, also where buckets are listed and created.
     pub fn build_on(self, tide: &Tidegate) -> Tidegate {
-        let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, self.schemes);
+        let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, &self.azure, self.schemes);
         Tidegate { engine: tide.engine.clone(), schemes: Arc::new(schemes) }
     }
 

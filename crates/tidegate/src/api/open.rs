@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use super::schemes::AZURE;
 use super::{Store, Tidegate};
+use crate::backend::azure::AzureSettings;
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Local;
 use crate::backend::s3::S3Settings;
@@ -44,11 +46,12 @@ pub struct OpenBuilder {
     location: String,
     s3: Option<S3Settings>,
     gcs: Option<GcsSettings>,
+    azure: Option<AzureSettings>,
 }
 
 impl OpenBuilder {
     pub(super) fn new(tide: Tidegate, location: String) -> Self {
-        Self { tide, location, s3: None, gcs: None }
+        Self { tide, location, s3: None, gcs: None, azure: None }
     }
 
     /// How this `s3://` store is reached, instead of as the engine's settings say
@@ -68,8 +71,15 @@ impl OpenBuilder {
         self
     }
 
+    /// The same for a store of Azure's, `az://` or `abfss://` ([`TidegateBuilder::azure`](crate::TidegateBuilder::azure)).
+    #[cfg(feature = "azure")]
+    pub fn azure(mut self, settings: AzureSettings) -> Self {
+        self.azure = Some(settings);
+        self
+    }
+
     async fn open(self) -> Result<Store> {
-        let Self { tide, location, s3, gcs } = self;
+        let Self { tide, location, s3, gcs, azure } = self;
         let parsed: Location = location.parse().map_err(|error| {
             Error::new(ErrorKind::InvalidInput, Operation::Connect, location.as_str(), format!("{error}"))
                 .with_source(error)
@@ -82,16 +92,17 @@ impl OpenBuilder {
         })?;
         let Some((scheme, bucket, key)) = parsed.in_store() else {
             let Location::Local { path } = &parsed else { return Err(misplaced(location)) };
-            if s3.is_some() || gcs.is_some() {
+            if s3.is_some() || gcs.is_some() || azure.is_some() {
                 return Err(misplaced(location));
             }
             return Ok(tide.store(Arc::new(Local::new(path))));
         };
         let schemes = &tide.schemes;
-        let opener: Arc<dyn Scheme> = match (&s3, &gcs) {
-            (None, None) => schemes.named(scheme).map_err(fault)?,
-            (Some(settings), None) if scheme == "s3" => schemes.s3(settings),
-            (None, Some(settings)) if scheme == "gs" => schemes.gcs(settings),
+        let opener: Arc<dyn Scheme> = match (&s3, &gcs, &azure) {
+            (None, None, None) => schemes.named(scheme).map_err(fault)?,
+            (Some(settings), None, None) if scheme == "s3" => schemes.s3(settings),
+            (None, Some(settings), None) if scheme == "gs" => schemes.gcs(settings),
+            (None, None, Some(settings)) if AZURE.contains(&scheme) => schemes.azure(settings),
             _ => return Err(misplaced(location)),
         };
         let backend = opener.open(bucket, &tide.engine.facts).await.map_err(fault)?;

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::backend::azure::{AzureScheme, AzureSettings};
 use crate::backend::gcs::{GcsScheme, GcsSettings};
 use crate::backend::memory::MemoryScheme;
 use crate::backend::s3::{S3Scheme, S3Settings};
 use crate::backend::{Fault, FaultKind, Scheme};
+
+/// The schemes of Azure's URLs: with the account of the settings, and with an account in the URL.
+pub(super) const AZURE: [&str; 2] = ["az", "abfss"];
 
 /// Schemes by name, and those of stores that are opened with settings of their own. `file://` is not among them: a
 /// local path has no bucket, and need not be text.
@@ -15,29 +19,41 @@ pub(super) struct Schemes {
     named: NamedSchemes,
     s3: Arc<SchemeCache<S3Scheme>>,
     gcs: Arc<SchemeCache<GcsScheme>>,
+    azure: Arc<SchemeCache<AzureScheme>>,
 }
 
 impl Schemes {
     /// The schemes that every engine knows, one line for each cloud, and `others`, which replace those of the same
     /// names.
-    pub(super) fn new(s3: S3Settings, gcs: GcsSettings, others: NamedSchemes) -> Self {
+    pub(super) fn new(s3: S3Settings, gcs: GcsSettings, azure: AzureSettings, others: NamedSchemes) -> Self {
         let (s3, gcs) = (Arc::new(S3Scheme::new(s3)), Arc::new(GcsScheme::new(gcs)));
+        let azure = Arc::new(AzureScheme::new(azure));
         let mut named = NamedSchemes::default();
         named.add("s3", s3.clone());
         named.add("gs", gcs.clone());
+        AZURE.into_iter().for_each(|name| named.add(name, azure.clone()));
         named.add("memory", Arc::new(MemoryScheme::default()));
         named.0.extend(others.0);
-        Self { named, s3: Arc::new(SchemeCache::new(s3)), gcs: Arc::new(SchemeCache::new(gcs)) }
+        let (s3, gcs) = (Arc::new(SchemeCache::new(s3)), Arc::new(SchemeCache::new(gcs)));
+        Self { named, s3, gcs, azure: Arc::new(SchemeCache::new(azure)) }
     }
 
     /// The same schemes with other settings, and `others`, which replace those of the same names. Stores with equal
     /// settings share their connections with those of `self`.
-    pub(super) fn with_settings(&self, s3: &S3Settings, gcs: &GcsSettings, others: NamedSchemes) -> Self {
+    pub(super) fn with_settings(
+        &self,
+        s3: &S3Settings,
+        gcs: &GcsSettings,
+        azure: &AzureSettings,
+        others: NamedSchemes,
+    ) -> Self {
         let mut named = self.named.clone();
         named.add("s3", self.s3(s3));
         named.add("gs", self.gcs(gcs));
+        let scheme = self.azure(azure);
+        AZURE.into_iter().for_each(|name| named.add(name, scheme.clone()));
         named.0.extend(others.0);
-        Self { named, s3: self.s3.clone(), gcs: self.gcs.clone() }
+        Self { named, s3: self.s3.clone(), gcs: self.gcs.clone(), azure: self.azure.clone() }
     }
 
     /// Finds a scheme by its name. The fault for an unknown name lists the known ones.
@@ -59,6 +75,11 @@ impl Schemes {
     /// The scheme of a store of Google's with settings of its own.
     pub(super) fn gcs(&self, settings: &GcsSettings) -> Arc<GcsScheme> {
         self.gcs.get(|scheme| scheme.settings() == settings, || GcsScheme::new(settings.clone()))
+    }
+
+    /// The scheme of a store of Azure's with settings of its own.
+    pub(super) fn azure(&self, settings: &AzureSettings) -> Arc<AzureScheme> {
+        self.azure.get(|scheme| scheme.settings() == settings, || AzureScheme::new(settings.clone()))
     }
 }
 
@@ -113,7 +134,8 @@ mod tests {
 
     #[test]
     fn stores_with_equal_settings_share_a_scheme_and_few_schemes_are_kept() {
-        let schemes = Schemes::new(account("engine"), GcsSettings::default(), NamedSchemes::default());
+        let (gcs, azure) = (GcsSettings::default(), AzureSettings::default());
+        let schemes = Schemes::new(account("engine"), gcs, azure, NamedSchemes::default());
         let kept = || schemes.s3.schemes.lock().unwrap().len();
         let of_the_engine = schemes.named("s3").unwrap();
         let wanted: Arc<dyn Scheme> = schemes.s3(&account("engine"));

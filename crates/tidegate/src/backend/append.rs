@@ -48,6 +48,14 @@ pub trait Append: Debug + Send + Sync {
     /// Aborts a session. [`NoSession`](super::FaultKind::NoSession) if there is no such session.
     async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault>;
 
+    /// Whether the store tells the [position](Self::position) of a session; some emulators do not. If not, that method
+    /// fails with [`NoSession`](super::FaultKind::NoSession), so that a session is lost with the answer to an append,
+    /// and nothing can be [streamed](Self::stream).
+    fn tells_position(&self, session: &Session) -> bool {
+        let _ = session;
+        true
+    }
+
     /// Whether a session is of this kind, by its id alone. A session that was left behind is known by nothing else.
     fn has(&self, session: &Session) -> bool;
 }

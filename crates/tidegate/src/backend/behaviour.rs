@@ -3,6 +3,8 @@
 //! A case is a function over a [`TestStore`]. It learns from the store's accessors, capabilities and
 //! [`check`](Backend::check) what the store has, never from its name. Where a store lacks something, the case asserts
 //! the refusal, or prints that it is skipped. No case may leave a session behind.
+//!
+//! The same cases run on real servers, in the tests below `on_real_servers`, which `scripts/test --only stores` runs.
 
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -25,29 +27,55 @@ mod conditions;
 mod copies;
 mod listings;
 mod objects;
+mod real_servers;
 mod sessions;
 
-/// Makes a module for each store, with a test for each case.
+/// Makes a module for each store and each real server, with a test for each case.
 macro_rules! suite {
-    (stores { $($store:ident has $has:literal: $open:expr;)+ } cases $cases:tt) => { $(
-        mod $store {
+    (
+        stores { $($store:ident has $has:literal: $open:expr;)+ }
+        real_servers { $($server:ident)+ }
+        cases $cases:tt
+    ) => {
+        $(
+            mod $store {
+                use super::*;
+
+                #[tokio::test]
+                async fn the_store_has_what_the_table_says() {
+                    let store = $open;
+                    assert_eq!(store.offered(), $has);
+                }
+
+                suite!(@tests $open, $cases);
+            }
+        )+
+        mod on_real_servers {
             use super::*;
 
-            #[tokio::test]
-            async fn the_store_has_what_the_table_says() {
-                let store = $open;
-                assert_eq!(store.offered(), $has);
-            }
+            $(
+                mod $server {
+                    use super::*;
 
-            suite!(@tests $open, $cases);
+                    suite!(@ignored_tests $server, $cases);
+                }
+            )+
         }
-    )+ };
+    };
     (@tests $open:expr, { $($group:ident { $($case:ident,)+ })+ }) => { $($(
         #[tokio::test]
         async fn $case() {
             let store = $open;
             $group::$case(&store).await;
             assert_eq!(store.open_sessions("").await, [], "the case left sessions behind");
+        }
+    )+)+ };
+    (@ignored_tests $server:ident, { $($group:ident { $($case:ident,)+ })+ }) => { $($(
+        #[tokio::test]
+        #[ignore = "needs a server, which `scripts/test --only stores` starts"]
+        async fn $case() {
+            let run = async |store: &TestStore| $group::$case(store).await;
+            real_servers::try_case(stringify!($server), stringify!($case), run).await;
         }
     )+)+ };
 }
@@ -61,6 +89,7 @@ suite! {
         gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
         gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
     }
+    real_servers { minio versitygw seaweedfs moto fake_gcs_server azurite }
     cases {
         objects {
             an_object_comes_back_as_it_was_put,
@@ -110,6 +139,8 @@ struct TestStore {
     /// A bucket that does not exist; `None` if the store makes every bucket that is named.
     missing: Option<Arc<dyn Backend>>,
     below: &'static str,
+    /// The size in bytes of a part that is not the last one.
+    part: usize,
     /// Kept for as long as the store is used: its server or its directory.
     _kept: Box<dyn Any>,
 }
@@ -122,7 +153,8 @@ impl Deref for TestStore {
     }
 }
 
-/// The smallest part of the stores here in bytes, except for a disk's: a cloud's would make the cases slow.
+/// The smallest part in bytes of the stores that a case starts itself, except for a disk's: a cloud's would make the cases
+/// slow.
 const PART: usize = 100_000;
 
 fn in_memory() -> TestStore {
@@ -147,12 +179,12 @@ async fn on_server<S: Scheme>(below: &'static str, scheme: impl FnOnce(&Server) 
     let (scheme, facts) = (scheme(&server), KnownFacts::default());
     let missing = scheme.open("no-such-bucket", &facts).await.unwrap();
     let store = scheme.open("bucket", &facts).await.unwrap();
-    TestStore { store, missing: Some(missing), below, _kept: Box::new(server) }
+    TestStore { store, missing: Some(missing), below, part: PART, _kept: Box::new(server) }
 }
 
 impl TestStore {
     fn new(store: impl Backend, missing: Option<Arc<dyn Backend>>, kept: impl Any) -> Self {
-        Self { store: Arc::new(store), missing, below: "", _kept: Box::new(kept) }
+        Self { store: Arc::new(store), missing, below: "", part: PART, _kept: Box::new(kept) }
     }
 
     /// The traits that the store has beside [`Backend`].
@@ -229,8 +261,15 @@ impl TestStore {
         open.into_iter().map(|open| open.session).collect()
     }
 
+    /// Aborts a session. Succeeds on a store that aborts none, if it says so.
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        self.store.abort(session, Attempt::FIRST).await
+        match self.store.abort(session, Attempt::FIRST).await {
+            Err(fault) if !self.capabilities().aborts => {
+                assert_eq!(fault.kind, FaultKind::Unsupported, "{fault}");
+                Ok(())
+            }
+            aborted => aborted,
+        }
     }
 
     /// Opens a session of parts. `None` if the store has none, and says so.

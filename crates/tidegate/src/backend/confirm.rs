@@ -8,7 +8,7 @@ use crate::types::object::Object;
 
 /// Longest wait for the store's description after a write. Short, because the write's deadline is still running: if
 /// it expired here, all bytes would be sent again.
-const CONFIRMING: Duration = Duration::from_secs(5);
+pub(super) const CONFIRMING: Duration = Duration::from_secs(5);
 
 /// The store's description of a successful write of `size` bytes. If its answer has no checksum of the whole object,
 /// the store is asked for the object's size, so that the size is the store's word and not ours.

@@ -17,11 +17,19 @@ pub enum Feature {
     ServerCopy,
     /// Uploads in parts.
     Multipart,
+    /// Uploads in parts beside sessions that bytes are appended to (Google's XML API).
+    PartsBesideAppends,
+    /// The position of a session that bytes are appended to.
+    SessionPosition,
     /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`). Not used before the server has shown
     /// that it knows our checksums.
     Trailers,
     /// Checksums that requests bring and the store keeps.
     Checksums,
+    /// Checksums that the server compares with the bytes of the request that brings them (Azure; Azurite does not).
+    ComparedChecksums,
+    /// Checksums of ranges, sent with their bytes (Azure; Azurite does not).
+    RangeChecksums,
     /// Signatures that do not cover the bytes of a request.
     UnsignedPayload,
     /// Keys of listings that are encoded, because XML can't express all of them.
@@ -47,12 +55,26 @@ impl Feature {
             }
             Self::ServerCopy => Replaced("makes no copies itself: their bytes go through this machine"),
             Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
+            Self::PartsBesideAppends => Replaced(
+                "has no uploads in parts: a large object goes through a resumable upload, one chunk after the other",
+            ),
+            Self::SessionPosition => Replaced(
+                "does not tell how much of an unfinished upload it has: after a lost answer, or when a journal is \
+                 resumed, all bytes are sent again",
+            ),
             Self::Trailers => Replaced(
                 "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
             ),
             Self::Checksums => Unkept(
                 "keeps no checksums of objects: the SHA-256 of each request protects the bytes on their way, nothing \
                  afterwards",
+            ),
+            Self::ComparedChecksums => Unkept(
+                "does not compare the bytes that it gets with their checksums: damage on the way shows only when they are \
+                 read back",
+            ),
+            Self::RangeChecksums => Replaced(
+                "sends no checksums with the bytes of a range: a download is compared with the checksum of the whole object",
             ),
             Self::UnsignedPayload => Replaced(
                 "demands that signatures cover the bytes: files are read once more, for their SHA-256",
@@ -64,6 +86,13 @@ impl Feature {
             Self::CreateOnly | Self::CreateOnlyParts => Replaced(
                 "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
             ),
+        }
+    }
+
+    /// The sentence that users are told of an endpoint that lacks the feature.
+    pub(crate) fn notice(self) -> &'static str {
+        match self.lack() {
+            FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
         }
     }
 

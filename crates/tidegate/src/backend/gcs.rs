@@ -12,8 +12,9 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
+use super::http::answer::BodyKind;
 use super::http::download::ToldSize;
-use super::http::{download, proof, set};
+use super::http::{checksum_of, download, proof, set};
 use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
@@ -46,7 +47,6 @@ mod json;
 mod list;
 mod parts;
 mod presign;
-mod provider;
 mod request;
 mod resource;
 mod scheme;
@@ -54,9 +54,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use super::access_token::AccessToken;
 pub use buckets::GcsBuckets;
 pub use client::GcsClient;
-pub use provider::AccessToken;
 pub use scheme::GcsScheme;
 pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
@@ -64,7 +64,7 @@ use address::Address;
 use client::GcsShared;
 use fault::About;
 use grpc::Grpc;
-use request::{GcsContent, GcsRequest, checksum_of};
+use request::{GcsContent, GcsRequest};
 use resource::Resource;
 
 /// The sessions that a listing leaves out, in one sentence for users.
@@ -98,7 +98,13 @@ impl sessions::ListsSessions for GcsBucket {
     }
 
     async fn document(&self, url: String, attempt: Attempt) -> Result<(HeaderMap, Bytes), Fault> {
-        self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await
+        let (headers, body) =
+            self.shared.ask(GcsRequest::new(Method::GET, url, About::Object, attempt)).await?;
+        if matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult") {
+            // It lists the objects instead, as fake-gcs-server does.
+            return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
+        }
+        Ok((headers, body))
     }
 }
 
@@ -435,6 +441,10 @@ impl Append for Gcs {
         }
     }
 
+    fn tells_position(&self, session: &Session) -> bool {
+        append::tells_position(session)
+    }
+
     fn has(&self, session: &Session) -> bool {
         append::is_appended(session) || append::is_grpc(session)
     }
@@ -462,7 +472,7 @@ impl ServerCopy for Gcs {
 #[async_trait]
 impl Admin for Gcs {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        sessions::list(self.bucket.clone(), prefix)
+        parts::sessions(&self.bucket, prefix)
     }
 
     fn unlisted_sessions(&self) -> Option<&'static str> {

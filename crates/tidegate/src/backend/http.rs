@@ -68,6 +68,11 @@ pub(super) fn known(payload: &Payload) -> Option<Checksum> {
     payload.checksum().or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
 }
 
+/// A payload's checksum, for a store that takes it only before the bytes. A file is read once for it.
+pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
+    payload.read_checksum().await.map_err(source_fault)
+}
+
 pub(super) fn source_fault(error: std::io::Error) -> Fault {
     Fault::new(FaultKind::Source, error.to_string()).with_source(error)
 }

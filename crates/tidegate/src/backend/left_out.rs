@@ -61,6 +61,8 @@ macro_rules! left_out {
     };
 }
 
+#[cfg(any(test, not(feature = "azure")))]
+left_out!(azure: AzureSettings, AzureScheme);
 #[cfg(any(test, not(feature = "s3")))]
 left_out!(s3: S3Settings, S3Scheme);
 #[cfg(any(test, not(feature = "gcs")))]

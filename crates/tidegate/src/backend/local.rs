@@ -121,8 +121,10 @@ impl Local {
             replaces: false,
             // A file holds only bytes.
             tokens: false,
+            aborts: true,
             max_copy: i64::MAX as u64,
             create_only_copy: true,
+            copy_headers: true,
             copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,

@@ -34,7 +34,7 @@ pub trait Parts: Debug + Send + Sync {
         attempt: Attempt,
     ) -> Result<Receipt, Fault>;
 
-    /// Lists the parts of a session, ordered by number. [`Unsupported`](super::FaultKind::Unsupported) if the store
+    /// Lists the parts of a session, ordered by number; all copies of a part where the store keeps several. [`Unsupported`](super::FaultKind::Unsupported) if the store
     /// cannot list parts.
     async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault>;
 
@@ -53,7 +53,9 @@ pub trait Parts: Debug + Send + Sync {
         attempt: Attempt,
     ) -> Result<Object, Fault>;
 
-    /// Aborts a session and frees its parts. [`NoSession`](super::FaultKind::NoSession) if there is no such session.
+    /// Aborts a session and frees its parts. [`NoSession`](super::FaultKind::NoSession) if there is no such session;
+    /// [`Unsupported`](super::FaultKind::Unsupported), with nothing sent, unless
+    /// [`Capabilities::aborts`](super::Capabilities::aborts) is set.
     async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault>;
 }
 

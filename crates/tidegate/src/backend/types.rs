@@ -29,7 +29,8 @@ pub struct Capabilities {
     /// Whether a slow part may be sent a second time while the first is in flight. Such a store keeps the copy that
     /// arrives last, as a whole; it refuses a completion that names the other copy with
     /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Parts::stored_parts`](super::Parts::stored_parts) says
-    /// which copy it has.
+    /// which copy it has. Or it keeps each copy with other bytes under a tag of its own, so that a completion always
+    /// publishes the copies that it names.
     pub hedge: bool,
     /// Whether completing a session of parts can be bound to the condition that the key has no object.
     pub create_only_parts: bool,
@@ -41,10 +42,18 @@ pub struct Capabilities {
     /// Whether the store keeps a write's [token](WriteOptions::token) and attributes with the object. If not,
     /// Tidegate recognizes its own object by the bytes and the time, so the store must use this machine's clock.
     pub tokens: bool,
+    /// Whether aborting a session ends it at the store: then no part can be added, and a completion that is still on its
+    /// way can publish nothing. Azure Blob Storage has no sessions: its blocks belong to the key, another writer's
+    /// commit discards them, and else they expire. There an abort sends nothing, and an open session without parts is
+    /// nowhere to be seen.
+    pub aborts: bool,
     /// Largest object that [a copy in one request](super::ServerCopy) may have, in bytes.
     pub max_copy: u64,
     /// Whether such a copy can be bound to the condition that the key has no object.
     pub create_only_copy: bool,
+    /// Whether such a copy can have other content headers (type, encoding, language, disposition, cache control) than
+    /// its source. If not, a copy with others fails with [`Unsupported`](super::FaultKind::Unsupported).
+    pub copy_headers: bool,
     /// Whether parts of a session can be copied from objects of the store.
     pub copy_parts: bool,
     /// The checksum that is computed and sent.
@@ -71,8 +80,10 @@ impl Default for Capabilities {
             append: None,
             replaces: false,
             tokens: true,
+            aborts: true,
             max_copy: 0,
             create_only_copy: false,
+            copy_headers: true,
             copy_parts: false,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,

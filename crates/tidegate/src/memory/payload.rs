@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::{Stream, StreamExt};
 
-use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::progress::Progress;
 use crate::types::transfer_rate::{HeldTime, SliceTurn, TransferRate};
 
@@ -183,6 +183,20 @@ impl Payload {
         let again = Self { skip: self.skip, ..Self::new(self.len, source) };
         again.keeps_to(self.moved.rate.get().map(|(rate, _)| rate));
         Some(again)
+    }
+
+    /// Whether the bytes in memory are those of their checksum. Of a file, each pass is compared with the first one.
+    #[cfg(feature = "azure")]
+    pub(crate) async fn is_of_its_checksum(&self) -> io::Result<bool> {
+        let PayloadSource::Memory { checksum, .. } = &self.source else { return Ok(true) };
+        if self.skip > 0 {
+            return Ok(true);
+        }
+        let (mut stream, mut hasher) = (self.unsent(), Hasher::new(checksum.algorithm()));
+        while let Some(piece) = stream.next().await {
+            hasher.update(&piece?);
+        }
+        Ok(hasher.finish() == *checksum)
     }
 
     /// The checksum of all the bytes; a file that was not read yet is read for it.

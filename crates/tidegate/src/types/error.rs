@@ -529,7 +529,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Unsynced => ErrorKind::Uncertain,
         FaultKind::Timeout => ErrorKind::Timeout,
         FaultKind::NotAStore => ErrorKind::NotAStore,
-        FaultKind::Integrity => ErrorKind::Integrity,
+        FaultKind::Integrity | FaultKind::Corrupted => ErrorKind::Integrity,
         FaultKind::Source => ErrorKind::Source,
         FaultKind::NoSpace => ErrorKind::NoSpace,
         FaultKind::Unsupported => ErrorKind::Unsupported,

@@ -139,6 +139,9 @@ pub enum FaultKind {
     NotAStore,
     /// The bytes that arrived are not the bytes that were sent.
     Integrity,
+    /// The bytes of a read are not those of the store's checksum, and some were given on already: reading on would hide
+    /// that.
+    Corrupted,
     /// The source could not be read, or changed while it was sent.
     Source,
     /// The disk is full, or a quota is used up.

@@ -12,6 +12,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
 use crate::types::printable::{address_without_password, printable, without_passwords};
 
+mod azure;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,9 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `s3://profile@bucket/key` | the same, by this profile of the AWS configuration files |
 /// | `s3://arn:aws:s3:REGION:ACCOUNT:accesspoint/NAME/key` | the same through an access point |
 /// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
+/// | `az://container/key` | a blob of Azure Blob Storage, in the account that the settings name |
+/// | `abfss://container@account.dfs.core.windows.net/key` | the same in the account that the URL names |
+/// | `https://account.blob.core.windows.net/container/key` | the same, with a percent-encoded key |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
 /// | `other://bucket/key` | the same in a store of a scheme that a program has [added](crate::TidegateBuilder::scheme) |
@@ -36,7 +40,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
 /// Keys are taken as they stand, without percent-decoding, as in s5cmd and the AWS command line; a trailing slash
-/// is kept.
+/// is kept. `azure://`, `abfs://`, `wasb://` and `wasbs://` are other ways to write `az://` and `abfss://`.
 ///
 /// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3//bucket/key`, `minio:bucket/key`,
 /// `localhost:9000/bucket/key`) is refused with [`NearUrl`](LocationError::NearUrl), whether there is a file of
@@ -69,6 +73,14 @@ pub enum Location {
         /// The bucket.
         bucket: String,
         /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+    /// `az://container/key`, or `abfss://container@account.dfs.core.windows.net/key`.
+    Azure {
+        /// The container. If the URL names the account, its host follows:
+        /// `container@account.dfs.core.windows.net`.
+        container: String,
+        /// The key or prefix; empty for the container itself.
         key: String,
     },
     /// A path, or `file:///path`.
@@ -110,7 +122,8 @@ pub enum LocationError {
     Empty,
     /// An unknown scheme.
     #[error(
-        "{}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://",
+        "{}: unknown scheme `{scheme}`: the known ones are s3://, gs://, az://, abfss://, dev://, memory:// and \
+         file://",
         quoted(location)
     )]
     UnknownScheme {
@@ -141,6 +154,14 @@ pub enum LocationError {
         scheme: &'static str,
         /// The missing piece: `bucket` or `name`.
         what: &'static str,
+    },
+    /// A URL with the host of a storage account that names no blob.
+    #[error("{}: {reason}", quoted(location))]
+    InvalidAddress {
+        /// The text as written.
+        location: String,
+        /// What is wrong, and what to write.
+        reason: &'static str,
     },
     /// A name that no bucket has.
     #[error("{}: {} is no bucket name: {reason}", quoted(location), quoted_part(location, bucket))]
@@ -195,6 +216,8 @@ impl Location {
         Some(match self {
             Self::S3 { bucket, key, .. } => ("s3", bucket, key),
             Self::Gcs { bucket, key } => ("gs", bucket, key),
+            Self::Azure { container, key } if container.contains('@') => ("abfss", container, key),
+            Self::Azure { container, key } => ("az", container, key),
             Self::Memory { name, key } => ("memory", name, key),
             Self::Dev { bucket, key } => ("dev", bucket, key),
             Self::Other { scheme, bucket, key } => (scheme, bucket, key),
@@ -236,7 +259,13 @@ impl FromStr for Location {
             refuse_near_url(text)?;
             return local(text, PathBuf::from(text));
         };
-        match scheme.to_ascii_lowercase().as_str() {
+        let scheme_of_text = scheme.to_ascii_lowercase();
+        if scheme_of_text == "https"
+            && let Some(blob) = azure::https_url(text, rest)
+        {
+            return blob;
+        }
+        match scheme_of_text.as_str() {
             "s3" => {
                 let (profile, rest) = split_profile(rest);
                 let (bucket, key) = bucket_and_key(text, "s3", rest)?;
@@ -258,6 +287,7 @@ impl FromStr for Location {
                 let (bucket, key) = bucket_and_key(text, "gs", rest)?;
                 Ok(Self::Gcs { bucket, key })
             }
+            "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" => azure::container_url(text, rest),
             known => other(known, rest).ok_or_else(|| LocationError::UnknownScheme {
                 location: text.to_owned(),
                 scheme: scheme.to_owned(),
@@ -403,10 +433,9 @@ fn begin_of_store(text: &str) -> Option<String> {
     let (name, rest) =
         text.split_at(text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len()));
     let scheme = match name.to_ascii_lowercase().as_str() {
-        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" | "http"
-        | "https" => "s3",
+        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" => "s3",
         "gs" | "gcs" => "gs",
-        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" => "az",
+        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" | "http" | "https" => "az",
         "dev" => "dev",
         "memory" => "memory",
         "file" => "file",
@@ -421,6 +450,7 @@ fn begin_of_store(text: &str) -> Option<String> {
     }
     Some(match scheme {
         "file" => format!("file:///{place}"),
+        "az" => format!("{}://{place}", azure::meant(&name.to_ascii_lowercase(), place)),
         scheme => format!("{scheme}://{place}"),
     })
 }
@@ -508,10 +538,9 @@ fn checked_key(text: &str, key: &str) -> Result<String, LocationError> {
 /// name: `arn:aws:s3:REGION:ACCOUNT:accesspoint/NAME`.
 fn arn_and_key(text: &str) -> (&str, &str) {
     let resource = text.match_indices(':').nth(4).map_or(text.len(), |(colon, _)| colon + 1);
-    let slashes = text.match_indices('/').map(|(slash, _)| slash).filter(|slash| *slash > resource);
-    let has_type =
-        ["accesspoint/", "outpost/", "bucket/"].iter().any(|kind| text[resource..].starts_with(kind));
-    match slashes.skip(usize::from(has_type)).next() {
+    let mut slashes = text.match_indices('/').map(|(slash, _)| slash).filter(|slash| *slash > resource);
+    let is_typed = ["accesspoint/", "outpost/"].iter().any(|kind| text[resource..].starts_with(kind));
+    match slashes.nth(usize::from(is_typed)) {
         Some(slash) => (&text[..slash], &text[slash + 1..]),
         None => (text, ""),
     }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::types::azure_host::AzureHost;
+
 /// Characters that a terminal or a log reader acts on instead of showing them.
 fn is_unsafe(character: char) -> bool {
     // Bidirectional overrides and isolates reorder the text around them ("Trojan Source", CVE-2021-42574); the line
@@ -85,6 +87,8 @@ pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
 }
 
 const SCHEME_ENDS: &str = "://";
+/// Characters that may stand after a URL in a message.
+const ENDS: [char; 12] = ['"', '\'', '`', '<', '>', ')', ']', '}', ',', ';', ':', '.'];
 /// Characters that may stand before a URL in a message.
 const BEFORE: [char; 12] = ['"', '\'', '`', '<', '>', '(', '[', '{', ',', '=', '“', '‘'];
 
@@ -112,15 +116,21 @@ fn without_users(word: &str) -> String {
 /// The user's name and password in a URL, up to the `@` after them; `scheme` and `url` are the text before and
 /// after its `://`.
 fn user_of<'a>(scheme: &str, url: &'a str) -> Option<&'a str> {
-    const OF_KEYS: [&str; 13] =
-        ["s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "dev", "memory", "file"];
+    const OF_AZURE: [&str; 6] = ["az", "azure", "abfs", "abfss", "wasb", "wasbs"];
+    const OF_OTHERS: [&str; 8] = ["s3", "s3a", "s3n", "gs", "gcs", "dev", "memory", "file"];
     let name = scheme.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     // A key may have an `@`. Neither buckets nor profiles have a colon: if there is one, a password follows.
     let before = &authority[..authority.rfind('@').unwrap_or(authority.len())];
-    let is_key = OF_KEYS.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys)) && !before.contains(':');
+    let is_of = |names: &[&str]| names.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys));
+    let is_key = (is_of(&OF_AZURE) || is_of(&OF_OTHERS)) && !before.contains(':');
     // `s3://PROFILE@bucket` names a profile, which is no secret.
     if is_key && name.eq_ignore_ascii_case("s3") {
+        return None;
+    }
+    // `abfss://container@account.dfs.core.windows.net` names a container and an account.
+    let host = authority[before.len()..].trim_start_matches('@').trim_end_matches(ENDS);
+    if is_key && is_of(&OF_AZURE) && !before.contains('@') && AzureHost::parse(host).is_some() {
         return None;
     }
     let at = if is_key { authority.rfind('@') } else { url.rfind('@') };
@@ -199,6 +209,11 @@ mod tests {
             ("s3://profile@bucket: denied", "s3://profile@bucket: denied"),
             ("s3://user:secret@bucket/a", "s3://…@bucket/a"),
             ("gs://secret@bucket/a", "gs://…@bucket/a"),
+            ("az://secret@bucket/a", "az://…@bucket/a"),
+            ("abfss://c@acc.dfs.core.windows.net/a@b", "abfss://c@acc.dfs.core.windows.net/a@b"),
+            ("\"wasbs://c@acc.blob.core.windows.net\": no", "\"wasbs://c@acc.blob.core.windows.net\": no"),
+            ("abfss://u:secret@acc.dfs.core.windows.net/a", "abfss://…@acc.dfs.core.windows.net/a"),
+            ("abfss://c@acc.dfs.core.windows.net/a?sig=x", "abfss://c@acc.dfs.core.windows.net/a?…"),
             ("no address", "no address"),
             ("://", "://"),
         ] {

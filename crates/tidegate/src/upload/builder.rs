@@ -18,6 +18,7 @@ use super::strategy::{Policy, Strategy, StrategyFacts};
 use super::writer::Writer;
 use crate::backend::{Feature, WriteOptions};
 use crate::engine::Context;
+use crate::memory::budget::Budget;
 use crate::memory::payload::SourceFile;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, FileAttributes, Object};
@@ -150,7 +151,7 @@ impl<Input> WriterBuilder<Input> {
     }
 
     /// Size of a part in bytes. Parts grow where an object would need more of them than the store takes. The
-    /// size is rounded up where the session is appended to and takes only multiples of a size (Google:
+    /// size is rounded up where the store has sessions that are appended to in multiples of a size (Google:
     /// 256 KiB). 16 MiB by default; less where the memory budget is below 128 MiB, where the writer waits for
     /// memory although more requests may be in flight (down to 5 MiB or the store's least), or as
     /// [`Strategy::Auto`] chooses for a known size.
@@ -269,17 +270,17 @@ impl WriteSettings {
     /// Publishes `bytes`, whose number is known.
     async fn put(mut self, bytes: Bytes) -> Result<Object> {
         self.size_hint = Some(bytes.len() as u64);
-        let again = self.clone();
-        let put = async |settings: Self, bytes: Bytes| {
-            let mut writer = settings.start().await?;
-            writer.write_bytes(bytes).await?;
-            writer.finish().await
-        };
-        let knew = self.context.facts().lacks(Feature::Multipart);
-        match put(self, bytes.clone()).await {
-            Err(error) if again.may_go_whole(knew, &error) => put(again, bytes).await,
+        let (again, knew) = (self.clone(), self.context.facts().lacks(Feature::Multipart));
+        match self.put_once(bytes.clone()).await {
+            Err(error) if again.may_go_whole(knew, &error) => again.put_once(bytes).await,
             put => put,
         }
+    }
+
+    async fn put_once(self, bytes: Bytes) -> Result<Object> {
+        let mut writer = self.start().await?;
+        writer.write_bytes(bytes).await?;
+        writer.finish().await
     }
 
     /// Whether an upload in parts has failed only because the server turned out to have none: it can still go in one
@@ -352,17 +353,17 @@ impl WriteSettings {
             return writer.finish().await;
         }
         let (file, context) = (Arc::new(file), self.context.clone());
-        let send = async |settings: Self| {
-            let policy = settings.policy(Some(file.size()), None)?;
-            let upload = Arc::new(settings.into_upload(&policy));
-            file::send(file.clone(), upload, policy, budget.clone()).await
-        };
         let (again, knew) = (self.clone(), context.facts().lacks(Feature::Multipart));
-        let object = match send(self).await {
-            Err(error) if again.may_go_whole(knew, &error) => send(again).await,
+        let object = match self.send_file(file.clone(), budget.clone()).await {
+            Err(error) if again.may_go_whole(knew, &error) => Box::pin(again.send_file(file, budget)).await,
             sent => sent,
         };
         object.map(|object| context.relative(object))
+    }
+
+    async fn send_file(self, file: Arc<SourceFile>, budget: Budget) -> Result<Object> {
+        let policy = self.policy(Some(file.size()), None)?;
+        file::send(file, Arc::new(self.into_upload(&policy)), policy, budget).await
     }
 
     /// Uploads the file through a journal. The journal holds a copy, so the file may change or go away once
@@ -383,6 +384,7 @@ impl WriteSettings {
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
         let target = StrategyFacts {
             capabilities: self.context.backend().capabilities(),
+            may_have_parts: !self.context.facts().lacks(Feature::PartsBesideAppends),
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,
             memory,
@@ -441,9 +443,7 @@ impl WriteSettings {
     fn into_upload(self, policy: &Policy) -> Upload {
         let mut options = self.options;
         options.token = Some(self.context.engine().retry.token());
-        let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
-        upload.takes = policy.cut.into();
-        upload
+        Upload::new(&self.context, &self.key, options, self.progress).into_session_of(policy.cut.into())
     }
 
     /// Starts a writer whose bytes go to a journal first.

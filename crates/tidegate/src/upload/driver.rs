@@ -223,22 +223,28 @@ impl<S: UploadSource> Driver<S> {
 
     fn send_part(&mut self, number: u32, range: Range<u64>, bytes: S::Bytes) -> Result<()> {
         let upload = self.source.upload().clone();
-        if self.plan.publishes_with(number) {
+        let ends_object = self.plan.ends_with(number);
+        if ends_object {
             self.source.check()?;
+        }
+        if self.plan.publishes_with(number) {
             let before = self.plan.checksum();
             self.publish(Operation::Complete, async move {
                 let ReadyBytes { body, line: _line, ring: _ring } = bytes.ready(&upload).await?;
                 match body {
                     RequestBody::Bytes(payload) => upload.append_last(number, range, payload, before).await,
-                    RequestBody::CopyOf(_) => {
-                        let message = "the store copies nothing into a session that is appended to";
-                        Err(upload.error(ErrorKind::Unsupported, Operation::Copy, message))
-                    }
+                    RequestBody::CopyOf(_) => Err(not_appended(&upload)),
                 }
             });
         } else {
             self.spawn(async move {
+                let append_turn = upload.append_turn(range.start).await?;
                 let ReadyBytes { body, line, ring: _ring } = bytes.ready(&upload).await?;
+                if let Some(append_turn) = append_turn {
+                    drop(line);
+                    let RequestBody::Bytes(payload) = body else { return Err(not_appended(&upload)) };
+                    return upload.append_in_turn(append_turn, number, range, payload, ends_object).await;
+                }
                 // First the session, then the permit: the request that opens the session needs a permit too.
                 upload.session().await?;
                 let permit = match &body {
@@ -282,6 +288,10 @@ impl<S: UploadSource> Driver<S> {
                 Err(ended) => {
                     let commit = match self.state {
                         WriterState::Publishing(operation) => Some(operation),
+                        // The last part of a session that is appended to publishes, and may have been sent.
+                        WriterState::Finishing if self.source.upload().publishing.is_set() => {
+                            Some(Operation::Complete)
+                        }
                         _ => None,
                     };
                     let error = self.source.upload().ended_early(commit, ended);
@@ -350,6 +360,11 @@ impl<S: UploadSource> Driver<S> {
         };
         self.source.upload().error(ErrorKind::Closed, Operation::Write, why)
     }
+}
+
+fn not_appended(upload: &Upload) -> Error {
+    let message = "the store copies nothing into a session that is appended to";
+    upload.error(ErrorKind::Unsupported, Operation::Copy, message)
 }
 
 impl<S: UploadSource> Drop for Driver<S> {

@@ -264,6 +264,11 @@ impl Plan {
         self.cut.appends() && self.stage == Stage::Ended && number == self.number
     }
 
+    /// Whether part `number` is known to be the last one.
+    pub(crate) fn ends_with(&self, number: u32) -> bool {
+        self.is_finished() && number == self.number
+    }
+
     /// How many parts are asked for and not yet acknowledged.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding.len()

@@ -52,6 +52,12 @@ impl Upload {
     /// Publishes the object from its parts. The checksum of the whole is not always known of copied parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Option<Checksum>) -> Result<Object> {
         let session = self.session().await?;
+        if self.is_appended(&session)
+            && let Some(whole) = checksum
+        {
+            let number = parts.last().map_or(1, |part| part.number);
+            return self.end_appended(number, whole).await;
+        }
         let began = Instant::now();
         let size = parts.iter().map(|part| part.size).sum();
         let (object, attempts) = match self.publish(&session, parts, checksum).await {

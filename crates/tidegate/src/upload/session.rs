@@ -1,6 +1,6 @@
 //! One upload's shared state, whatever the strategy: its session, from opening to abort.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::given_up::GivenUp;
 use super::plan::Cut;
+use super::sink::order::AppendOrder;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
 use crate::engine::aborts::{Aborts, Settling, Unsettled};
@@ -80,13 +81,16 @@ pub(crate) struct Upload {
     /// The record of the session whose opening was begun last.
     entry: Mutex<Option<Arc<RecordedSession>>>,
     pub(super) persistence: Persistence,
-    pub(super) takes: SessionTakes,
+    /// What the session is to take. [`is_appended`](Self::is_appended) says what an open one takes.
+    takes: SessionTakes,
+    /// The order of the parts, if the session is appended to.
+    order: OnceLock<AppendOrder>,
 }
 
 /// What the session of an upload takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionTakes {
-    /// Parts in any order.
+    /// Parts in any order; or appended bytes, if the server has no such sessions.
     Parts(PartOrigin),
     /// Bytes that are appended to those that it has. The last of them publish the object.
     AppendedBytes,
@@ -158,6 +162,25 @@ impl Upload {
             entry: Mutex::default(),
             persistence: Persistence::Process,
             takes: SessionTakes::Parts(PartOrigin::Sent),
+            order: OnceLock::new(),
+        }
+    }
+
+    /// The same upload, with another kind of session.
+    pub(super) fn into_session_of(self, takes: SessionTakes) -> Self {
+        Self { takes, ..self }
+    }
+
+    pub(super) fn order(&self) -> &AppendOrder {
+        self.order.get_or_init(|| AppendOrder::new(self.backend.capabilities().checksum))
+    }
+
+    /// Whether bytes are appended to the session that is open, or to the one that will be.
+    pub(super) fn appends(&self) -> bool {
+        let opened = self.lock().as_ref().and_then(|opening| opening.peek()?.as_ref().ok().cloned());
+        match opened {
+            Some(session) => self.is_appended(&session),
+            None => self.takes == SessionTakes::AppendedBytes,
         }
     }
 
@@ -207,12 +230,14 @@ impl Upload {
         };
         let open = |attempt| async move {
             let (key, options) = (&self.key, &self.options);
-            match self.takes {
-                SessionTakes::Parts(origin) => {
-                    self.backend.need_parts()?.open(key, options, origin, attempt).await
+            if let SessionTakes::Parts(origin) = self.takes {
+                let opened = self.backend.need_parts()?.open(key, options, origin, attempt).await;
+                let is_lacking = opened.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unsupported);
+                if !is_lacking || origin != PartOrigin::Sent || self.backend.appending().is_none() {
+                    return opened;
                 }
-                SessionTakes::AppendedBytes => self.backend.need_append()?.open(key, options, attempt).await,
             }
+            self.backend.need_append()?.open(key, options, attempt).await
         };
         let sent = self.requests.send(Operation::Open, None, Some(permit), open);
         sent.await.map_err(|failure| failure.into_error(Operation::Open, &self.requests.object))
@@ -253,7 +278,7 @@ impl Upload {
     }
 
     /// Aborts the session: `false` where the store had no such session any more. `true` also where no session
-    /// was opened.
+    /// was opened, and where the store aborts none.
     pub(crate) async fn abort_session(&self) -> Result<bool> {
         self.abort_session_by(&self.requests).await
     }
@@ -282,6 +307,11 @@ impl Upload {
                 return Err(self.error(ErrorKind::Closed, Operation::Abort, message).with_source(error));
             }
         };
+        if !self.backend.capabilities().aborts {
+            // Nothing can be done about the parts, which the store discards itself.
+            self.session_ended().await;
+            return Ok(true);
+        }
         let abort = |attempt| self.backend.abort(&session, attempt);
         let sent = requests.send(Operation::Abort, None, None, abort).await;
         match sent {
@@ -351,8 +381,9 @@ impl Upload {
             let is_stopped = within(upload.aborts.patience(), ended(&mut tasks)).await.is_some();
             let had_session = upload.lock().is_some();
             let mut aborted = upload.abort_session_beside().await;
-            // A session that still existed has published nothing.
-            let is_unpublished = matches!(aborted, Ok(true)) && had_session;
+            // A session that still existed has published nothing, unless the store has not aborted it.
+            let aborts = upload.backend.capabilities().aborts;
+            let is_unpublished = matches!(aborted, Ok(true)) && had_session && aborts;
             if !is_stopped {
                 // The runtime of the requests stands still, perhaps in the very drop that waits for this abort.
                 drop(awaited);

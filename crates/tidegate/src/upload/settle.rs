@@ -21,6 +21,9 @@ use crate::types::progress::Waiting;
 /// `RequestTimeTooSkewed`).
 const CLOCKS_APART: Duration = Duration::from_secs(15 * 60);
 
+/// Why it is not known what became of an object whose session is gone.
+const GONE: &str = "it may have been there, and been removed or replaced since";
+
 /// A write that was sent, and whose outcome the store is asked for.
 struct SentWrite {
     /// The operation that publishes the object.
@@ -50,6 +53,9 @@ enum Publishing {
     Session,
     /// The same, but a resume needs the session, and settles the outcome first.
     JournaledSession,
+    /// By the completion of a session on a store that aborts none
+    /// ([`Capabilities::aborts`](crate::backend::Capabilities::aborts)): nothing can stop that request.
+    UnabortedSession,
 }
 
 /// The outcome of a failed write, where the object at the key is not ours.
@@ -69,21 +75,23 @@ impl Verdict {
             (_, FaultKind::Exists, There::Older) => Self::NotCommitted,
             (_, FaultKind::Exists, There::Another) if doubt < Doubt::AnswerLost => Self::NotCommitted,
             (Publishing::Session, ..) => Self::Abort,
-            (Publishing::Put, _, There::Another) => {
+            // Parts that are gone can be published by no completion any more. Our object would have replaced this older
+            // one.
+            (Publishing::UnabortedSession, FaultKind::NoSession, There::Older) => Self::NotCommitted,
+            (Publishing::UnabortedSession, FaultKind::NoSession, _) => Self::Uncertain(GONE),
+            (Publishing::Put | Publishing::UnabortedSession, _, There::Another) => {
                 Self::Uncertain("the object that is there now is another's, and may have replaced this one")
             }
-            (Publishing::Put, ..) if doubt >= Doubt::OnItsWay => {
+            (Publishing::Put | Publishing::UnabortedSession, ..) if doubt >= Doubt::OnItsWay => {
                 Self::Uncertain("the store may write the object yet")
             }
-            (Publishing::Put, ..) => Self::NotCommitted,
+            (Publishing::Put | Publishing::UnabortedSession, ..) => Self::NotCommitted,
             // Our object would have replaced this older one.
             (_, FaultKind::NoSession | FaultKind::PartMismatch, There::Older) => Self::NotCommitted,
             // A store that has published the object would not check its parts. A completion still under way ends
             // with the session.
             (_, FaultKind::PartMismatch, There::Nothing) => Self::NotCommitted,
-            (_, FaultKind::NoSession, _) => {
-                Self::Uncertain("it may have been there, and been removed or replaced since")
-            }
+            (_, FaultKind::NoSession, _) => Self::Uncertain(GONE),
             (Publishing::JournaledSession, ..) => Self::Uncertain("the store may publish it yet"),
         }
     }
@@ -126,6 +134,7 @@ impl Upload {
         };
         let by = match (operation, self.persistence) {
             (Operation::Put | Operation::Copy, _) => Publishing::Put,
+            _ if !self.backend.capabilities().aborts => Publishing::UnabortedSession,
             (_, Persistence::Process) => Publishing::Session,
             (_, Persistence::Journal | Persistence::MayBePublished) => Publishing::JournaledSession,
         };

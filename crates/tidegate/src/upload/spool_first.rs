@@ -71,7 +71,7 @@ impl SpoolFirst {
         self.parts.push_front(part);
     }
 
-    /// Keeps the last part of a session that is appended to, where it is sent after the others.
+    /// Keeps the last part of a session that may be appended to, where it is sent after the others.
     pub(super) fn behind(&mut self, part: Part) {
         self.parts.push_back(part);
     }

@@ -71,6 +71,8 @@ impl std::str::FromStr for Strategy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StrategyFacts<'a> {
     pub(crate) capabilities: &'a Capabilities,
+    /// Whether the server may have sessions of parts, as its protocol does.
+    pub(crate) may_have_parts: bool,
     /// The caller's part size.
     pub(crate) part_size: Option<u64>,
     /// The object's size, where it is known.
@@ -128,10 +130,11 @@ impl StrategyFacts<'_> {
         self.memory.filter(|_| !self.spool)
     }
 
-    /// Parts in any order, as many at once as allowed. Where the store's parts can't keep the condition of
-    /// the commit, chunks that are appended one after the other.
+    /// Parts in any order, as many at once as allowed. Where the server has no parts, or they can't keep the condition
+    /// of the commit, chunks that are appended one after the other.
     fn in_parts(&self) -> Result<(Cut, usize), ScheduleError> {
         match self.capabilities.append {
+            Some(grain) if !self.may_have_parts => self.appended(grain),
             Some(grain) if self.create_only && !self.capabilities.create_only_parts => self.appended(grain),
             _ => {
                 let Self { capabilities, part_size, size_hint, memory, spool, concurrency, .. } = *self;

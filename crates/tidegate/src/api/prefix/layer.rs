@@ -312,6 +312,10 @@ impl Append for Spread {
         self.below().need_append()?.abort(session, attempt).await
     }
 
+    fn tells_position(&self, session: &Session) -> bool {
+        self.below().appending().is_none_or(|append| append.tells_position(session))
+    }
+
     fn has(&self, session: &Session) -> bool {
         self.below().appending().is_some_and(|append| append.has(session))
     }

@@ -10,7 +10,7 @@ use super::resource::Resource;
 use super::{Gcs, GcsBucket};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
-use crate::backend::{Appended, Attempt, Fault, FaultKind, Held, Session, WriteOptions};
+use crate::backend::{Appended, Attempt, Fault, FaultKind, Feature, Held, Session, WriteOptions};
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
@@ -21,6 +21,26 @@ pub(super) const GRAIN: u64 = 256 << 10;
 /// Whether a session is a resumable upload, by its id: ids of the XML API are not URLs.
 pub(super) fn is_appended(session: &Session) -> bool {
     session.id.starts_with("http://") || session.id.starts_with("https://")
+}
+
+/// The end of the ids of sessions whose position the server does not tell. It stays with the id, in journals and records
+/// too, because a question for the position does harm there: fake-gcs-server publishes what it has, and says that this
+/// is the whole object.
+const NO_POSITION: &str = "#no-position";
+
+/// Whether the server tells the position of a session.
+pub(super) fn tells_position(session: &Session) -> bool {
+    !session.id.ends_with(NO_POSITION)
+}
+
+/// Whether the answer to a request that opens a session describes the object, as if it were there: so does
+/// fake-gcs-server. Google's answer has no body.
+fn describes_object(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Described {
+        kind: String,
+    }
+    serde_json::from_slice::<Described>(body).is_ok_and(|described| described.kind == "storage#object")
 }
 
 /// The beginning of the ids of sessions that were begun over gRPC.
@@ -45,9 +65,13 @@ pub(super) async fn open(
     no_error(&headers, &body, About::Bucket)?;
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     let location = location.and_then(|location| bucket.json.upload_at(location));
-    let session = Session { key: key.to_owned(), id: location.map(String::from).unwrap_or_default() };
+    let mut session = Session { key: key.to_owned(), id: location.map(String::from).unwrap_or_default() };
     if !is_appended(&session) {
         return Err(not_a_store("the address of the session", &headers, &body));
+    }
+    if describes_object(&body) {
+        bucket.shared.facts.learn_lack(Feature::SessionPosition);
+        session.id.push_str(NO_POSITION);
     }
     Ok(session)
 }
@@ -83,6 +107,11 @@ pub(super) async fn stream(
     bytes: Unending,
     attempt: Attempt,
 ) -> Result<Appended, Fault> {
+    if !tells_position(session) {
+        let message =
+            "nothing can be streamed to the upload: the store does not tell how much of it there is";
+        return Err(Fault::new(FaultKind::Unsupported, message));
+    }
     let mut request = GcsRequest::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some(format!("bytes {offset}-*/*")))?;
     exchange(bucket, session, request.with(GcsContent::Unending(bytes))).await
@@ -92,7 +121,9 @@ pub(super) async fn stream(
 /// where requests go.
 fn address(bucket: &GcsBucket, session: &Session) -> Result<String, Fault> {
     match Url::parse(&session.id) {
-        Ok(address) if bucket.json.has_upload(&address) => Ok(session.id.clone()),
+        Ok(address) if bucket.json.has_upload(&address) => {
+            Ok(session.id.strip_suffix(NO_POSITION).unwrap_or(&session.id).to_owned())
+        }
         address => {
             // Without the query, which is a secret.
             let at = address.map_or_else(
@@ -116,6 +147,10 @@ pub(super) async fn stands(
     session: &Session,
     attempt: Attempt,
 ) -> Result<Appended, Fault> {
+    if !tells_position(session) {
+        let message = "the upload can't be resumed: the store does not tell how much of it there is";
+        return Err(Fault::new(FaultKind::NoSession, message));
+    }
     let mut request = GcsRequest::new(Method::PUT, address(bucket, session)?, About::Session, attempt);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
@@ -169,7 +204,11 @@ pub(super) async fn cancel(bucket: &GcsBucket, session: &Session, attempt: Attem
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
     if status.as_u16() == 499 {
-        return Ok(());
+        if tells_position(session) {
+            return Ok(());
+        }
+        let message = "the store confirms any cancellation, also of an upload that it has published";
+        return Err(Fault::new(FaultKind::NoSession, message));
     }
     if status.is_success() {
         let headers = answer.response.headers().clone();

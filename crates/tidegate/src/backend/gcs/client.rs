@@ -8,7 +8,7 @@ use super::grpc::Channels;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::http::Connections;
 use crate::backend::xml::address::EndpointUrl;
-use crate::backend::{Fault, environment};
+use crate::backend::{Facts, Fault, KnownFacts, environment};
 
 /// Google's own endpoint.
 const GOOGLE: &str = "https://storage.googleapis.com";
@@ -29,11 +29,18 @@ pub(super) struct GcsShared {
     pub(super) grpc: Option<(Arc<Channels>, EndpointUrl)>,
     /// The project that the settings name.
     pub(super) project: Option<String>,
+    /// What the endpoint's server turned out to lack.
+    pub(super) facts: Arc<Facts>,
 }
 
 impl GcsClient {
     /// Fills in settings that are not set and sets up a client. Sends nothing; the first request fetches credentials.
     pub async fn connect(settings: &GcsSettings) -> Result<Self, Fault> {
+        Self::connect_with(settings, &KnownFacts::default()).await
+    }
+
+    /// As [`connect`](Self::connect), with what an engine already knows of the endpoint, and learns of it.
+    pub async fn connect_with(settings: &GcsSettings, facts: &KnownFacts) -> Result<Self, Fault> {
         let emulator = |name| {
             let host = environment::word(name, environment::process)?;
             Ok::<_, Fault>(host.map(|host| emulator_url(&host)))
@@ -64,7 +71,8 @@ impl GcsClient {
             None
         };
         let (keyring, project) = (GcsKeyring::new(&credentials), settings.project.clone());
-        let shared = GcsShared { connections, keyring, endpoint, grpc, project };
+        let facts = facts.of(endpoint.url());
+        let shared = GcsShared { connections, keyring, endpoint, grpc, project, facts };
         Ok(Self { shared: Arc::new(shared) })
     }
 

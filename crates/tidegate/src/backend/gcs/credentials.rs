@@ -13,9 +13,10 @@ use google_cloud_auth::errors::CredentialsError;
 use google_cloud_auth::signer::{Signer, SigningError};
 use http::{Extensions, HeaderMap, HeaderValue};
 
-use super::provider::ProvidedTokens;
 use super::settings::{GcsCredentials, GcsCredentialsOrigin};
+use crate::backend::access_token::{AccessToken, RenewedTokens, bearer};
 use crate::backend::http::innermost;
+use crate::backend::provider::Provider;
 use crate::backend::{Fault, FaultKind, environment};
 
 /// Time limit for a token. Outside Google's machines nothing answers at the metadata address, and some networks do
@@ -31,7 +32,7 @@ pub(super) enum GcsKeyring {
     /// Tokens from Google's application default credentials, which are renewed.
     Application(Application),
     /// Tokens from the caller's own code, which are renewed.
-    Provided(ProvidedTokens),
+    Provided(RenewedTokens<Provider<AccessToken>>),
 }
 
 /// The headers that authenticate a request.
@@ -43,7 +44,7 @@ impl GcsKeyring {
             GcsCredentialsOrigin::Anonymous => Self::Anonymous,
             GcsCredentialsOrigin::Token(token) => Self::Fixed(token.trim().to_owned()),
             GcsCredentialsOrigin::Application => Self::Application(Application::default()),
-            GcsCredentialsOrigin::Provider(provider) => Self::Provided(ProvidedTokens::new(provider.clone())),
+            GcsCredentialsOrigin::Provider(provider) => Self::Provided(RenewedTokens::new(provider.clone())),
         }
     }
 
@@ -180,15 +181,6 @@ impl fmt::Debug for GcsKeyring {
             Self::Provided(_) => "Provided(…)",
         })
     }
-}
-
-pub(super) fn bearer(token: &str) -> Result<HeaderValue, Fault> {
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| {
-        Fault::new(FaultKind::Credentials, "the access token has characters that no header can carry")
-            .with_source(error)
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 /// Application default credentials, loaded at first use.

@@ -20,6 +20,8 @@ pub(super) enum About {
     Object,
     /// A resumable upload.
     Session,
+    /// Uploads in parts, which not every emulator has.
+    Parts,
 }
 
 /// Reads the JSON of a successful answer, which must contain `promised`. Fails with the fault that an error in it
@@ -100,9 +102,13 @@ fn kind(status: StatusCode, reason: &str, message: &str, about: About) -> FaultK
         (401, _) => FaultKind::Expired,
         (403, reason) if is_limit(reason) => FaultKind::Throttled,
         (404, _) if message.contains("bucket does not exist") => FaultKind::NoBucket,
+        // Google itself answers this request in XML. Emulators without uploads in parts answer in their own ways:
+        // fake-gcs-server with a 400 or, by its settings, a 404; Google's storage-testbench with a 501.
+        (404 | 405 | 501, _) if about == About::Parts => FaultKind::Unsupported,
+        (400, _) if about == About::Parts && message.contains("uploadType") => FaultKind::Unsupported,
         (404, _) => match about {
             About::Project => FaultKind::Invalid,
-            About::Bucket => FaultKind::NoBucket,
+            About::Bucket | About::Parts => FaultKind::NoBucket,
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,
         },

@@ -1,6 +1,9 @@
 //! Uploads of parts: the XML API's multipart uploads (`cloud.google.com/storage/docs/multipart-uploads`), with S3's
 //! documents and other headers.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use http::Method;
 
 use super::fault::{About, no_error};
@@ -9,21 +12,62 @@ use super::{GcsBucket, resource};
 use crate::backend::http::{known, proof, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
-use crate::backend::{Attempt, Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Facts, Fault, FaultKind, Feature, Listing, OpenSession, Pages, Receipt, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
+/// Opens a session of parts; fails with [`Unsupported`](FaultKind::Unsupported) if the server has none, as most emulators.
 pub(super) async fn open(
     bucket: &GcsBucket,
     key: &str,
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Session, Fault> {
+    let facts = &bucket.shared.facts;
+    if facts.lacks(Feature::PartsBesideAppends) {
+        return Err(Fault::new(FaultKind::Unsupported, "the store has no uploads in parts"));
+    }
     let url = bucket.xml.object(key, &[("uploads", "")])?;
-    let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
+    let mut request = GcsRequest::new(Method::POST, url, About::Parts, attempt);
     request.headers = resource::to_headers(options)?;
-    let (headers, body) = bucket.shared.ask(request).await?;
+    let (headers, body) = bucket.shared.ask(request).await.inspect_err(|fault| {
+        if fault.kind == FaultKind::Unsupported {
+            facts.learn_lack(Feature::PartsBesideAppends);
+        }
+    })?;
     sessions::opened(key, &headers, &body, "")
+}
+
+/// Unfinished uploads in parts of keys that begin with `prefix`: none if the server turns out to have no such uploads.
+pub(super) fn sessions(bucket: &GcsBucket, prefix: &str) -> Listing<OpenSession> {
+    let facts = bucket.shared.facts.clone();
+    match sessions::list(bucket.clone(), prefix) {
+        Listing::Pages(pages) if !facts.lacks(Feature::PartsBesideAppends) => {
+            Listing::Pages(Box::new(SessionPages { pages, facts }))
+        }
+        _ => Listing::empty(),
+    }
+}
+
+struct SessionPages {
+    pages: Box<dyn Pages<OpenSession>>,
+    facts: Arc<Facts>,
+}
+
+#[async_trait]
+impl Pages<OpenSession> for SessionPages {
+    async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
+        match self.pages.next(attempt).await {
+            // A bucket that is missing has a kind of its own: this server knows no such request.
+            Err(fault) if matches!(fault.kind, FaultKind::Unsupported | FaultKind::NotFound) => {
+                self.facts.learn_lack(Feature::PartsBesideAppends);
+                Ok(None)
+            }
+            page => page,
+        }
+    }
 }
 
 /// Uploads a part. A known checksum is sent first; otherwise it is compared with the answer's before the part is

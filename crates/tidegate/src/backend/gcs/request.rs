@@ -14,7 +14,6 @@ use crate::backend::http::{
 };
 use crate::backend::{Attempt, Fault};
 use crate::memory::payload::{Payload, Unending};
-use crate::types::checksum::Checksum;
 
 /// One request.
 #[derive(Debug)]
@@ -143,10 +142,4 @@ fn prepare(method: &Method, content: GcsContent, headers: &mut HeaderMap) -> (Se
     };
     headers.insert(header::CONTENT_LENGTH, outgoing.len().into());
     (outgoing.boxed_unsync(), failure)
-}
-
-/// A payload's checksum, which must be sent before the bytes because Google has no trailers. A file is read once for
-/// it.
-pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
-    payload.read_checksum().await.map_err(source_fault)
 }

@@ -19,7 +19,7 @@ const META: &str = "x-goog-meta-";
 /// The metadata name under which a writer's token is stored.
 pub(super) const TOKEN: &str = Attributes::RESERVED;
 /// The CRC32C of no bytes.
-const NOTHING: &str = "AAAAAA==";
+pub(super) const NOTHING: &str = "AAAAAA==";
 
 /// An object in JSON (`cloud.google.com/storage/docs/json_api/v1/objects`), for writing and reading.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -31,18 +31,18 @@ impl Scheme for GcsScheme {
     fn open<'a>(
         &'a self,
         bucket: &'a str,
-        _facts: &'a KnownFacts,
+        facts: &'a KnownFacts,
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
         Box::pin(async move {
-            let connect = || GcsClient::connect(&self.settings);
+            let connect = || GcsClient::connect_with(&self.settings, facts);
             let bucket = self.client.get_or_try_init(connect).await?.bucket(bucket)?;
             Ok(Arc::new(bucket) as Arc<dyn Backend>)
         })
     }
 
-    fn buckets<'a>(&'a self, _facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
+    fn buckets<'a>(&'a self, facts: &'a KnownFacts) -> BoxFuture<'a, Result<Arc<dyn Buckets>, Fault>> {
         Box::pin(async move {
-            let connect = || GcsClient::connect(&self.settings);
+            let connect = || GcsClient::connect_with(&self.settings, facts);
             Ok(Arc::new(self.client.get_or_try_init(connect).await?.buckets()) as Arc<dyn Buckets>)
         })
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::provider::AccessToken;
+use crate::backend::access_token::AccessToken;
 use crate::backend::environment::SetUrl;
 use crate::backend::provider::Provider;
 use crate::types::unknown_name::UnknownName;

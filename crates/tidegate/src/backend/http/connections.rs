@@ -150,6 +150,15 @@ impl Connections {
         Ok(Self { connector, pooled: Mutex::default(), unpooled })
     }
 
+    /// Connects to a server of this machine or network at `url`, never through a proxy.
+    #[cfg(feature = "azure")]
+    pub(in crate::backend) fn direct(url: &str, connect_timeout: Duration) -> Result<Self, Fault> {
+        let none = Matcher::builder().build();
+        let connector = Connector::through(none, url, connect_timeout, None, Version::One)?;
+        let unpooled = connector.client(0);
+        Ok(Self { connector, pooled: Mutex::default(), unpooled })
+    }
+
     /// The client for an attempt of a request.
     pub(in crate::backend) fn client(&self, attempt: Attempt) -> Client {
         if attempt.wants_new_connection() {

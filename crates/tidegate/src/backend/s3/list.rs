@@ -59,7 +59,8 @@ pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listin
                     None if without.contains(Feature::ListV2) => {}
                     None => query.push(("list-type", "2")),
                     Some(NextPage::Token(token)) => {
-                        query.extend([("list-type", "2"), ("continuation-token", token)]);
+                        query.push(("list-type", "2"));
+                        query.push(("continuation-token", token));
                     }
                 }
                 // A signature needs the query sorted by name.

@@ -105,8 +105,10 @@ impl S3Shared {
     async fn exchange_once(&self, request: S3Request) -> Result<S3Answer, Fault> {
         let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
-        let region = facts.region().unwrap_or_else(|| self.region.as_str().into());
-        let url = self.endpoint.in_region(url, &region);
+        let (url, region) = match facts.region() {
+            Some(region) => (self.endpoint.in_region(url, &region), region),
+            None => (url, self.region.as_str().into()),
+        };
         if self.settings.request_payer {
             headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
         }

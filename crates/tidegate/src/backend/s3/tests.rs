@@ -48,7 +48,7 @@ async fn place_with(change: impl FnOnce(S3Settings) -> S3Settings) -> Place {
     Place { store, server: Some(server) }
 }
 
-pub(in crate::backend) fn settings_for(server: &Server) -> S3Settings {
+pub(crate) fn settings_for(server: &Server) -> S3Settings {
     let (access, secret) = server.credentials();
     S3Settings::default()
         .with_endpoint_url(server.endpoint())

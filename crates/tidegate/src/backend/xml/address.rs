@@ -14,7 +14,7 @@ use crate::types::unknown_name::UnknownName;
 /// Characters that a signature leaves unencoded in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Characters that a signature leaves unencoded in a path.
-const PATH: &AsciiSet = &QUERY.remove(b'/');
+pub(in crate::backend) const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// Where the bucket's name goes in a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -4,7 +4,8 @@
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use quick_xml::escape::resolve_predefined_entity;
-use quick_xml::events::Event;
+use quick_xml::events::attributes::Attribute;
+use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, errors::IllFormedError};
 
 use super::fault;
@@ -51,8 +52,8 @@ impl<'a> XmlPage<'a> {
     }
 
     /// Calls `on` at the beginning and end of each element below the root, with the path of names from the root to
-    /// it. A name that is not in `names` is passed as an empty one, and the text of that element is skipped. An error
-    /// from `on` makes the document a `NotAStore` fault.
+    /// it. A name that is not in `names` is passed as an empty one, and the text of that element is skipped. An element
+    /// `<Name Encoded="true">` is named `Name@Encoded`. An error from `on` makes the document a `NotAStore` fault.
     pub(in crate::backend) fn each(
         &self,
         names: &[&'static str],
@@ -113,7 +114,10 @@ impl<'a> XmlPage<'a> {
                         return Err(Trouble::Wrong("text and elements are mixed".to_owned()));
                     }
                     text.truncate(begins.last().copied().unwrap_or_default());
-                    open.push(known(tag.local_name().as_ref()));
+                    open.push(match is_encoded(tag) {
+                        true => known(&format!("{}@Encoded", tag.local_name().as_ref())),
+                        false => known(tag.local_name().as_ref()),
+                    });
                     begins.push(text.len());
                     on(&open, ElementStep::Begins).map_err(Trouble::Wrong)?;
                     if is_empty {
@@ -150,6 +154,14 @@ impl<'a> XmlPage<'a> {
             }
         }
     }
+}
+
+/// Whether an element has the attribute `Encoded="true"`, as Azure's names have that XML cannot express.
+fn is_encoded(tag: &BytesStart<'_>) -> bool {
+    let is = |attribute: &Attribute<'_>| {
+        attribute.key.as_ref() == "Encoded" && attribute.value.trim().eq_ignore_ascii_case("true")
+    };
+    tag.attributes().flatten().any(|attribute| is(&attribute))
 }
 
 fn wrong(error: impl std::fmt::Display) -> Trouble {

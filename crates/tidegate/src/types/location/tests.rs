@@ -52,6 +52,67 @@ fn an_s3_url_may_name_a_profile() {
 }
 
 #[test]
+fn a_url_of_azure_may_name_the_account() {
+    let of = |container: &str, key: &str| Location::Azure { container: container.into(), key: key.into() };
+    for text in ["az://logs/a%20b", "azure://logs/a%20b", "abfs://logs/a%20b", "ABFSS://logs/a%20b"] {
+        assert_eq!(parse(text), of("logs", "a%20b"));
+        assert_eq!(parse(text).to_string(), "az://logs/a%20b");
+    }
+    assert_eq!(parse("az://$web/index.html"), of("$web", "index.html"));
+    let canonical = "abfss://logs@acc.dfs.core.windows.net/a b";
+    for text in [
+        canonical,
+        "abfs://logs@acc.dfs.core.windows.net/a b",
+        "wasbs://logs@ACC.blob.core.windows.net/a b",
+        "wasb://logs@acc.blob.core.windows.net/a b",
+        "az://logs@acc.blob.core.windows.net/a b",
+        "https://acc.blob.core.windows.net/logs/a%20b",
+        "https://acc.dfs.core.windows.net:443/logs/a%20b",
+    ] {
+        assert_eq!(parse(text), of("logs@acc.dfs.core.windows.net", "a b"), "{text}");
+        assert_eq!(parse(text).to_string(), canonical);
+        assert_eq!(parse(text).in_store(), Some(("abfss", "logs@acc.dfs.core.windows.net", "a b")));
+    }
+    for (text, container) in [
+        ("https://acc.blob.core.chinacloudapi.cn/logs", "logs@acc.dfs.core.chinacloudapi.cn"),
+        ("https://acc.z05.blob.storage.azure.net/logs/", "logs@acc.z05.dfs.storage.azure.net"),
+        ("abfss://Sales@onelake.dfs.fabric.microsoft.com", "Sales@onelake.dfs.fabric.microsoft.com"),
+    ] {
+        assert_eq!(parse(text), of(container, ""));
+    }
+    let long = format!("az://logs/{}", "ü".repeat(1024));
+    assert_eq!(parse(&long).to_string(), long);
+    assert!(sentence(&format!("{long}k")).ends_with("it is longer than 1024 characters"));
+    // Another host is another program's.
+    assert!(matches!(parse("https://example.com/k"), Location::Other { .. }));
+}
+
+#[test]
+fn an_address_of_azure_with_more_than_a_key_is_refused() {
+    let signed = "https://acc.blob.core.windows.net/logs/k?sv=2024-11-04&sr=b&sig=sec%2Fret";
+    assert_eq!(
+        sentence(signed),
+        "\"https://acc.blob.core.windows.net/logs/k?…\": it has a shared access signature, which would show \
+         wherever the URL is shown: set AZURE_STORAGE_SAS_TOKEN to the query, and write the URL without it"
+    );
+    for text in [
+        "https://acc.blob.core.windows.net/logs/k?snapshot=2026",
+        "https://acc.blob.core.windows.net/logs/k#a",
+        "https://acc.blob.core.windows.net?comp=list",
+    ] {
+        assert!(sentence(text).contains("a query or a fragment names no blob"), "{text}");
+    }
+    assert!(sentence("https://acc.blob.core.windows.net/").ends_with("no container comes after the host"));
+    assert!(sentence("https://acc.blob.core.windows.net/logs/%ff").ends_with("it is not UTF-8"));
+    for text in ["abfss://logs@localhost/k", "az://logs@acc/k", "wasbs://logs@acc.blob.example.com/k"] {
+        assert!(sentence(text).contains("after the @ comes the account's host: write abfss://"), "{text}");
+    }
+    assert!(sentence("abfss://a@b@acc.dfs.core.windows.net/k").contains("after the @"));
+    assert!(sentence("az://a b/k").contains("is no bucket name"));
+    assert_eq!(sentence("az:///k"), "\"az:///k\": no container after `az://`: write az://container/key");
+}
+
+#[test]
 fn what_has_no_scheme_is_a_path() {
     for text in [
         "a",
@@ -101,6 +162,9 @@ fn mistyped_urls_are_refused_with_the_url_that_was_meant() {
         ("gs:/b", "gs://b"),
         ("gcs:b", "gs://b"),
         ("az:x", "az://x"),
+        ("azure//logs/k", "az://logs/k"),
+        ("abfss:/logs@acc.dfs.core.windows.net/k", "abfss://logs@acc.dfs.core.windows.net/k"),
+        ("https:/acc.blob.core.windows.net/logs/k", "https://acc.blob.core.windows.net/logs/k"),
         ("dev:demo/k", "dev://demo/k"),
         ("memory:m/k", "memory://m/k"),
         ("file:/x", "file:///x"),
@@ -205,7 +269,7 @@ fn every_refusal_is_a_sentence() {
         ("", r#""": the location is empty: write s3://bucket/key or a path"#),
         (
             "ftp://host:21/x",
-            r#""ftp://host:21/x": unknown scheme `ftp`: the known ones are s3://, gs://, dev://, memory:// and file://"#,
+            r#""ftp://host:21/x": unknown scheme `ftp`: the known ones are s3://, gs://, az://, abfss://, dev://, memory:// and file://"#,
         ),
         ("gs:///key", r#""gs:///key": no bucket after `gs://`: write gs://bucket/key"#),
         ("s3://", r#""s3://": no bucket after `s3://`: write s3://bucket/key"#),
@@ -251,6 +315,11 @@ fn locations() -> impl Strategy<Value = Location> {
         ("[a-zA-Z0-9@._+=-]{1,20}", bucket, key)
             .prop_map(|(profile, bucket, key)| { Location::S3 { profile: Some(profile), bucket, key } }),
         (bucket, key).prop_map(|(bucket, key)| Location::Gcs { bucket, key }),
+        (bucket, key).prop_map(|(container, key)| Location::Azure { container, key }),
+        (bucket, "[a-z0-9]{3,24}", key).prop_map(|(container, account, key)| Location::Azure {
+            container: format!("{container}@{account}.dfs.core.windows.net"),
+            key
+        }),
         (bucket, key).prop_map(|(bucket, key)| Location::Dev { bucket, key }),
         ("[x-z][a-z0-9]{0,5}", bucket, key).prop_map(|(scheme, bucket, key)| Location::Other {
             scheme,
@@ -272,9 +341,23 @@ proptest! {
     }
 
     #[test]
-    fn any_text_parses_or_is_refused_and_what_parses_is_stable(text in "(s3|dev|memory|file|gs|x)?(://)?\\PC{0,30}") {
+    fn any_text_parses_or_is_refused_and_what_parses_is_stable(text in "(s3|dev|memory|file|gs|az|abfss|https|x)?(://)?\\PC{0,30}") {
         if let Ok(location) = text.parse::<Location>() {
             prop_assert_eq!(parse(&location.to_string()), location);
         }
+    }
+}
+
+#[test]
+fn the_arn_of_an_access_point_ends_before_the_key() {
+    const POINT: &str = "arn:aws:s3:eu-west-1:123456789012:accesspoint/reports";
+    for (bucket, key) in [
+        (POINT.to_owned(), "a/b"),
+        (POINT.to_owned(), ""),
+        (POINT.replace("accesspoint/", "accesspoint:"), "a/b"),
+        ("arn:aws:s3:::bucket".to_owned(), "a/b"),
+    ] {
+        let location = Location::S3 { profile: None, bucket: bucket.clone(), key: key.to_owned() };
+        assert_eq!(format!("s3://{bucket}/{key}").parse(), Ok(location));
     }
 }

@@ -15,7 +15,7 @@ use crate::types::date::since_1970;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::driver::WriterState;
-use crate::upload::session::{SessionTakes, Upload, within};
+use crate::upload::session::{Upload, within};
 use crate::upload::settle::There;
 use crate::upload::source::journal::failed;
 
@@ -126,10 +126,7 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
     if known.is_some_and(|known| known.id == session.id) {
         return;
     }
-    let kind = match upload.takes {
-        SessionTakes::AppendedBytes => SessionKind::Append,
-        SessionTakes::Parts(_) => SessionKind::Parts,
-    };
+    let kind = if upload.is_appended(&session) { SessionKind::Append } else { SessionKind::Parts };
     let opened = JournaledSession { kind, id: session.id };
     if journal.session(opened).await.is_err() {
         let _ = upload.abort_session().await;
@@ -153,8 +150,7 @@ impl Drop for Journaled {
             let patience = upload.aborts.patience();
             end(appending, patience).await;
             // An appended session keeps what arrived, so only parts are worth a wait.
-            let appends = upload.takes == SessionTakes::AppendedBytes;
-            let draining = if appends { Duration::ZERO } else { DRAINING };
+            let draining = if upload.appends() { Duration::ZERO } else { DRAINING };
             if let Some(mut sending) = sending
                 && timeout(draining, &mut sending).await.is_err()
             {

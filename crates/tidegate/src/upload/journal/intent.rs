@@ -118,6 +118,11 @@ impl Intent {
         Err(Error::new(ErrorKind::Integrity, Operation::Write, object, message))
     }
 
+    /// Takes in that the session is one that is appended to: its server has no parts, though they were asked for.
+    pub(super) fn goes_to_appended(&mut self, backend: &Arc<dyn Backend>) {
+        self.appends |= backend.appending().is_some();
+    }
+
     /// How the object is cut.
     pub(super) fn cut(&self) -> Cut {
         if self.appends { Cut::Chunks(self.schedule) } else { Cut::Parts(self.schedule) }

@@ -72,16 +72,18 @@ impl ClaimedUpload {
         let in_use = journaling.live.uses(path);
         recovered.check(path).map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
-        let intent = Intent::of(header, context.backend())?;
+        let mut intent = Intent::of(header, context.backend())?;
+        if recovered.state.session.as_ref().is_some_and(|session| session.kind == SessionKind::Append) {
+            intent.goes_to_appended(context.backend());
+        }
         intent.check_parts(&recovered, context.backend())?;
         let progress = context.engine().progress.part();
         let mut upload = Upload::new(&context, &header.key, intent.clone().into_options(), progress);
-        upload.takes = intent.cut().into();
         upload.persistence = match recovered.state.finish {
             Some(_) => Persistence::MayBePublished,
             None => Persistence::Journal,
         };
-        let upload = Arc::new(upload);
+        let upload = Arc::new(upload.into_session_of(intent.cut().into()));
         if let Some(session) = &recovered.state.session {
             if (session.kind == SessionKind::Append) != intent.cut().appends() {
                 let message = "its journal has a session of another kind than it was begun for";

@@ -57,23 +57,34 @@ impl Sender {
         tracker: TaskTracker,
         before: Before,
     ) -> Self {
-        let link = Link::new(source, keep, before.session, before.created);
+        let Before { stored, committed, length, session, created } = before;
+        let link = Link::new(source, keep, session, created);
         match cut {
             Cut::Chunks(schedule) => {
-                Self::Appending(Box::new(AppendSender::new(link, schedule, before.committed, before.length)))
+                Self::Appending(Box::new(AppendSender::new(link, schedule.part_at(0), committed, length)))
             }
             Cut::Parts(_) | Cut::Whole { .. } => {
-                Self::Parts(Box::new(PartsSender::new(link, cut, in_flight, tracker, before.stored)))
+                Self::Parts(Box::new(PartsSender::new(link, cut, in_flight, tracker, stored)))
             }
         }
     }
 
     /// Sends until the object is published.
     pub(super) async fn run(self) -> Result<Object> {
-        let (object, journal) = match self {
-            Self::Parts(mut parts) => (parts.publish().await?, parts.into_journal()),
-            Self::Appending(mut appending) => (appending.publish().await?, appending.into_journal()),
+        let mut appending = match self {
+            Self::Parts(mut parts) => match parts.publish().await? {
+                Some(object) => return Self::published(object, &parts.into_link()).await,
+                // The server has no sessions of parts, so it opened one that is appended to.
+                None => Box::new(parts.into_appending()),
+            },
+            Self::Appending(appending) => appending,
         };
+        let object = appending.publish().await?;
+        Self::published(object, &appending.link).await
+    }
+
+    async fn published(object: Object, link: &Link) -> Result<Object> {
+        let journal = link.journal().clone();
         // The object is published. A journal that can't be removed is left for the next recovery.
         if let Err(error) = journal.end(End::Completed).await {
             warn!(%error, "a journal of an object that is published can't be removed");

@@ -13,7 +13,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::driver::WriterState;
 use crate::upload::intake::{Filling, Intake, LEAST_SLAB};
-use crate::upload::session::{SessionTakes, Upload};
+use crate::upload::session::Upload;
 use crate::upload::source::journal::failed;
 
 /// With this many bytes gathered, an append begins, or the producer waits for one.
@@ -170,8 +170,7 @@ impl Journaled {
     /// Adds to the error of a full disk where the upload can't make room, because it has fewer bytes than the
     /// store takes at once.
     fn no_room(&self, error: Error) -> Error {
-        let appends = self.upload.takes == SessionTakes::AppendedBytes;
-        let grain = self.upload.backend.capabilities().append.filter(|_| appends);
+        let grain = self.upload.backend.capabilities().append.filter(|_| self.upload.appends());
         let figures = self.appender.progress.snapshot();
         let waits = figures.journaled.saturating_sub(figures.acknowledged);
         match grain {

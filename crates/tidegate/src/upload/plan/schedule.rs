@@ -84,10 +84,16 @@ impl Schedule {
         if let Some(size) = hint.filter(|size| *size > capabilities.max_object) {
             return Err(ScheduleError::TooLarge { size, limit: capabilities.max_object });
         }
+        // A server may turn out to have only sessions that are appended to, in multiples of this.
+        let grain = capabilities.append.unwrap_or(1).max(1);
+        let asked = asked.map(|asked| asked.checked_next_multiple_of(grain).unwrap_or(asked));
         let memory = memory.unwrap_or(u64::MAX);
         // Each part in flight is a connection. An eighth of the memory lets eight be in flight; fewer would
         // make a single upload slow.
-        let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 8).clamp(least, most));
+        let wanted = asked.unwrap_or_else(|| {
+            let default = Self::DEFAULT_PART.min(memory / 8);
+            (default / grain * grain).clamp(least, most)
+        });
         let memory = if spool { u64::MAX } else { memory };
         if wanted > memory {
             return Err(ScheduleError::Memory { part: wanted, memory });
@@ -97,7 +103,7 @@ impl Schedule {
         let step = wanted.min(MIB);
         let base = if needed > wanted { needed.next_multiple_of(step) } else { wanted };
         // Parts that grow leave half of the memory to other writers.
-        let most = most.min((memory / 2).max(wanted));
+        let most = most.min((memory / 2 / grain * grain).max(wanted));
         if let Some(size) = hint
             && base > most
         {

@@ -96,7 +96,7 @@ impl Upload {
         let verified = self.verify(object, whole.covers(), Some(whole), Operation::Complete);
         if verified.is_ok() {
             self.requests.progress.acknowledged(payload.len());
-            self.requests.progress.parts_stored(1);
+            self.requests.progress.parts_stored(u64::from(!payload.is_empty()));
         }
         Ok(verified.map_err(|error| error.after(attempts.into_inner(), began.elapsed())))
     }

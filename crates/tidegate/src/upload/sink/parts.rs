@@ -7,7 +7,7 @@ use crate::engine::limiter::Permit;
 use crate::memory::payload::Payload;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::upload::publish::kept;
-use crate::upload::session::{SessionTakes, Upload};
+use crate::upload::session::Upload;
 
 impl Upload {
     /// Stores one part, with retries.
@@ -18,9 +18,6 @@ impl Upload {
         payload: Payload,
         permit: Option<Permit>,
     ) -> Result<Receipt> {
-        if self.takes == SessionTakes::AppendedBytes {
-            return self.append(number, range, payload, permit).await;
-        }
         let session = self.session().await?;
         let receipt = self
             .requests

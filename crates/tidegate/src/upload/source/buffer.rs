@@ -86,7 +86,8 @@ impl UploadSource for Buffered {
     ) -> Option<BufferedBytes> {
         let Some(spool_first) = &mut self.spool_first else { return Some(bytes) };
         let part = (number, range, bytes.taken);
-        if plan.publishes_with(number) {
+        if plan.is_finished() && self.upload.backend.appending().is_some() {
+            // The session may be one that is appended to, part after part.
             spool_first.behind(part);
         } else if plan.is_finished() {
             spool_first.last(part);

@@ -74,15 +74,15 @@ fn plan(store: &Capabilities, way: &CopyMethod, size: u64) -> Plan {
 
 /// Has the store copy an object. Dropping the future aborts the upload.
 pub(crate) async fn copy(
-    mut upload: Upload,
+    upload: Upload,
     from: CopySource,
     way: CopyMethod,
     in_flight: usize,
 ) -> Result<Object> {
     let size = from.object.size;
     let plan = plan(upload.backend.capabilities(), &way, size);
-    upload.takes = SessionTakes::Parts(PartOrigin::Copied);
-    let ranges = CopyRanges { upload: Arc::new(upload), from: Arc::new(from), way };
+    let upload = Arc::new(upload.into_session_of(SessionTakes::Parts(PartOrigin::Copied)));
+    let ranges = CopyRanges { upload, from: Arc::new(from), way };
     Driver::new(ranges, plan, in_flight.max(1)).run(size).await
 }
 

@@ -64,6 +64,7 @@ mod tests {
     fn target(size: u64, best: Best, capabilities: &Capabilities) -> StrategyFacts<'_> {
         StrategyFacts {
             capabilities,
+            may_have_parts: true,
             part_size: None,
             size_hint: Some(size * MIB),
             memory: Some(256 * MIB),

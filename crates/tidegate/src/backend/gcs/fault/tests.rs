@@ -36,6 +36,13 @@ fn what_is_said_becomes_a_kind() {
             Integrity,
         ),
         (400, "invalid", "Invalid argument.", About::Object, Invalid),
+        (400, "invalid", "invalid uploadType", About::Object, Invalid),
+        (400, "invalid", "invalid uploadType", About::Parts, Unsupported),
+        (400, "invalid", "Invalid argument.", About::Parts, Invalid),
+        (404, "notFound", "Not Found", About::Parts, Unsupported),
+        (404, "notFound", "The specified bucket does not exist.", About::Parts, NoBucket),
+        (405, "methodNotAllowed", "", About::Parts, Unsupported),
+        (501, "notImplemented", "Not implemented", About::Parts, Unsupported),
         (413, "uploadTooLarge", "too large", About::Object, TooLarge),
         (429, "rateLimitExceeded", "slow down", About::Object, Throttled),
         (500, "backendError", "Internal", About::Object, Transient),
@@ -47,6 +54,19 @@ fn what_is_said_becomes_a_kind() {
         assert_eq!(fault.kind, kind, "{status} {reason} {about:?}");
         assert!(fault.answered);
     }
+}
+
+#[test]
+fn what_google_says_of_parts_is_no_lack_of_them() {
+    let of_parts = |status: u16, code: &str, message: &str| {
+        let body =
+            format!("<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        let status = StatusCode::from_u16(status).unwrap();
+        refusal(status, &HeaderMap::new(), body.as_bytes(), About::Parts).kind
+    };
+    assert_eq!(of_parts(400, "InvalidArgument", "Invalid argument uploadType."), FaultKind::Invalid);
+    assert_eq!(of_parts(404, "NoSuchBucket", "The specified bucket does not exist."), FaultKind::NoBucket);
+    assert_eq!(of_parts(405, "MethodNotAllowed", "The specified method is not allowed."), FaultKind::Invalid);
 }
 
 #[test]

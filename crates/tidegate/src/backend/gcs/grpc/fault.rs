@@ -89,7 +89,7 @@ fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
         Code::NotFound if message.contains("bucket does not exist") => FaultKind::NoBucket,
         Code::NotFound => match about {
             About::Project => FaultKind::Invalid,
-            About::Bucket => FaultKind::NoBucket,
+            About::Bucket | About::Parts => FaultKind::NoBucket,
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,
         },

@@ -104,6 +104,7 @@ fn a_size_that_is_left_out_is_not_known() {
         assert_eq!(object.known_size(), None, "{size}");
     }
     assert_eq!(object(r#"{"items":[{"name":"k","size":"0"}]}"#).known_size(), Some(0));
+    assert_eq!(object(r#"{"items":[{"name":"k","crc32c":"AAAAAA=="}]}"#).known_size(), Some(0));
 }
 
 #[test]

@@ -20,11 +20,9 @@ use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::journaling::Feed;
 use crate::engine::limiter::Outcome;
 use crate::engine::request::{answer, is_held_back};
-use crate::journal::{Journal, SessionKind};
 use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
-use crate::upload::plan::Schedule;
 
 /// Sends to a session that is appended to.
 pub(in crate::upload::journal) struct AppendSender {
@@ -80,10 +78,10 @@ pub(super) struct Again {
 }
 
 impl AppendSender {
-    pub(super) fn new(link: Link, schedule: Schedule, committed: u64, found: u64) -> Self {
+    pub(super) fn new(link: Link, chunk: u64, committed: u64, found: u64) -> Self {
         Self {
             link,
-            chunk: schedule.part_at(0),
+            chunk,
             stored: committed,
             recorded: committed,
             is_sure: false,
@@ -98,6 +96,11 @@ impl AppendSender {
             read: Arc::new(AtomicU64::new(committed)),
             found,
         }
+    }
+
+    /// Sends to a session that has just been opened.
+    pub(super) fn of_new_session(link: Link, chunk: u64) -> Self {
+        Self { is_sure: true, ..Self::new(link, chunk, 0, 0) }
     }
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
@@ -149,7 +152,7 @@ impl AppendSender {
                         self.link.news().await?;
                         continue;
                     }
-                    _ => self.link.open(SessionKind::Append).await?,
+                    _ => self.link.open().await?,
                 }
                 (self.stored, self.recorded, self.is_sure) = (0, 0, true);
             }
@@ -184,6 +187,8 @@ impl AppendSender {
                     self.one().await?;
                 }
                 None if self.quiet == Some(reach) && left <= self.chunk => self.link.news().await?,
+                None if !self.link.tells_position() && left <= self.chunk => self.link.news().await?,
+                _ if !self.link.tells_position() => self.one().await?,
                 _ => self.stream().await?,
             }
         }
@@ -219,13 +224,13 @@ impl AppendSender {
     }
 
     /// Appends one chunk in a request that the store acknowledges. For a full disk, where the store does not
-    /// acknowledge more of a stream, or the last stream broke.
+    /// acknowledge more of a stream, or the last stream broke; and for a store that takes no streams.
     async fn one(&mut self) -> Result<()> {
         let source = self.link.source.clone();
         let on_record = self.link.on_record;
         let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk, on_record).await?;
         let grain = self.grain();
-        let bytes = (safe.saturating_sub(self.stored) / grain * grain).min(self.chunk);
+        let bytes = safe.saturating_sub(self.stored).min(self.chunk) / grain * grain;
         if bytes == 0 {
             return self.link.news().await;
         }
@@ -284,9 +289,5 @@ impl AppendSender {
     /// The number of the next chunk.
     fn number(&self) -> u32 {
         u32::try_from(self.stored / self.chunk.max(1) + 1).unwrap_or(u32::MAX)
-    }
-
-    pub(super) fn into_journal(self) -> Journal {
-        self.link.source.journal.clone()
     }
 }

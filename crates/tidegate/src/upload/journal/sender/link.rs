@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::lost::Sessions;
+use crate::backend::Session;
 use crate::engine::journaling::Feed;
 use crate::journal::{Journal, JournalError, JournaledSession, SessionKind};
 use crate::types::error::{Operation, Result};
@@ -63,7 +64,7 @@ impl Link {
     }
 
     /// Opens a session, unless one is open.
-    pub(super) async fn open(&mut self, kind: SessionKind) -> Result<()> {
+    pub(super) async fn open(&mut self) -> Result<()> {
         if self.session.is_some() {
             return Ok(());
         }
@@ -71,6 +72,7 @@ impl Link {
         self.check_rival(Operation::Open)?;
         let id = self.source.open().await?;
         let source = self.source.clone();
+        let kind = if source.upload.appends() { SessionKind::Append } else { SessionKind::Parts };
         let opened = JournaledSession { kind, id: id.clone() };
         // A record whose write fails may still be found in part; after a failed sync no record is begun.
         self.on_record = self.journal().failure().is_none();
@@ -119,6 +121,13 @@ impl Link {
         self.feed.changed().await.map_err(|_| self.source.left_alone())
     }
 
+    /// Whether the store tells how much of the session it has.
+    pub(super) fn tells_position(&self) -> bool {
+        let upload = self.upload();
+        let (Some(append), Some(id)) = (upload.backend.appending(), &self.session) else { return true };
+        append.tells_position(&Session { key: upload.key.clone(), id: id.clone() })
+    }
+
     /// Whether records are still written to the journal.
     pub(super) fn takes_records(&self) -> bool {
         !self.disk.failed
@@ -146,7 +155,9 @@ impl Link {
     /// Gives back the space of the bytes that are recorded as acknowledged, where that is at least `keep`
     /// bytes.
     pub(super) async fn give_back(&mut self, keep: u64) -> Result<(), JournalError> {
-        if keep == u64::MAX || self.disk.keeps_all {
+        // All bytes are sent again if the session is lost, which happens with any request to such a store.
+        let may_need_all = !self.tells_position();
+        if keep == u64::MAX || self.disk.keeps_all || may_need_all {
             return Ok(());
         }
         match self.journal().give_back(keep).await {

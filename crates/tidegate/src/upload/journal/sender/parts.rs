@@ -9,11 +9,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
+use super::appending::AppendSender;
 use super::link::Link;
 use super::pacing::Pacing;
 use crate::backend::StoredPart;
 use crate::engine::journaling::Feed;
-use crate::journal::{Journal, JournalError, Part, SessionKind};
+use crate::journal::{JournalError, Part};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::plan::{Action, Cut, Plan};
@@ -68,7 +69,9 @@ impl PartsSender {
         }
     }
 
-    pub(super) async fn publish(&mut self) -> Result<Object> {
+    /// Sends until the object is published. `None` if the server turns out to have no sessions of parts, and has
+    /// opened one that bytes are appended to.
+    pub(super) async fn publish(&mut self) -> Result<Option<Object>> {
         // Less than a full part is sent again rather than asked for.
         let known: u64 = self.stored.values().map(|part| part.size).sum();
         if self.link.session.is_some() && known + self.plan.part() <= self.link.feed.borrow().length {
@@ -82,11 +85,14 @@ impl PartsSender {
                 && let Some(action) = self.plan.next()
             {
                 match self.act(action).await {
-                    Ok(Some(object)) => return Ok(object),
+                    Ok(Some(object)) => return Ok(Some(object)),
+                    Ok(None) if self.link.session.is_some() && self.link.upload().appends() => {
+                        return Ok(None);
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         if let Some(object) = self.reopen(error).await? {
-                            return Ok(object);
+                            return Ok(Some(object));
                         }
                     }
                 }
@@ -97,7 +103,7 @@ impl PartsSender {
             }
             let Feed { length, finish, full } = *self.link.feed.borrow_and_update();
             if let Some(object) = self.link.was_published().await? {
-                return Ok(object);
+                return Ok(Some(object));
             }
             if self.plan.size() < length
                 && self.plan.outstanding() < self.in_flight
@@ -130,7 +136,7 @@ impl PartsSender {
                         }
                         Err(error) => {
                             if let Some(object) = self.reopen(error).await? {
-                                return Ok(object);
+                                return Ok(Some(object));
                             }
                         }
                     }
@@ -156,7 +162,7 @@ impl PartsSender {
 
     async fn act(&mut self, action: Action) -> Result<Option<Object>> {
         match action {
-            Action::Open => self.link.open(SessionKind::Parts).await?,
+            Action::Open => self.link.open().await?,
             Action::Part { number, range } => self.part(number, range),
             Action::Put { size } => return self.link.put(size).await.map(Some),
             Action::Last { .. } => {
@@ -268,8 +274,14 @@ impl PartsSender {
         self.link.give_back(keep).await
     }
 
-    pub(super) fn into_journal(self) -> Journal {
-        self.link.source.journal.clone()
+    /// Goes on with the session that was opened, and that bytes are appended to.
+    pub(super) fn into_appending(self) -> AppendSender {
+        let chunk = self.cut.schedule().map_or(self.plan.part(), |schedule| schedule.part_at(0));
+        AppendSender::of_new_session(self.link, chunk)
+    }
+
+    pub(super) fn into_link(self) -> Link {
+        self.link
     }
 }
 

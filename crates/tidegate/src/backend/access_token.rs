@@ -1,17 +1,22 @@
-//! Access tokens that the caller's own code provides.
+//! Access tokens: from the caller's own code, or from a source that a store's module knows.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::credentials::{Identity, bearer};
-use crate::backend::provider::{Provider, ProviderError, RenewalTurn};
-use crate::backend::{Fault, FaultKind};
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue};
+
+use super::provider::{Provider, ProviderError, RenewalTurn};
+use super::{Fault, FaultKind};
 
 /// How long before a token expires another one is asked for.
 const EARLY: Duration = Duration::from_secs(300);
 
-/// An access token for Google's APIs, and when it expires.
+/// The headers that authenticate a request.
+pub(super) type TokenHeaders = HeaderMap<HeaderValue>;
+
+/// An access token for a cloud's APIs, and when it expires.
 #[derive(Clone)]
 pub struct AccessToken {
     token: String,
@@ -39,40 +44,58 @@ impl fmt::Debug for AccessToken {
     }
 }
 
-/// The tokens of one provider: the last one is used until it expires or is refused.
-pub(super) struct ProvidedTokens {
-    provider: Provider<AccessToken>,
-    current: Mutex<Option<ProvidedIdentity>>,
+/// Gives a new access token whenever it is asked.
+#[async_trait]
+pub(super) trait TokenSource: Send + Sync {
+    async fn token(&self) -> Result<AccessToken, Fault>;
+}
+
+#[async_trait]
+impl TokenSource for Provider<AccessToken> {
+    async fn token(&self) -> Result<AccessToken, Fault> {
+        self.ask().await.map_err(not_provided)
+    }
+}
+
+/// The tokens of one source: the last one is used until it expires or is refused.
+pub(super) struct RenewedTokens<S> {
+    source: S,
+    current: Mutex<Option<TokenInUse>>,
     turn: RenewalTurn,
 }
 
 #[derive(Clone)]
-struct ProvidedIdentity {
-    headers: Identity,
+struct TokenInUse {
+    headers: TokenHeaders,
     expires: Option<SystemTime>,
 }
 
-impl ProvidedIdentity {
+impl TokenInUse {
     fn is_good_at(&self, time: SystemTime) -> bool {
         self.expires.is_none_or(|expires| expires > time)
     }
 }
 
-impl ProvidedTokens {
-    pub(super) fn new(provider: Provider<AccessToken>) -> Self {
-        Self { provider, current: Mutex::default(), turn: RenewalTurn::default() }
+impl<S: TokenSource> RenewedTokens<S> {
+    pub(super) fn new(source: S) -> Self {
+        Self { source, current: Mutex::default(), turn: RenewalTurn::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<ProvidedIdentity>> {
+    #[cfg(feature = "azure")]
+    pub(super) fn source(&self) -> &S {
+        &self.source
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TokenInUse>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn good_at(&self, time: SystemTime) -> Option<ProvidedIdentity> {
+    fn good_at(&self, time: SystemTime) -> Option<TokenInUse> {
         self.lock().clone().filter(|current| current.is_good_at(time))
     }
 
     /// The headers for a request that is sent now.
-    pub(super) async fn identity(&self) -> Result<Identity, Fault> {
+    pub(super) async fn identity(&self) -> Result<TokenHeaders, Fault> {
         let now = SystemTime::now();
         if let Some(current) = self.good_at(now + EARLY) {
             return Ok(current.headers);
@@ -91,20 +114,30 @@ impl ProvidedTokens {
         }
     }
 
-    async fn ask(&self) -> Result<Identity, Fault> {
-        let AccessToken { token, expires } = self.provider.ask().await.map_err(not_provided)?;
-        let headers = Identity::from_iter([(http::header::AUTHORIZATION, bearer(token.trim())?)]);
-        *self.lock() = Some(ProvidedIdentity { headers: headers.clone(), expires });
+    async fn ask(&self) -> Result<TokenHeaders, Fault> {
+        let AccessToken { token, expires } = self.source.token().await?;
+        let headers = TokenHeaders::from_iter([(http::header::AUTHORIZATION, bearer(token.trim())?)]);
+        *self.lock() = Some(TokenInUse { headers: headers.clone(), expires });
         Ok(headers)
     }
 
     /// Discards the token in `given`, unless another request has done so.
-    pub(super) fn refused(&self, given: &Identity) {
+    pub(super) fn refused(&self, given: &TokenHeaders) {
         let mut current = self.lock();
         if current.as_ref().is_some_and(|current| current.headers == *given) {
             *current = None;
         }
     }
+}
+
+/// The `Authorization` header of a token.
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, Fault> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| {
+        Fault::new(FaultKind::Credentials, "the access token has characters that no header can carry")
+            .with_source(error)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn not_provided(error: ProviderError) -> Fault {
@@ -120,7 +153,7 @@ mod tests {
     use super::*;
 
     /// Gives `token-N` at the Nth time, good for `lifetime`; fails from the third time on.
-    fn counting(lifetime: Duration) -> (ProvidedTokens, Arc<AtomicU32>) {
+    fn counting(lifetime: Duration) -> (RenewedTokens<Provider<AccessToken>>, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let counted = asked.clone();
         let provider = Provider::new(move || {
@@ -133,10 +166,10 @@ mod tests {
                 Ok(AccessToken::new(format!("token-{count}\n")).with_expiry(SystemTime::now() + lifetime))
             }
         });
-        (ProvidedTokens::new(provider), asked)
+        (RenewedTokens::new(provider), asked)
     }
 
-    async fn token(tokens: &ProvidedTokens) -> String {
+    async fn token(tokens: &RenewedTokens<Provider<AccessToken>>) -> String {
         let identity = tokens.identity().await.unwrap();
         identity[http::header::AUTHORIZATION].to_str().unwrap().to_owned()
     }
@@ -174,7 +207,7 @@ mod tests {
     async fn requests_that_wait_for_a_provider_that_hangs_share_its_failure() {
         let asked = Arc::new(AtomicU32::new(0));
         let counted = asked.clone();
-        let tokens = ProvidedTokens::new(Provider::new(move || {
+        let tokens = RenewedTokens::new(Provider::new(move || {
             counted.fetch_add(1, SeqCst);
             std::future::pending()
         }));

@@ -1,0 +1,81 @@
+use futures::{StreamExt, TryStreamExt};
+use tidegate_dev::{FaultRule, Knobs, Server};
+
+use super::*;
+use crate::Tidegate;
+use crate::backend::s3::tests::settings_for;
+
+async fn found(store: &Store) -> Vec<(StoreFeature, FindingState)> {
+    store.examine().map(|finding| (finding.feature, finding.state)).collect().await
+}
+
+fn of(found: &[(StoreFeature, FindingState)], feature: StoreFeature) -> &FindingState {
+    &found.iter().find(|(found, _)| *found == feature).unwrap().1
+}
+
+#[tokio::test]
+async fn a_whole_store_has_everything_and_nothing_is_left() {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let tide = Tidegate::builder().s3(settings_for(&server)).build().unwrap();
+    let store = tide.open("s3://bucket/some/place").await.unwrap();
+    let found = found(&store).await;
+    let missing = [StoreFeature::Append, StoreFeature::Lifecycle];
+    for (feature, state) in &found {
+        let is_whole = matches!(state, FindingState::Works(_));
+        assert_eq!(is_whole, !missing.contains(feature), "{feature}: {state:?}");
+    }
+    assert_eq!(left(&store).await, (0, 0));
+}
+
+/// The objects and unfinished uploads of a store.
+async fn left(store: &Store) -> (usize, usize) {
+    let objects = store.list("").try_collect::<Vec<_>>().await.unwrap();
+    let sessions = store.sessions("").try_collect::<Vec<_>>().await.unwrap();
+    (objects.len(), sessions.len())
+}
+
+#[tokio::test]
+async fn a_missing_feature_is_told_from_a_broken_promise() {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let faults =
+        ["CreateMultipartUpload", "CopyObject"].map(|name| FaultRule::error(name, 501, "NotImplemented"));
+    let faults = faults.into();
+    server.set_knobs(Knobs { no_checksums: true, faults, ..Knobs::default() });
+    let tide = Tidegate::builder().s3(settings_for(&server)).build().unwrap();
+    let store = tide.open("s3://bucket").await.unwrap();
+    let found = found(&store).await;
+    let state = |feature| of(&found, feature).name();
+    assert_eq!([state(StoreFeature::Parts), state(StoreFeature::Copy)], ["missing"; 2], "{found:?}");
+    assert_eq!([state(StoreFeature::Abort), state(StoreFeature::PartsCreateOnly)], ["untested"; 2]);
+    assert_eq!(state(StoreFeature::Checksum), "broken");
+    assert!(of(&found, StoreFeature::Checksum).text().contains("cp --verify"));
+    assert_eq!([state(StoreFeature::Write), state(StoreFeature::CreateOnly)], ["works"; 2]);
+    server.set_knobs(Knobs::default());
+    assert_eq!(left(&store).await, (0, 0));
+}
+
+#[tokio::test]
+async fn a_store_that_may_not_be_written_says_so_once() {
+    let server = Server::builder().start().await.unwrap();
+    let tide = Tidegate::builder().s3(settings_for(&server)).build().unwrap();
+    let found = found(&tide.open("s3://no-such-bucket").await.unwrap()).await;
+    let count = |name: &str| found.iter().filter(|(_, state)| state.name() == name).count();
+    assert!(of(&found, StoreFeature::List).text().contains("bucket"), "{found:?}");
+    assert_eq!((count("works"), count("broken")), (0, 2), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_disk_and_memory_keep_every_promise() {
+    let directory = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().build().unwrap();
+    for url in [directory.path().to_str().unwrap(), "memory://store"] {
+        let found = found(&tide.open(url).await.unwrap()).await;
+        let is_broken = |(_, state): &(_, FindingState)| {
+            matches!(state, FindingState::Broken(_) | FindingState::Untested(_))
+        };
+        assert!(!found.iter().any(is_broken), "{found:?}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+}

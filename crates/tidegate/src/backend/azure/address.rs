@@ -1,0 +1,66 @@
+//! Builds the URLs of a container and its blobs.
+
+use percent_encoding::utf8_percent_encode;
+
+use crate::backend::xml::address::{EndpointUrl, PATH, with_query};
+use crate::backend::{Fault, FaultKind};
+
+/// The URLs of one container.
+#[derive(Clone, Debug)]
+pub(super) struct ContainerUrl {
+    base: String,
+}
+
+impl ContainerUrl {
+    /// `endpoint` includes the account: `https://account.blob.core.windows.net`, or
+    /// `http://127.0.0.1:10000/devstoreaccount1`.
+    pub(super) fn new(endpoint: &EndpointUrl, container: &str) -> Result<Self, Fault> {
+        check_container(container)?;
+        Ok(Self { base: format!("{}/{container}", endpoint.url()) })
+    }
+
+    /// The URL of the container itself.
+    pub(super) fn container(&self, query: &[(&str, &str)]) -> String {
+        with_query(self.base.clone(), query)
+    }
+
+    /// The URL of a blob.
+    pub(super) fn blob(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
+        check(key)?;
+        Ok(with_query(format!("{}/{}", self.base, utf8_percent_encode(key, PATH)), query))
+    }
+}
+
+/// Refuses names that no container has ("Naming and referencing containers, blobs, and metadata").
+fn check_container(name: &str) -> Result<(), Fault> {
+    let is_special = matches!(name, "$root" | "$web" | "$logs");
+    let is_plain = (3..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    if is_special || is_plain {
+        return Ok(());
+    }
+    let message = format!(
+        "`{name}` is not a container's name: 3 to 63 lower-case letters, digits and single hyphens make one"
+    );
+    Err(Fault::new(FaultKind::Invalid, message))
+}
+
+/// Refuses keys that no blob has: up to 1,024 characters, and "no path segments should end with a dot" ("Naming and
+/// referencing containers, blobs, and metadata").
+pub(super) fn check(key: &str) -> Result<(), Fault> {
+    let message = if key.is_empty() {
+        "the key is empty".to_owned()
+    } else if key.chars().count() > 1024 {
+        format!("the key has {} characters, Azure takes 1024 at most", key.chars().count())
+    } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
+        "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key".to_owned()
+    } else if key.split('/').any(|segment| segment.ends_with('.')) {
+        "the key has a segment that ends with a dot, which Azure does not keep".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(FaultKind::Invalid, message))
+}

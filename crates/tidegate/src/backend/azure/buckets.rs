@@ -1,0 +1,157 @@
+//! Lists, creates and removes containers.
+
+use std::collections::VecDeque;
+
+use async_trait::async_trait;
+use http::{HeaderMap, Method, header};
+
+use super::AzureScheme;
+use super::client::AzureClient;
+use super::request::AzureRequest;
+use crate::backend::http::answer::not_a_store;
+use crate::backend::http::{Order, PagePosition, paged};
+use crate::backend::xml::address::with_query;
+use crate::backend::xml::document::{ElementStep, XmlPage, filled};
+use crate::backend::{Attempt, BucketEntry, Buckets, Fault, FaultKind, KnownFacts, Listing};
+
+#[cfg(test)]
+mod tests;
+
+/// Elements read from a listing.
+const NAMES: [&str; 7] =
+    ["Containers", "Container", "Name", "Properties", "Last-Modified", "NextMarker", "Blob"];
+
+/// The containers of the account that the settings name; those of other accounts are created and removed by
+/// `container@account.dfs.core.windows.net`.
+#[derive(Clone, Debug)]
+pub struct AzureBuckets {
+    scheme: AzureScheme,
+    facts: KnownFacts,
+    endpoint: String,
+}
+
+impl AzureBuckets {
+    pub(super) fn new(scheme: AzureScheme, facts: &KnownFacts) -> Self {
+        // Requests about containers of other accounts share this account's limiter: they are few.
+        let own = scheme.of_account(None, facts);
+        let endpoint = own.map_or_else(|_| "azure".to_owned(), |own| own.shared.endpoint.url().to_owned());
+        Self { scheme, facts: facts.clone(), endpoint }
+    }
+}
+
+#[async_trait]
+impl Buckets for AzureBuckets {
+    fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    fn list(&self) -> Listing<BucketEntry> {
+        let Self { scheme, facts, .. } = self.clone();
+        paged(String::new(), Order::None, move |marker: String, attempt| {
+            let client = scheme.of_account(None, &facts);
+            async move {
+                let client = client?;
+                let mut query = vec![("comp", "list")];
+                if !marker.is_empty() {
+                    query.push(("marker", &marker));
+                }
+                let url = client.shared.endpoint.root(&query);
+                let (headers, body) = client.shared.ask(AzureRequest::new(Method::GET, url, attempt)).await?;
+                page(&headers, &body)
+            }
+        })
+    }
+
+    async fn create(&self, bucket: &str, attempt: Attempt) -> Result<(), Fault> {
+        let (client, name) = self.scheme.client(bucket, &self.facts)?;
+        let url = client.container(name)?.url.container(&[("restype", "container")]);
+        let (headers, body) = client.shared.ask(AzureRequest::new(Method::PUT, url, attempt)).await.map_err(
+            |fault| match fault.message.contains("ContainerAlreadyExists") {
+                true => Fault { kind: FaultKind::Exists, ..fault },
+                false => fault,
+            },
+        )?;
+        if headers.contains_key(header::ETAG) && headers.contains_key("x-ms-version") {
+            return Ok(());
+        }
+        Err(not_a_store("word that the container was created", &headers, &body))
+    }
+
+    /// Azure removes a container with all its blobs, and has no condition against it. So this looks for a blob before;
+    /// one that is written between the two requests is removed with the container.
+    async fn remove(&self, bucket: &str, attempt: Attempt) -> Result<(), Fault> {
+        let (client, name) = self.scheme.client(bucket, &self.facts)?;
+        if has_blob(&client, name, attempt).await? {
+            let message = format!("the container `{name}` is not empty: remove its blobs before");
+            return Err(Fault::new(FaultKind::NotEmpty, message));
+        }
+        let url = client.container(name)?.url.container(&[("restype", "container")]);
+        let (headers, body) =
+            client.shared.ask(AzureRequest::new(Method::DELETE, url, attempt)).await.map_err(no_container)?;
+        if headers.contains_key("x-ms-version") {
+            return Ok(());
+        }
+        Err(not_a_store("word that the container was removed", &headers, &body))
+    }
+}
+
+/// Whether the container has a blob. A page may be empty although others follow.
+async fn has_blob(client: &AzureClient, name: &str, attempt: Attempt) -> Result<bool, Fault> {
+    let url = client.container(name)?.url.container(&[]);
+    let mut marker = String::new();
+    loop {
+        let mut query = vec![("restype", "container"), ("comp", "list"), ("maxresults", "1")];
+        if !marker.is_empty() {
+            query.push(("marker", &marker));
+        }
+        let request = AzureRequest::new(Method::GET, with_query(url.clone(), &query), attempt);
+        let (headers, body) = client.shared.ask(request).await.map_err(no_container)?;
+        let document = XmlPage::new(&headers, &body, "EnumerationResults", "")?;
+        let (mut found, mut next) = (false, None);
+        document.each(&NAMES, |path, step| {
+            match (path, step) {
+                ([.., "Blob"], ElementStep::Begins) => found = true,
+                (["NextMarker"], ElementStep::Ends(text)) => next = filled(text),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        match next {
+            _ if found => return Ok(true),
+            Some(next) if next != marker => marker = next,
+            Some(_) => return Err(document.wrong("its marker is that of the page before")),
+            None => return Ok(false),
+        }
+    }
+}
+
+/// What is not found by a request about a container is the container.
+fn no_container(fault: Fault) -> Fault {
+    match fault.kind {
+        FaultKind::NotFound => Fault { kind: FaultKind::NoBucket, ..fault },
+        _ => fault,
+    }
+}
+
+/// The containers of a page, and the position of the next one.
+fn page(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<BucketEntry>, PagePosition<String>), Fault> {
+    let document = XmlPage::new(headers, body, "EnumerationResults", "")?;
+    let (mut containers, mut next) = (VecDeque::new(), None);
+    let (mut name, mut changed) = (None, None);
+    document.each(&NAMES, |path, step| {
+        match (path, step) {
+            (["Containers", "Container", "Name"], ElementStep::Ends(text)) => name = filled(text),
+            (["Containers", "Container", "Properties", "Last-Modified"], ElementStep::Ends(text)) => {
+                changed = httpdate::parse_http_date(text.trim()).ok();
+            }
+            (["Containers", "Container"], ElementStep::Ends(_)) => {
+                let name = name.take().ok_or("a container has no name")?;
+                containers.push_back(BucketEntry::new(name, changed.take()));
+            }
+            (["NextMarker"], ElementStep::Ends(text)) => next = filled(text),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((containers, next.map_or(PagePosition::End, PagePosition::At)))
+}

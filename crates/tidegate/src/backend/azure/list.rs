@@ -1,0 +1,178 @@
+//! Lists a container's blobs, page by page ("List Blobs").
+
+use std::collections::VecDeque;
+
+use http::{HeaderMap, Method};
+
+use super::AzureContainer;
+use super::fault::no_error;
+use super::request::AzureRequest;
+use crate::backend::http::{Entries, Order, PagePosition, paged};
+use crate::backend::time::time;
+use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag};
+use crate::backend::{Attempt, Entry, Fault, FaultKind, Listing};
+use crate::types::object::Object;
+
+#[cfg(test)]
+mod tests;
+
+/// Elements read from a listing. Azure writes `<Name Encoded="true">` for names that XML cannot express.
+const NAMES: [&str; 14] = [
+    "NextMarker",
+    "Blobs",
+    "Blob",
+    "BlobPrefix",
+    "Name",
+    "Name@Encoded",
+    "Properties",
+    "Last-Modified",
+    "Etag",
+    "Content-Length",
+    "Content-Type",
+    "AccessTier",
+    "AccessTierInferred",
+    "ResourceType",
+];
+
+/// One page of a listing.
+#[derive(Debug, Default)]
+pub(super) struct BlobPage {
+    pub(super) blobs: Vec<ListedBlob>,
+    prefixes: Vec<String>,
+    /// The position of the next page.
+    pub(super) next: Option<String>,
+}
+
+/// A blob of a listing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ListedBlob {
+    pub(super) object: Object,
+    is_directory: bool,
+    /// Whether the tier is the account's, and not one that was set for this blob.
+    has_inferred_tier: bool,
+}
+
+/// Objects and prefixes below `prefix`, in key order.
+pub(super) fn objects(container: AzureContainer, prefix: &str, recursive: bool) -> Listing<Entry> {
+    let prefix = prefix.to_owned();
+    paged(None, Order::ByKey, move |marker: Option<String>, attempt| {
+        let (container, prefix) = (container.clone(), prefix.clone());
+        async move {
+            let delimiter = (!recursive).then_some(("delimiter", "/"));
+            let page = page(&container, &prefix, marker.as_deref(), delimiter, attempt).await?;
+            let next = page.next.clone();
+            Ok((page.into_entries(), next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))
+        }
+    })
+}
+
+/// Fetches one page. `more` is one more parameter of the query.
+pub(super) async fn page(
+    container: &AzureContainer,
+    prefix: &str,
+    marker: Option<&str>,
+    more: Option<(&str, &str)>,
+    attempt: Attempt,
+) -> Result<BlobPage, Fault> {
+    let mut query = vec![("comp", "list"), ("restype", "container")];
+    query.extend(more);
+    query.extend(marker.map(|marker| ("marker", marker)));
+    query.extend((!prefix.is_empty()).then_some(("prefix", prefix)));
+    let request = AzureRequest::new(Method::GET, container.url.container(&query), attempt);
+    let (headers, body) = container.shared.ask(request).await?;
+    read(&headers, &body)
+}
+
+pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> {
+    no_error(headers, body)?;
+    let (mut blobs, mut prefixes) = (Entries::<ListedBlob>::default(), Entries::<String>::default());
+    let (mut next, mut blob, mut prefix) = (None, ListedBlob::default(), String::new());
+    let document = XmlPage::new(headers, body, "EnumerationResults", "")?;
+    document.each(&NAMES, |path, step| {
+        let ElementStep::Ends(text) = step else {
+            if let ["Blobs", "Blob"] = path {
+                blob = ListedBlob::default();
+                blob.object.size_is_unknown = true;
+            }
+            return Ok(());
+        };
+        let object = &mut blob.object;
+        match path {
+            ["NextMarker"] => next = filled(text),
+            ["Blobs", "Blob", "Name"] => text.clone_into(&mut object.key),
+            ["Blobs", "Blob", "Name@Encoded"] => object.key = unencoded(text)?,
+            ["Blobs", "Blob", "Properties", name] => match *name {
+                "Last-Modified" => object.modified = time(text),
+                "Etag" => object.etag = filled(text).map(quoted),
+                "Content-Type" => object.attributes.content_type = filled(text),
+                "AccessTier" => object.attributes.storage_class = filled(text),
+                "AccessTierInferred" => blob.has_inferred_tier = flag(text)?,
+                "ResourceType" => blob.is_directory = text.trim().eq_ignore_ascii_case("directory"),
+                "Content-Length" => {
+                    if let Ok(size) = text.trim().parse() {
+                        (object.size, object.size_is_unknown) = (size, false);
+                    }
+                }
+                _ => {}
+            },
+            ["Blobs", "Blob"] if object.key.is_empty() => {
+                return Err("it lists a blob without a name".to_owned());
+            }
+            ["Blobs", "Blob"] => blobs.push(std::mem::take(&mut blob))?,
+            ["Blobs", "BlobPrefix", "Name"] => text.clone_into(&mut prefix),
+            ["Blobs", "BlobPrefix", "Name@Encoded"] => prefix = unencoded(text)?,
+            ["Blobs", "BlobPrefix"] => prefixes.push(std::mem::take(&mut prefix))?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(BlobPage { blobs: blobs.into_vec(), prefixes: prefixes.into_vec(), next })
+}
+
+/// Headers have an ETag with its quotes, listings without.
+fn quoted(tag: String) -> String {
+    if tag.contains('"') { tag } else { format!("\"{tag}\"") }
+}
+
+fn unencoded(name: &str) -> Result<String, String> {
+    let name = percent_encoding::percent_decode_str(name).decode_utf8();
+    name.map(std::borrow::Cow::into_owned).map_err(|_| "it lists a name that is not UTF-8".to_owned())
+}
+
+impl BlobPage {
+    /// The objects and prefixes, which are each in order, merged. A directory of a hierarchical namespace is no object.
+    fn into_entries(self) -> VecDeque<Entry> {
+        let objects = self.blobs.into_iter().filter(|blob| !blob.is_directory).map(ListedBlob::into_object);
+        let prefixes = self.prefixes.into_iter().map(Entry::Prefix);
+        let mut entries: Vec<_> = objects.map(Entry::Object).chain(prefixes).collect();
+        entries.sort_by(|a, b| a.key().cmp(b.key()));
+        entries.into()
+    }
+}
+
+impl ListedBlob {
+    fn into_object(self) -> Object {
+        let mut object = self.object;
+        // Listings of other stores have no type, and descriptions need not be compared with it.
+        object.attributes.content_type = None;
+        object.attributes.storage_class = object.attributes.storage_class.filter(|_| !self.has_inferred_tier);
+        object
+    }
+
+    /// Whether this may be the name of blocks that were never committed, for a listing that has these too. They have no
+    /// size and no type; on Azure no ETag either.
+    pub(super) fn may_be_uncommitted(&self) -> bool {
+        let object = &self.object;
+        !self.is_directory
+            && object.size == 0
+            && (object.etag.is_none() || object.attributes.content_type.is_none())
+    }
+}
+
+/// The fault of a listing that says that it goes on, and lists nothing new.
+pub(super) fn no_progress() -> Fault {
+    Fault::new(
+        FaultKind::NotAStore,
+        "the store's listing makes no progress: its next page is one that was read before",
+    )
+}

@@ -1,0 +1,60 @@
+use super::*;
+
+fn page(body: &str) -> Result<BlobPage, Fault> {
+    read(&HeaderMap::new(), body.as_bytes())
+}
+
+#[test]
+fn blobs_and_prefixes_are_merged_and_directories_left_out() {
+    let body = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"x\"><Prefix>b/</Prefix>\
+        <Blobs><Blob><Name>a</Name><Properties><Last-Modified>Fri, 27 Nov 2026 16:35:27 GMT</Last-Modified>\
+        <Etag>0x1</Etag><Content-Length>5</Content-Length><Content-Type>text/x</Content-Type>\
+        <AccessTier>Hot</AccessTier><AccessTierInferred>true</AccessTierInferred></Properties></Blob>\
+        <Blob><Name>dir</Name><Properties><ResourceType>directory</ResourceType><Etag>0x2</Etag>\
+        <Content-Length>0</Content-Length></Properties></Blob>\
+        <BlobPrefix><Name>b/</Name><Properties><Etag>0x3</Etag></Properties></BlobPrefix>\
+        <Blob><Name Encoded=\"true\">c%EF%BF%BE%20d</Name><Properties><AccessTier>Cool</AccessTier></Properties><OrMetadata/>\
+        </Blob></Blobs><NextMarker>next</NextMarker></EnumerationResults>";
+    let page = page(body).unwrap();
+    assert_eq!(page.next.as_deref(), Some("next"));
+    let entries = page.into_entries();
+    let keys: Vec<&str> = entries.iter().map(Entry::key).collect();
+    assert_eq!(keys, ["a", "b/", "c\u{fffe} d"]);
+    let Entry::Object(first) = &entries[0] else { panic!("{entries:?}") };
+    assert_eq!((first.known_size(), first.strong_tag()), (Some(5), Some("\"0x1\"")));
+    assert!(first.modified.is_some() && first.attributes.storage_class.is_none(), "{first:?}");
+    let Entry::Object(last) = &entries[2] else { panic!("{entries:?}") };
+    assert_eq!((last.known_size(), last.attributes.storage_class.as_deref()), (None, Some("Cool")));
+}
+
+#[test]
+fn what_is_no_page_of_a_listing_is_no_empty_one() {
+    assert!(
+        page("<EnumerationResults><Blobs/><NextMarker/></EnumerationResults>")
+            .unwrap()
+            .into_entries()
+            .is_empty()
+    );
+    let kind = |body: &str| page(body).map(|_| ()).map_err(|fault| fault.kind);
+    assert_eq!(kind("<EnumerationResults><Blobs><Blob><Name>a"), Err(FaultKind::Transient));
+    assert_eq!(kind("<ListBucketResult/>"), Err(FaultKind::NotAStore));
+    assert_eq!(
+        kind("<EnumerationResults><Blobs><Blob/></Blobs></EnumerationResults>"),
+        Err(FaultKind::NotAStore)
+    );
+    assert_eq!(
+        kind("<Error><Code>ContainerNotFound</Code><Message>x</Message></Error>"),
+        Err(FaultKind::NoBucket)
+    );
+}
+
+#[test]
+fn names_without_a_committed_blob_are_told_from_empty_blobs() {
+    let body = "<EnumerationResults><Blobs><Blob><Name>empty</Name><Properties><Etag>0x1</Etag>\
+        <Content-Length>0</Content-Length><Content-Type>a/b</Content-Type></Properties></Blob>\
+        <Blob><Name>azure</Name><Properties><Content-Length>0</Content-Length><Content-Type/></Properties></Blob>\
+        <Blob><Name>azurite</Name><Properties><Etag>0x1</Etag><Content-Length>0</Content-Length></Properties></Blob>\
+        </Blobs></EnumerationResults>";
+    let uncommitted: Vec<_> = page(body).unwrap().blobs.iter().map(ListedBlob::may_be_uncommitted).collect();
+    assert_eq!(uncommitted, [false, true, true]);
+}

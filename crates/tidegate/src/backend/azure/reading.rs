@@ -1,0 +1,122 @@
+//! Reads blobs. Ranges of up to 4 MiB come with their CRC-64/NVME ("Get Blob", `x-ms-range-get-content-crc64`).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use http::Method;
+
+use super::attributes::{from_headers, is_directory};
+use super::compared::{is_missing_feature, told};
+use super::request::AzureRequest;
+use super::{Azure, AzureContainer};
+use crate::backend::http::{Response, download, proof, set};
+use crate::backend::if_unchanged::replaced;
+use crate::backend::{Attempt, Backend as _, Body, Fault, FaultKind, Feature};
+use crate::types::checksum::{Checksum, Hasher};
+use crate::types::object::Object;
+
+/// The longest range that comes with its checksum.
+const LONGEST_COMPARED: u64 = 4 << 20;
+
+pub(super) async fn get(
+    azure: &Azure,
+    key: &str,
+    range: Option<Range<u64>>,
+    same: Option<&Object>,
+    attempt: Attempt,
+) -> Result<Body, Fault> {
+    let response = match ask(&azure.container, key, range.as_ref(), same, attempt).await {
+        Ok(response) => proof::object(response).await?,
+        Err(fault) if fault.kind == FaultKind::Exists && same.is_some() => {
+            // Azurite says that a condition is not met where there is no blob at all.
+            azure.head(key, attempt).await?;
+            return Err(replaced(same)(fault));
+        }
+        Err(fault) => return Err(fault),
+    };
+    no_directory(response.headers())?;
+    let checksum = told(response.headers(), 0).map(|checksum| checksum.value());
+    let object = from_headers(key, response.headers());
+    let body = download::body(object, response, range, same, azure.head(key, attempt)).await?;
+    let Some(value) = checksum.filter(|_| !body.ignored_range) else { return Ok(body) };
+    let size = body.range.end - body.range.start;
+    let checksum = Checksum::known(crate::types::checksum::Algorithm::Crc64Nvme, value, size);
+    Ok(Body { stream: compared(body.stream, checksum), ..body })
+}
+
+async fn ask(
+    container: &AzureContainer,
+    key: &str,
+    range: Option<&Range<u64>>,
+    same: Option<&Object>,
+    attempt: Attempt,
+) -> Result<Response, Fault> {
+    let shared = &container.shared;
+    let mut request = AzureRequest::new(Method::GET, container.url.blob(key, &[])?, attempt);
+    set(&mut request.headers, "range", range.map(download::header))?;
+    set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
+    let is_short = range.is_some_and(|range| range.end - range.start <= LONGEST_COMPARED);
+    if !is_short || shared.facts.lacks(Feature::RangeChecksums) {
+        return shared.send(request).await;
+    }
+    let (url, headers) = (request.url.clone(), request.headers.clone());
+    set(&mut request.headers, "x-ms-range-get-content-crc64", Some("true"))?;
+    let answer = shared.exchange(request).await?;
+    if answer.response.status().is_success() {
+        return Ok(answer.response);
+    }
+    if !is_missing_feature(answer.response.headers()) {
+        return Err(shared.refused(answer).await);
+    }
+    shared.facts.learn_lack(Feature::RangeChecksums);
+    shared.send(AzureRequest { headers, ..AzureRequest::new(Method::GET, url, attempt) }).await
+}
+
+/// A directory of a hierarchical namespace is no object.
+pub(super) fn no_directory(headers: &http::HeaderMap) -> Result<(), Fault> {
+    if is_directory(headers) {
+        return Err(Fault::new(FaultKind::NotFound, "the key is a directory").with_answered(true));
+    }
+    Ok(())
+}
+
+/// The same bytes, if they have this checksum. Otherwise the last piece is an error. That error is final: what was read
+/// before it may be wrong, so going on behind it would hide the damage.
+fn compared(
+    pieces: BoxStream<'static, Result<Bytes, Fault>>,
+    checksum: Checksum,
+) -> BoxStream<'static, Result<Bytes, Fault>> {
+    let hasher = Hasher::new(checksum.algorithm());
+    stream::try_unfold((pieces, hasher), move |(mut pieces, mut hasher)| async move {
+        let Some(piece) = pieces.try_next().await? else { return Ok(None) };
+        hasher.update(&piece);
+        let sum = hasher.finish();
+        if sum.covers() == checksum.covers() && sum != checksum {
+            let message =
+                format!("the bytes of the range have the checksum {sum}, and the store's is {checksum}");
+            return Err(Fault::new(FaultKind::Corrupted, message));
+        }
+        Ok(Some((piece, (pieces, hasher))))
+    })
+    .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::checksum::Algorithm;
+
+    #[tokio::test]
+    async fn the_last_piece_is_given_only_if_all_bytes_are_right() {
+        let pieces =
+            || stream::iter(["ab", "", "cd"].map(|piece| Ok(Bytes::from_static(piece.as_bytes())))).boxed();
+        let right = Checksum::of(Algorithm::Crc64Nvme, b"abcd");
+        let read: Vec<Bytes> = compared(pieces(), right).try_collect().await.unwrap();
+        assert_eq!(read.concat(), b"abcd");
+        let read: Vec<_> = compared(pieces(), Checksum::of(Algorithm::Crc64Nvme, b"abcX")).collect().await;
+        let fault = read.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((read.len(), fault.kind, fault.kind.is_retriable()), (3, FaultKind::Corrupted, false));
+    }
+}

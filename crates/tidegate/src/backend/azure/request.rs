@@ -1,0 +1,118 @@
+//! Sends every request: adds credentials, sends it, and turns its answer into a result or a fault.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
+
+use super::client::AzureShared;
+use super::credentials::AzureIdentity;
+use super::fault::refusal;
+use crate::backend::http::{
+    BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, read, sending, source_fault,
+};
+use crate::backend::{Attempt, Fault};
+use crate::memory::payload::Payload;
+
+/// The version of the service's API.
+const VERSION: HeaderValue = HeaderValue::from_static("2024-11-04");
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct AzureRequest {
+    pub(super) method: Method,
+    pub(super) url: String,
+    pub(super) headers: HeaderMap,
+    pub(super) content: AzureContent,
+    pub(super) work: Work,
+    pub(super) attempt: Attempt,
+}
+
+/// The content of a request.
+#[derive(Debug)]
+pub(super) enum AzureContent {
+    Nothing,
+    Text(Bytes),
+    Payload(Payload),
+}
+
+impl AzureRequest {
+    pub(super) fn new(method: Method, url: String, attempt: Attempt) -> Self {
+        let (headers, content, work) = (HeaderMap::new(), AzureContent::Nothing, Work::Little);
+        Self { method, url, headers, content, work, attempt }
+    }
+
+    /// Marks a request on which the store works before it answers.
+    pub(super) fn of_much_work(mut self) -> Self {
+        self.work = Work::Much;
+        self
+    }
+
+    pub(super) fn with(mut self, content: AzureContent) -> Self {
+        self.content = content;
+        self
+    }
+}
+
+/// An answer, successful or not; its body is not read yet.
+#[derive(Debug)]
+pub(super) struct AzureAnswer {
+    pub(super) response: Response,
+    identity: AzureIdentity,
+}
+
+impl AzureShared {
+    /// Sends a request; the answer may be a refusal.
+    pub(super) async fn exchange(&self, request: AzureRequest) -> Result<AzureAnswer, Fault> {
+        let AzureRequest { method, mut url, mut headers, content, work, attempt } = request;
+        let (body, failure) = prepare(&method, content, &mut headers);
+        headers.insert("x-ms-version", VERSION);
+        let identity = self.keyring.sign(&method, &mut url, &mut headers).await?;
+        let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
+        let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
+        Ok(AzureAnswer { response, identity })
+    }
+
+    /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
+    pub(super) async fn send(&self, request: AzureRequest) -> Result<Response, Fault> {
+        let answer = self.exchange(request).await?;
+        if answer.response.status().is_success() {
+            return Ok(answer.response);
+        }
+        Err(self.refused(answer).await)
+    }
+
+    /// Sends a request and reads the body of its answer.
+    pub(super) async fn ask(&self, request: AzureRequest) -> Result<(HeaderMap, Bytes), Fault> {
+        let mut response = self.send(request).await?;
+        let headers = std::mem::take(response.headers_mut());
+        Ok((headers, read(response, LONGEST).await?))
+    }
+
+    /// Reads the fault that an answer describes.
+    pub(super) async fn refused(&self, answer: AzureAnswer) -> Fault {
+        let AzureAnswer { response, identity } = answer;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
+        self.keyring.refused(refusal(status, &headers, &said), &identity)
+    }
+}
+
+fn prepare(method: &Method, content: AzureContent, headers: &mut HeaderMap) -> (Sending, BodyFailure) {
+    match content {
+        AzureContent::Nothing => {
+            if !matches!(*method, Method::GET | Method::HEAD) {
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+            }
+            (Sending::default(), BodyFailure::default())
+        }
+        AzureContent::Text(text) => {
+            headers.insert(header::CONTENT_LENGTH, text.len().into());
+            (sending(text), BodyFailure::default())
+        }
+        AzureContent::Payload(payload) => {
+            let (outgoing, failure) = Outgoing::plain(payload);
+            headers.insert(header::CONTENT_LENGTH, outgoing.len().into());
+            (outgoing.boxed_unsync(), failure)
+        }
+    }
+}
