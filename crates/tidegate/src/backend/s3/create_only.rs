@@ -15,7 +15,7 @@ use crate::backend::{Attempt, Backend as _, Fault, FaultKind, Feature, WriteOpti
 const WRITES: [Feature; 2] = [Feature::CreateOnly, Feature::CreateOnlyParts];
 
 /// What these servers call themselves. All versions in use keep the condition, and take a checksum in a trailer.
-const SERVERS: [&str; 2] = ["MinIO", "VERSITYGW"];
+const SERVERS: [&str; 3] = ["MinIO", "VERSITYGW", "Tidegate"];
 
 impl S3Shared {
     /// Learns from an answer's headers, or from the endpoint, that the server keeps the condition.
