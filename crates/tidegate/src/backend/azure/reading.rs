@@ -80,7 +80,9 @@ async fn ask(
 fn not_past_the_end(response: &Response) -> Result<(), Fault> {
     let is_nothing = response.headers().get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
     if response.status() == StatusCode::PARTIAL_CONTENT && is_nothing {
-        return Err(Fault::new(FaultKind::Invalid, "the range begins at the end of the blob").with_answered(true));
+        return Err(
+            Fault::new(FaultKind::Invalid, "the range begins at the end of the blob").with_answered(true)
+        );
     }
     Ok(())
 }
