@@ -278,6 +278,18 @@ async fn the_user_of_the_azure_cli_is_the_last_source() {
     assert!(of_user.token().await.unwrap_err().message.contains("Azure CLI: no token"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_is_looked_for_again_after_a_refusal_and_a_while() {
+    let sources = sources("http://127.0.0.1:1", &[]);
+    *lock(&sources.missing) = Some((Instant::now(), "nothing".to_owned()));
+    sources.look_again();
+    assert_eq!(sources.missing().as_deref(), Some("nothing"));
+    tokio::time::advance(PAUSE).await;
+    assert_eq!(sources.missing().as_deref(), Some("nothing"), "public containers need nothing else");
+    sources.look_again();
+    assert_eq!(sources.missing(), None);
+}
+
 #[tokio::test]
 async fn a_command_that_is_given_up_is_ended() {
     let directory = tempfile::tempdir().unwrap();
