@@ -38,11 +38,16 @@ impl S3 {
         attempt: Attempt,
     ) -> Result<(), Fault> {
         let shared = &self.bucket.shared;
-        if !options.create_only || shared.facts.has(write) || shared.endpoint.is_aws() {
+        let is_first = attempt.number == 1;
+        if !options.create_only || !is_first || shared.facts.has(write) || shared.endpoint.is_aws() {
             return Ok(());
         }
+        let there = self.head(key, attempt).await;
+        if !shared.facts.has(write) {
+            shared.facts.learn_lack(write);
+        }
         // A caller who may write but not read gets no description: the condition alone has to do.
-        let Ok(there) = self.head(key, attempt).await else { return Ok(()) };
+        let Ok(there) = there else { return Ok(()) };
         if there.token.is_some() && there.token == options.token {
             return Ok(());
         }
