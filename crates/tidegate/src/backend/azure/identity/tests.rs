@@ -129,13 +129,13 @@ async fn a_service_principal_gets_a_token_that_is_renewed_before_it_expires() {
 #[tokio::test]
 async fn a_source_that_is_named_and_fails_is_the_error() {
     let refusal = r#"{"error":"invalid_client","error_codes":[7000215],
-        "error_description":"AADSTS7000215: Invalid client secret provided.\nTrace ID: 1"}"#;
+        "error_description":"AADSTS7000215: Invalid \"client\" secret.\r\nTrace ID: 1"}"#;
     let (at, _) = server(move |_, _| response("401 Unauthorized", refusal)).await;
     let fault = sources(&at, &PRINCIPAL).token().await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert_eq!(
         fault.message,
-        "no token of the service principal: AADSTS7000215: Invalid client secret provided. Trace ID: 1"
+        "no token of the service principal: AADSTS7000215: Invalid 'client' secret. Trace ID: 1"
     );
 
     let (at, _) = server(|_, _| response("200 OK", "<html>a portal</html>")).await;
