@@ -142,6 +142,9 @@ impl AzureKeyring {
             // A private container does not exist for requests without credentials.
             let is_private = says("ResourceNotFound") || says("PublicAccessNotPermitted");
             if is_unauthentic || is_private || fault.kind == FaultKind::Denied {
+                if let AzureCredential::Tokens(TokensOf::Found { tokens, .. }) = &self.credential {
+                    tokens.source().look_again();
+                }
                 fault.kind = FaultKind::Credentials;
                 fault.message = format!(
                     "no credentials found ({looked}), and the store takes no request without: {}",

@@ -34,7 +34,7 @@ const SCOPE: &str = "https://storage.azure.com/.default";
 const FETCHING: Duration = Duration::from_secs(10);
 /// Time limit for the first answer of a metadata server, which few machines have.
 const PROBING: Duration = Duration::from_secs(3);
-/// How long nothing is looked for again after nothing was found: the user may sign in meanwhile.
+/// How long nothing is looked for again after nothing was found and the store refused: the user may sign in meanwhile.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Where tokens come from, in the order in which they are looked for.
@@ -117,10 +117,17 @@ impl IdentitySources {
         }
     }
 
-    /// What was looked for, if nothing was found a moment ago.
+    /// What was looked for, if nothing was found.
     pub(super) fn missing(&self) -> Option<String> {
-        let missing = lock(&self.missing);
-        missing.as_ref().filter(|(at, _)| at.elapsed() < PAUSE).map(|(_, looked)| looked.clone())
+        lock(&self.missing).as_ref().map(|(_, looked)| looked.clone())
+    }
+
+    /// The store refused a request without credentials: looks for some again, if a while has passed.
+    pub(super) fn look_again(&self) {
+        let mut missing = lock(&self.missing);
+        if missing.as_ref().is_some_and(|(at, _)| at.elapsed() >= PAUSE) {
+            *missing = None;
+        }
     }
 
     fn options(&self) -> ClientOptions {

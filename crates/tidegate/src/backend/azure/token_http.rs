@@ -155,8 +155,23 @@ impl HttpClient for TokenHttp {
                 carried.insert(name.as_str().to_owned(), value.to_owned());
             }
         }
+        let body = if status < 400 { body } else { without_escapes(body) };
         Ok(AsyncRawResponse::from_bytes(StatusCode::from(status), carried, body))
     }
+}
+
+/// The document of a refusal with its description as one line without escapes: the library cannot read others, and
+/// Microsoft's have line ends.
+fn without_escapes(body: Bytes) -> Bytes {
+    let Ok(mut document) = serde_json::from_slice::<serde_json::Value>(&body) else { return body };
+    let Some(serde_json::Value::String(said)) = document.get_mut("error_description") else { return body };
+    let letters = said.chars().map(|letter| match letter {
+        '"' | '\\' => '\'',
+        letter if letter.is_control() => ' ',
+        letter => letter,
+    });
+    *said = letters.collect();
+    Bytes::from(document.to_string())
 }
 
 impl fmt::Debug for TokenHttp {

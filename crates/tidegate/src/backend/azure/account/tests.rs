@@ -127,7 +127,7 @@ fn a_wrong_secret_is_refused_without_being_shown() {
     for (name, value) in [
         (KEYS[0], "sec%ret"),
         (SAS, "sv=2024&sp=secret"),
-        (CONNECTION_STRING, "AccountName=a;AccountKey=sec%ret"),
+        (CONNECTION_STRING, "AccountName=acc;AccountKey=sec%ret"),
     ] {
         let fault =
             resolved(&AzureSettings::default(), None, &[(name, value), (ACCOUNTS[0], "acc")]).unwrap_err();

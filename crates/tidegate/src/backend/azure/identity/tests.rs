@@ -129,13 +129,13 @@ async fn a_service_principal_gets_a_token_that_is_renewed_before_it_expires() {
 #[tokio::test]
 async fn a_source_that_is_named_and_fails_is_the_error() {
     let refusal = r#"{"error":"invalid_client","error_codes":[7000215],
-        "error_description":"AADSTS7000215: Invalid client secret provided.\nTrace ID: 1"}"#;
+        "error_description":"AADSTS7000215: Invalid \"client\" secret.\r\nTrace ID: 1"}"#;
     let (at, _) = server(move |_, _| response("401 Unauthorized", refusal)).await;
     let fault = sources(&at, &PRINCIPAL).token().await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert_eq!(
         fault.message,
-        "no token of the service principal: AADSTS7000215: Invalid client secret provided. Trace ID: 1"
+        "no token of the service principal: AADSTS7000215: Invalid 'client' secret. Trace ID: 1"
     );
 
     let (at, _) = server(|_, _| response("200 OK", "<html>a portal</html>")).await;
@@ -276,6 +276,18 @@ async fn the_user_of_the_azure_cli_is_the_last_source() {
     assert!(fault.message.contains("ERROR: Please run 'az login' to setup account."), "{fault:?}");
     of_user.executor = Arc::new(FakeCli(0, "not json"));
     assert!(of_user.token().await.unwrap_err().message.contains("Azure CLI: no token"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_is_looked_for_again_after_a_refusal_and_a_while() {
+    let sources = sources("http://127.0.0.1:1", &[]);
+    *lock(&sources.missing) = Some((Instant::now(), "nothing".to_owned()));
+    sources.look_again();
+    assert_eq!(sources.missing().as_deref(), Some("nothing"));
+    tokio::time::advance(PAUSE).await;
+    assert_eq!(sources.missing().as_deref(), Some("nothing"), "public containers need nothing else");
+    sources.look_again();
+    assert_eq!(sources.missing(), None);
 }
 
 #[tokio::test]
