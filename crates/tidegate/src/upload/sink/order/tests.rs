@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
 use crate::settings::{Concurrency, RetryPolicy};
-use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate, TidegateBuilder};
+use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
 
 mod journaled;
 
@@ -51,6 +51,9 @@ impl Emulator {
         let server = Server::builder().journal(true).start().await.unwrap();
         server.create_bucket("bucket").unwrap();
         let emulator = Self { over, server, folder: tempfile::tempdir().unwrap() };
+        for directory in ["spool", "journal"] {
+            std::fs::create_dir(emulator.folder.path().join(directory)).unwrap();
+        }
         emulator.goes_wrong(Vec::new());
         emulator
     }
@@ -108,6 +111,15 @@ async fn check(store: &Store, key: &str, bytes: &Bytes) {
     assert!(store.get(key).await.unwrap() == *bytes, "{key}");
 }
 
+async fn acknowledged(writer: &Writer, bytes: u64) {
+    let enough = async {
+        while writer.progress().snapshot().acknowledged < bytes {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, enough).await.expect("the bytes are not acknowledged");
+}
+
 async fn is_missing(store: &Store, key: &str) -> bool {
     store.head(key).await.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
@@ -148,7 +160,7 @@ async fn every_length_and_source_gives_the_object(over: GcsTransport) {
         let spool = emulator.folder.path().join("spool");
         for source in ["stream", "file", "spool", "auto"] {
             // A part size that is no multiple of what may be appended is rounded up.
-            let builder = emulator.builder().part_size(PART - at as u64 % 2 * 1000);
+            let builder = emulator.builder().part_size(PART + at as u64 % 2 * 1000);
             let tide = builder.spool([&spool]).build().unwrap();
             let store = tide.open("gs://bucket").await.unwrap();
             let object = match source {
@@ -198,6 +210,7 @@ async fn a_dropped_writer_cancels_its_session(over: GcsTransport) {
     let (tide, store) = emulator.engine().await;
     let mut writer = store.writer("k").strategy(Strategy::Parallel).start().await.unwrap();
     writer.write_bytes(data(3 * PART)).await.unwrap();
+    acknowledged(&writer, PART).await;
     drop(writer);
     assert!(tide.settled().await.is_empty());
     assert_eq!(emulator.asked().last().map(String::as_str), Some("cancel"), "{:?}", emulator.asked());
@@ -257,6 +270,12 @@ async fn a_part_that_failed_keeps_no_memory_of_those_behind_it() {
     let mut stopped = store.writer("stopped").strategy(Strategy::Parallel).start().await.unwrap();
     // Its failure may show during this write already.
     let _ = stopped.write_bytes(data(4 * PART)).await;
+    let refused = async {
+        while !emulator.server.counts().failed.contains_key(APPEND) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, refused).await.expect("nothing is appended");
     emulator.goes_wrong(Vec::new());
     let bytes = data(2 * PART);
     timeout(LONG, write(&store, "k", &bytes)).await.expect("the memory does not come back").unwrap();

@@ -1,7 +1,6 @@
 //! Journals of uploads to servers without sessions of parts.
 
 use super::*;
-use crate::Writer;
 use crate::recover::Resumed;
 
 async fn begin(store: &Store, parts: usize) -> Writer {
@@ -14,15 +13,6 @@ impl Emulator {
         let store = tide.open("gs://bucket").await.unwrap();
         (tide, store)
     }
-}
-
-async fn acknowledged(writer: &Writer, bytes: u64) {
-    let enough = async {
-        while writer.progress().snapshot().acknowledged < bytes {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LONG, enough).await.expect("the bytes are not acknowledged");
 }
 
 async fn every_emulator() -> [Emulator; 2] {
