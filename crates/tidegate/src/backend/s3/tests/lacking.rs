@@ -265,7 +265,7 @@ async fn an_upload_goes_in_one_request_where_the_server_has_no_parts() {
     let on_disk = OnDisk::new(&data).await;
     let first = [("post", 0), ("put", data.len())];
     for expected in [&first[..], &first[1..]] {
-        let object = store.upload("k", on_disk.file.path()).await.unwrap();
+        let object = store.upload(on_disk.file.path(), "k").await.unwrap();
         assert_eq!(object.size, data.len() as u64);
         assert_eq!(sizes(&heads), expected);
     }
