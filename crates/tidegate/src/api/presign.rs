@@ -15,7 +15,8 @@ impl Store {
     ///
     /// A URL signed with temporary credentials stops working when they expire, often within hours, whatever `expires`
     /// says.
-    /// Google Cloud Storage needs a service account to sign, by its key or through IAM.
+    /// Google Cloud Storage needs a service account to sign, by its key or through IAM. Azure Blob Storage needs the
+    /// account's key, or an identity for which Azure gives a key once in a while.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -46,6 +47,7 @@ impl Store {
 
     /// A URL to which anyone can write the object `key`, by one PUT of its bytes; otherwise as
     /// [`presign_get`](Self::presign_get). It may be used several times until it expires: each replaces the object.
+    /// Azure Blob Storage takes the PUT only with the header `x-ms-blob-type: BlockBlob`.
     pub async fn presign_put(&self, key: &str, expires: Duration) -> Result<String> {
         self.presign(PresignedRequest::Put, key, expires).await
     }

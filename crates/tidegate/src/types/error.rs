@@ -418,6 +418,11 @@ impl Error {
             ErrorKind::Credentials if self.context.object.starts_with("gs://") => {
                 "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`"
             }
+            ErrorKind::Credentials
+                if ["az://", "abfss://"].iter().any(|scheme| self.context.object.starts_with(scheme)) =>
+            {
+                "check AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_KEY with AZURE_STORAGE_ACCOUNT, or `az login`"
+            }
             ErrorKind::Credentials if self.context.object.starts_with("dev://") => {
                 "check how the `tidegate serve` that holds the directory was started"
             }

@@ -38,7 +38,7 @@ struct OwnAccount {
 }
 
 /// What the environment has.
-struct Found {
+struct AccountVariables {
     connection: Option<ConnectionString>,
     /// Where the connection string was found.
     connection_origin: &'static str,
@@ -48,7 +48,7 @@ struct Found {
     endpoint: Option<String>,
 }
 
-impl Found {
+impl AccountVariables {
     fn new(settings: &AzureSettings, read: &impl Fn(&str) -> Option<OsString>) -> Result<Self, Fault> {
         let (connection_origin, connection) = match &settings.connection_string {
             Some(set) => ("the connection string", Some(set.0.clone())),
@@ -89,7 +89,7 @@ impl Found {
         let endpoint = set_url
             .or_else(|| of_connection.map(|connection| connection.endpoint.clone()))
             .or_else(|| of_environment.map(|url| url.trim_end_matches('/').to_owned()))
-            .unwrap_or_else(|| format!("https://{account}.blob.core.windows.net"));
+            .unwrap_or_else(|| default_endpoint(&account));
         let endpoint = with_account(endpoint, &account);
         let host = host_of(&endpoint).or_else(|| AzureHost::public(&account));
         Some(OwnAccount { account, endpoint, host })
@@ -103,7 +103,7 @@ impl AzureSettings {
         host: Option<&AzureHost>,
         read: impl Fn(&str) -> Option<OsString> + Copy,
     ) -> Result<ResolvedAccount, Fault> {
-        let found = Found::new(self, &read)?;
+        let found = AccountVariables::new(self, &read)?;
         let own = found.own(self);
         let own = match (own, host) {
             (Some(own), None) => own,
@@ -116,21 +116,24 @@ impl AzureSettings {
                 return Err(Fault::new(FaultKind::Invalid, message));
             }
         };
+        // Another host than Azure's may have accounts of other names.
+        let is_azures = own.endpoint == default_endpoint(&own.account) || host_of(&own.endpoint).is_some();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if is_azures && !is_account(&own.account) && !own.account.ends_with("onelake")
+            || !own.account.bytes().all(is_name)
+        {
+            let message = format!(
+                "`{}` is not a storage account's name: 3 to 24 lower-case letters and digits make one",
+                own.account.escape_debug()
+            );
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
         let endpoint = EndpointUrl::custom(&own.endpoint)?;
         if let Some(other) = account_of(endpoint.url()).filter(|other| *other != own.account) {
             let message = format!(
                 "the endpoint {} is of account `{other}`, and the settings name account `{}`: name one account",
                 endpoint.url(),
                 own.account
-            );
-            return Err(Fault::new(FaultKind::Invalid, message));
-        }
-        if host_of(endpoint.url()).is_none() && endpoint.url().contains(".blob.core.")
-            || !own.account.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-        {
-            let message = format!(
-                "`{}` is not a storage account's name: 3 to 24 lower-case letters and digits make one",
-                own.account.escape_debug()
             );
             return Err(Fault::new(FaultKind::Invalid, message));
         }
@@ -144,7 +147,7 @@ impl AzureSettings {
         &self,
         host: &AzureHost,
         own: Option<String>,
-        found: &Found,
+        found: &AccountVariables,
         read: impl Fn(&str) -> Option<OsString>,
     ) -> Result<ResolvedAccount, Fault> {
         let endpoint = EndpointUrl::custom(&host.blob_endpoint())?;
@@ -180,7 +183,7 @@ impl AzureSettings {
         &self,
         account: &str,
         endpoint: &EndpointUrl,
-        found: &Found,
+        found: &AccountVariables,
         read: impl Fn(&str) -> Option<OsString>,
     ) -> Result<AzureCredential, Fault> {
         match &self.credentials.0 {
@@ -250,6 +253,11 @@ fn given_tokens(origin: &AzureCredentialsOrigin) -> Result<AzureCredential, Faul
         }
         _ => AzureCredential::Anonymous,
     })
+}
+
+/// The endpoint of an account in Azure's public cloud.
+fn default_endpoint(account: &str) -> String {
+    format!("https://{account}.blob.core.windows.net")
 }
 
 fn not_set(name: &str) -> String {

@@ -61,7 +61,7 @@ impl IdentitySource {
 
 /// What the environment says of identities.
 #[derive(Default)]
-struct Named {
+struct IdentityVariables {
     tenant: Option<String>,
     client: Option<String>,
     secret: Option<String>,
@@ -74,7 +74,7 @@ struct Named {
 pub(super) struct IdentitySources {
     http: Arc<TokenHttp>,
     authority: String,
-    named: Result<Named, Fault>,
+    named: Result<IdentityVariables, Fault>,
     executor: Arc<dyn Executor>,
     serving: Mutex<Option<IdentitySource>>,
     /// When nothing was found, and what was looked for.
@@ -97,8 +97,8 @@ impl IdentitySources {
             .ok()
             .flatten()
             .map(|host| if host.contains("://") { host } else { format!("https://{host}") });
-        let named = || -> Result<Named, Fault> {
-            Ok(Named {
+        let named = || -> Result<IdentityVariables, Fault> {
+            Ok(IdentityVariables {
                 tenant: variable("AZURE_TENANT_ID", &read)?,
                 client: variable("AZURE_CLIENT_ID", &read)?,
                 secret: variable("AZURE_CLIENT_SECRET", &read)?,
@@ -144,7 +144,7 @@ impl IdentitySources {
         };
         match source {
             IdentitySource::ServicePrincipal => {
-                let Named { tenant, client, secret, .. } = named;
+                let IdentityVariables { tenant, client, secret, .. } = named;
                 if let (Some(tenant), Some(client), Some(secret)) = (tenant, client, secret) {
                     let options = ClientSecretCredentialOptions { client_options: self.options() };
                     let secret = Secret::new(secret.clone());
@@ -165,7 +165,7 @@ impl IdentitySources {
                 Ok(Err(format!("{}{certificate}", not_set(&all))))
             }
             IdentitySource::Workload => {
-                let Named { tenant, client, token_file, .. } = named;
+                let IdentityVariables { tenant, client, token_file, .. } = named;
                 if let (Some(tenant), Some(client), Some(file)) = (tenant, client, token_file) {
                     let options = WorkloadIdentityCredentialOptions {
                         credential_options: ClientAssertionCredentialOptions {
@@ -211,7 +211,7 @@ impl IdentitySources {
         let is_app_service = self.named.as_ref().is_ok_and(|named| named.identity_endpoint);
         match source {
             IdentitySource::ServicePrincipal | IdentitySource::Workload => true,
-            IdentitySource::Managed => is_app_service || self.http.metadata() == MetadataServer::Answers,
+            IdentitySource::Managed => is_app_service,
             IdentitySource::Cli => false,
         }
     }
@@ -221,7 +221,9 @@ impl IdentitySources {
         source: IdentitySource,
         credential: &dyn TokenCredential,
     ) -> Result<AccessToken, Fault> {
-        let is_probe = source == IdentitySource::Managed && !self.is_named(source);
+        let is_probe = source == IdentitySource::Managed
+            && !self.is_named(source)
+            && self.http.metadata() != MetadataServer::Answers;
         let limit = if is_probe { PROBING } else { FETCHING };
         match timeout(limit, credential.get_token(&[SCOPE], None)).await {
             Ok(Ok(token)) => {
@@ -264,6 +266,14 @@ impl TokenSource for IdentitySources {
                     return Ok(token);
                 }
                 Err(fault) if serving.is_some() || self.is_named(source) => return Err(fault),
+                // The machine may have an identity, and its server cannot tell now.
+                Err(fault)
+                    if fault.kind == FaultKind::Unreachable
+                        && source == IdentitySource::Managed
+                        && self.http.metadata() == MetadataServer::Answers =>
+                {
+                    return Err(fault);
+                }
                 Err(fault) => looked.push(format!("{}: {}", source.name(), fault.message)),
             }
         }

@@ -97,7 +97,7 @@ impl TokenHttp {
         #[cfg(test)]
         if let Some(detour) = &self.detour {
             let path = request.path_and_query();
-            url = Url::parse(&format!("{detour}/{}", path.trim_start_matches('/'))).unwrap();
+            url = Url::parse(&format!("{detour}/{}", path.trim_start_matches('/'))).expect("a URL");
         }
         let connections = self.connections(&url)?;
         let method = Method::from_bytes(request.method().as_ref().as_bytes()).unwrap_or(Method::GET);

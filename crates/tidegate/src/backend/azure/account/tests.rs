@@ -76,6 +76,12 @@ fn an_endpoint_of_an_emulator_has_the_account_in_its_path() {
         "acc1 https://store.example.com/acc1 no key",
         "no token that was looked for goes to another host than Azure's"
     );
+    for wrong in ["My_Acc", "a b", "ab", "acc/x"] {
+        let fault = resolved(&AzureSettings::default().with_account(wrong), None, &[]).unwrap_err();
+        assert!(fault.message.contains("is not a storage account's name"), "{fault:?}");
+    }
+    let plain = [(CONNECTION_STRING, "DefaultEndpointsProtocol=http;AccountName=acc;AccountKey=a2V5")];
+    assert_eq!(own(&plain), "acc http://acc.blob.core.windows.net key");
     let other = azurite("https://acc1.blob.core.windows.net").with_account("acc2");
     let fault = resolved(&other, None, &[]).unwrap_err();
     assert!(fault.message.contains("is of account `acc1`"), "{fault:?}");

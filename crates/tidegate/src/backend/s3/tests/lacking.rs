@@ -155,7 +155,8 @@ async fn the_signature_covers_the_bytes_where_the_server_takes_no_checksum() {
 #[tokio::test]
 async fn a_server_that_keeps_no_checksum_is_known_by_its_description_of_what_was_written() {
     let (s3, heads) = lacking(|_| false, String::new(), bare).await;
-    let put = || s3.put("k", in_memory(DATA), &WriteOptions { ..WriteOptions::default() }, Attempt::FIRST);
+    let options = WriteOptions::default();
+    let put = || s3.put("k", in_memory(DATA), &options, Attempt::FIRST);
     put().await.unwrap();
     assert!(facts(&s3).lacks(Feature::Checksums));
     put().await.unwrap();
