@@ -178,6 +178,7 @@ impl Dev {
             .with_endpoint_url(&contact.url)
             .with_region(REGION)
             .with_scheme("dev")
+            .with_kept_conditions(true)
             .with_credentials(Credentials::fixed(&contact.access_key, &contact.secret_key, None));
         let settings = match &contact.certificate {
             Some(file) => settings.with_ca_bundle(file),

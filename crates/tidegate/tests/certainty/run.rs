@@ -86,6 +86,7 @@ async fn backend(way: Way, server: &Server) -> Arc<dyn Backend> {
     }
     let (access, secret) = server.credentials();
     let settings = S3Settings::default()
+        .with_kept_conditions(true)
         .with_endpoint_url(server.endpoint())
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed(access, secret, None));

@@ -38,8 +38,9 @@ impl S3 {
         attempt: Attempt,
     ) -> Result<(), Fault> {
         let shared = &self.bucket.shared;
-        let is_first = attempt.number == 1;
-        if !options.create_only || !is_first || shared.facts.has(write) || shared.endpoint.is_aws() {
+        let is_known =
+            shared.settings.keeps_conditions || shared.endpoint.is_aws() || shared.facts.has(write);
+        if !options.create_only || is_known || attempt.number > 1 {
             return Ok(());
         }
         let there = self.head(key, attempt).await;

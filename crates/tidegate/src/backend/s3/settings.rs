@@ -34,6 +34,7 @@ pub struct S3Settings {
     pub(super) payload_sha256: bool,
     pub(super) equal_parts: Option<bool>,
     pub(super) request_payer: bool,
+    pub(super) keeps_conditions: bool,
     pub(super) connect_timeout: Duration,
     pub(super) scheme: &'static str,
 }
@@ -52,6 +53,7 @@ impl Default for S3Settings {
             payload_sha256: false,
             equal_parts: None,
             request_payer: false,
+            keeps_conditions: false,
             connect_timeout: Duration::from_secs(5),
             scheme: "s3",
         }
@@ -147,6 +149,15 @@ impl S3Settings {
     #[must_use]
     pub fn with_equal_parts(mut self, equal: bool) -> Self {
         self.equal_parts = Some(equal);
+        self
+    }
+
+    /// Whether the server is known to keep the condition that a key has no object (`create_only`). `false` by default:
+    /// then the key is asked for before such a write, one request more, until an answer shows that the server keeps the
+    /// condition. Amazon S3, MinIO and versitygw are known without this.
+    #[must_use]
+    pub fn with_kept_conditions(mut self, keeps: bool) -> Self {
+        self.keeps_conditions = keeps;
         self
     }
 

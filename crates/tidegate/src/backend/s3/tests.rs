@@ -54,6 +54,7 @@ pub(crate) fn settings_for(server: &Server) -> S3Settings {
         .with_endpoint_url(server.endpoint())
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed(access, secret, None))
+        .with_kept_conditions(true)
 }
 
 fn in_memory(data: &[u8]) -> Payload {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::raw::{connect, raw, store_of};
+use super::raw::{connect_unknown, store_of};
 use sha2::Digest as _;
 
 use super::*;
@@ -23,12 +23,12 @@ async fn lacking(
 ) -> (S3, Heads) {
     let heads = Heads::default();
     let log = heads.clone();
-    let (s3, _) = raw(move |head| {
+    let (url, _) = raw_server(move |head| {
         log.lock().unwrap().push(head.to_owned());
         if is_lacking(head) { refusal.clone() } else { answer(head) }
     })
     .await;
-    (s3, heads)
+    (connect_unknown(url).await, heads)
 }
 
 fn refusal(status: &str, code: &str, message: &str) -> String {
@@ -344,7 +344,7 @@ async fn requests_say_that_the_caller_pays() {
         if pays && is_signed { kept() } else { said("403 Forbidden", "", "") }
     })
     .await;
-    let settings = connect(url.clone()).await.bucket.shared.settings.clone();
+    let settings = connect_unknown(url.clone()).await.bucket.shared.settings.clone();
     for (pays, is_done) in [(true, true), (false, false)] {
         let s3 = S3::connect("bucket", &settings.clone().with_request_payer(pays)).await.unwrap();
         assert_eq!(put_file(&s3).await.is_ok(), is_done);
@@ -353,7 +353,7 @@ async fn requests_say_that_the_caller_pays() {
 
 #[tokio::test]
 async fn an_error_names_an_access_point_that_cannot_be_used() {
-    let (s3, _) = raw(|_| kept()).await;
+    let (s3, _) = lacking(|_| false, String::new(), |_| kept()).await;
     let settings = s3.bucket.shared.settings.clone();
     let refused = S3::connect("arn:aws:s3::123456789012:accesspoint/x.mrap", &settings).await.unwrap_err();
     assert_eq!(refused.kind, FaultKind::Unsupported, "{refused}");
