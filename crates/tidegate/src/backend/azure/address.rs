@@ -48,13 +48,15 @@ fn check_container(name: &str) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-/// Refuses keys that no blob has: up to 1,024 characters, and "no path segments should end with a dot" ("Naming and
+/// Refuses keys that no blob has: up to 1,024 characters, no backslash, and "no path segments should end with a dot" ("Naming and
 /// referencing containers, blobs, and metadata").
 pub(super) fn check(key: &str) -> Result<(), Fault> {
     let message = if key.is_empty() {
         "the key is empty".to_owned()
     } else if key.chars().count() > 1024 {
         format!("the key has {} characters, Azure takes 1024 at most", key.chars().count())
+    } else if key.contains('\\') {
+        "the key has a `\\`, which Azure takes for a `/`: the blob would have another key".to_owned()
     } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
         "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key".to_owned()
     } else if key.split('/').any(|segment| segment.ends_with('.')) {
@@ -63,4 +65,21 @@ pub(super) fn check(key: &str) -> Result<(), Fault> {
         return Ok(());
     };
     Err(Fault::new(FaultKind::Invalid, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_azure_would_change_is_refused_before_it_is_sent() {
+        let url = EndpointUrl::custom("https://account.blob.core.windows.net").unwrap();
+        let container = ContainerUrl::new(&url, "container").unwrap();
+        for key in ["", "a\\b", "\\", "a/../b", "./a", "a./b", "a.", &"k".repeat(1025)] {
+            assert_eq!(container.blob(key, &[]).unwrap_err().kind, FaultKind::Invalid, "{key}");
+        }
+        for key in ["a", "a/b", "a//b", ".a/..b", "a b", "ä%2F"] {
+            container.blob(key, &[]).unwrap();
+        }
+    }
 }
