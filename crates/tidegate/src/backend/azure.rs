@@ -108,7 +108,7 @@ impl Azure {
             create_only_parts: true,
             replaces: true,
             aborts: false,
-            max_copy: max_part * u64::from(max_parts),
+            max_copy: copy::LARGEST,
             create_only_copy: true,
             copy_headers: false,
             // A range is copied ("Put Block From URL") only with a shared access signature or a token for its source.
@@ -318,12 +318,12 @@ impl ServerCopy for Azure {
         &self,
         from: &CopySource,
         key: &str,
-        cursor: Option<&str>,
+        _cursor: Option<&str>,
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Copied, Fault> {
         self.check(key, Some(options))?;
-        copy::copy(self, from, key, cursor, options, attempt).await
+        copy::copy(self, from, key, options, attempt).await
     }
 }
 

@@ -156,6 +156,9 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     };
     let mut metadata = metadata(headers, META);
     let (token, crc64nvme) = (metadata.remove(TOKEN), metadata.remove(CRC64));
+    // The target of a copy has its metadata, and may have its size, before it has its bytes ("Copy Blob").
+    let is_whole = read("x-ms-copy-status").is_none_or(|status| status.trim() == "success");
+    let (token, crc64nvme) = (token.filter(|_| is_whole), crc64nvme.filter(|_| is_whole));
     let is_inferred = read("x-ms-access-tier-inferred").is_some_and(|is| is.eq_ignore_ascii_case("true"));
     Object {
         key: key.to_owned(),
