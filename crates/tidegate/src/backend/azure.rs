@@ -212,8 +212,7 @@ impl Backend for Azure {
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
         let mut request = AzureRequest::new(Method::DELETE, self.container.url.blob(key, &[])?, attempt);
         set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
-        // A blob with snapshots is removed only together with them ("Delete Blob").
-        set(&mut request.headers, "x-ms-delete-snapshots", Some("include"))?;
+        // A blob with snapshots is removed only together with them ("Delete Blob"): the error says so.
         let answer = self.container.shared.send(request).await;
         let removed = match answer {
             Ok(response) => {
