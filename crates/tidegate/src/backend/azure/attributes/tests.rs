@@ -87,7 +87,8 @@ fn our_own_metadata_is_none_of_the_objects() {
     let cool = from_headers("k", &headers(&[("x-ms-access-tier", "Cool")]));
     assert_eq!(cool.attributes.storage_class.as_deref(), Some("Cool"));
     for (status, is_whole) in [("success", true), ("pending", false), ("failed", false), ("aborted", false)] {
-        let copy = from_headers("k", &headers(&[("x-ms-copy-status", status), ("x-ms-meta-tidegate_writer", "t")]));
+        let copy =
+            from_headers("k", &headers(&[("x-ms-copy-status", status), ("x-ms-meta-tidegate_writer", "t")]));
         assert_eq!(copy.token.is_some(), is_whole, "{status}");
         assert_eq!(copy.attributes.metadata, [].into());
     }

@@ -9,6 +9,7 @@ use futures::TryStreamExt;
 
 use super::super::blocks::UploadBlocks;
 use super::*;
+use crate::backend::Feature;
 use crate::backend::samples::{
     Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
 };
@@ -194,6 +195,48 @@ async fn what_a_server_lacks_is_learned_once_and_is_no_failure() {
     // Nobody else would notice.
     let bent = Payload::from_memory(vec![Bytes::from_static(b"bent")], Checksum::of(CRC, b"told"));
     assert_eq!(kind(store.part(&session, 1, 0, bent.into(), Attempt::FIRST)).await.0, FaultKind::Integrity);
+}
+
+#[tokio::test]
+async fn a_lack_is_learned_only_of_the_header_that_was_refused() {
+    // Another header is meant: the server refuses the request without checksums too.
+    let (store, asked) = server(|_| refused("500 X", "FeatureNotSupported")).await;
+    let facts = store.container.shared.facts.clone();
+    let session = Session { key: "k".into(), id: UploadBlocks::new(None).unwrap().session_id() };
+    for _ in 0..2 {
+        asked.lock().unwrap().clear();
+        let part = store.part(&session, 1, 0, payload(b"bytes").into(), Attempt::FIRST);
+        assert_eq!(kind(part).await.0, FaultKind::Unsupported);
+        assert_eq!(kind(store.get("k", Some(0..4), None, Attempt::FIRST)).await.0, FaultKind::Unsupported);
+        assert_eq!(asked.lock().unwrap().len(), 4);
+    }
+    assert_eq!(facts.lacking(), crate::backend::FeatureSet::default());
+    // A checksum of nothing may be left out of an answer; one of bytes is not.
+    let (store, _) = server(|_| created("")).await;
+    let facts = store.container.shared.facts.clone();
+    let put = async |bytes| store.put("k", payload(bytes), &WriteOptions::default(), Attempt::FIRST).await;
+    put(b"").await.unwrap();
+    assert!(!facts.lacks(Feature::ComparedChecksums));
+    put(b"bytes").await.unwrap();
+    assert!(facts.lacks(Feature::ComparedChecksums));
+}
+
+#[tokio::test]
+async fn azure_itself_lacks_nothing() {
+    for (endpoint, may_lack) in [
+        ("https://account.blob.core.windows.net", false),
+        ("https://account.blob.core.chinacloudapi.cn", false),
+        ("https://blobs.example.com/account", true),
+    ] {
+        let settings = AzureSettings::default()
+            .with_account("account")
+            .with_endpoint_url(endpoint)
+            .with_credentials(AzureCredentials::key("a2V5"));
+        let store = Azure::connect("container", &settings).await.unwrap();
+        let shared = &store.container.shared;
+        shared.learn_lack(Feature::RangeChecksums);
+        assert_eq!(shared.facts.lacks(Feature::RangeChecksums), may_lack, "{endpoint}");
+    }
 }
 
 /// The session and the receipts of an upload of two parts.
