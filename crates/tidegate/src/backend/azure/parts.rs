@@ -30,7 +30,11 @@ pub(super) const NO_ABORT: &str = "Azure Blob Storage has no abort: it discards 
                                    the last of them was sent, or when the blob is written";
 
 pub(super) async fn open(container: &AzureContainer, key: &str, attempt: Attempt) -> Result<Session, Fault> {
-    let there = uncommitted(container, key, attempt).await?;
+    let there = match uncommitted(container, key, attempt).await {
+        // Credentials that may only write (`sp=cw`): mostly there are no other blocks, and ids of the usual length fit.
+        Err(fault) if fault.kind == FaultKind::Denied => Vec::new(),
+        there => there?,
+    };
     let upload = UploadBlocks::new(there.first().map(|block| block.id.as_str()))?;
     Ok(Session { key: key.to_owned(), id: upload.session_id() })
 }

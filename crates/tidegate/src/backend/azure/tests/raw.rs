@@ -344,6 +344,23 @@ async fn the_ids_of_blocks_are_as_long_as_those_that_are_there() {
 }
 
 #[tokio::test]
+async fn credentials_that_may_only_write_do_write() {
+    let (store, asked) = server(|head| match head.starts_with("put") {
+        true => created(""),
+        false => refused("403 Forbidden", "AuthorizationPermissionMismatch"),
+    })
+    .await;
+    let tide = Tidegate::builder().part_size(1 << 16).build().unwrap();
+    let mut writer = tide.store(Arc::new(store)).writer("k").start().await.unwrap();
+    writer.write_bytes(Bytes::from(vec![7; 100_000])).await.unwrap();
+    assert_eq!(writer.finish().await.unwrap().size, 100_000);
+    let asked = asked.lock().unwrap();
+    // The lists of blocks before and after are refused.
+    assert_eq!(asked.iter().filter(|method| *method == "PUT").count(), 3, "{asked:?}");
+    assert_eq!((asked[0].as_str(), asked.len()), ("GET", 5), "{asked:?}");
+}
+
+#[tokio::test]
 async fn a_leased_or_archived_blob_is_no_blob_to_try_again() {
     let tide = engine();
     let (store, asked) = server(|_| refused("412 Precondition Failed", "LeaseIdMissing")).await;
