@@ -153,13 +153,16 @@ async fn put_blob(
     let content = ComparedContent::Payload(payload, checksum);
     let answer = compared::write(&azure.container.shared, request, content).await?;
     proof::written(&answer.headers, b"")?;
+    let crc64nvme = answer.has_compared.then(|| checksum.base64());
     let object = Object {
         size: checksum.covers(),
-        crc64nvme: answer.has_compared.then(|| checksum.base64()),
+        crc64nvme: crc64nvme.clone(),
         ..attributes::from_headers(key, &answer.headers)
     };
     let object = confirmed(azure, object, checksum.covers(), Some(&checksum), options, attempt, || {}).await;
-    Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    let (token, attributes) = (options.token.clone(), options.attributes.clone());
+    // The checksum in the blob's metadata is the one that was sent with it, and confirms nothing.
+    Ok(Object { crc64nvme, token, attributes, ..object })
 }
 
 #[async_trait]

@@ -22,6 +22,7 @@ use crate::backend::http::{LONGEST_REFUSAL, proof, read, set, text};
 use crate::backend::{
     Attempt, Backend as _, Copied, CopySource, Fault, FaultKind, PresignedRequest, WriteOptions,
 };
+use crate::types::checksum::Algorithm;
 use crate::types::object::{Attributes, Object};
 
 /// The largest blob that is copied ("Copy Blob From URL").
@@ -67,7 +68,9 @@ pub(super) async fn copy(
         // A copy has no tags if none are sent.
         options.attributes.tags = tags::tags(&source, &from.key, attempt).await.map_err(unread_tags)?;
     }
-    let mut headers = metadata_headers(&options, from.object.crc64nvme.clone())?;
+    let checksum = from.checksum(Algorithm::Crc64Nvme);
+    let checksum = checksum.filter(|checksum| checksum.algorithm() == Algorithm::Crc64Nvme);
+    let mut headers = metadata_headers(&options, checksum.as_ref())?;
     name_source(&source, &from.key, &mut headers).await?;
     set(&mut headers, "x-ms-requires-sync", Some("true"))?;
     set(&mut headers, "x-ms-source-if-match", Some(tag))?;

@@ -17,7 +17,7 @@ use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
 use crate::backend::confirm::CONFIRMING;
 use crate::backend::http::proof::written;
-use crate::backend::{Attempt, Fault, FaultKind, Held, Receipt, Session, StoredPart, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, Feature, Held, Receipt, Session, StoredPart, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
@@ -201,7 +201,12 @@ pub(super) async fn complete(
     };
     let listed = block_list(container, &session.key, ListOf::Committed, attempt);
     match tokio::time::timeout(CONFIRMING, listed).await {
-        Ok(Ok(list)) => confirmed(told, &parts, whole, &list),
+        Ok(Ok(list)) => {
+            let object = confirmed(told, &parts, whole, &list)?;
+            // The ids in the list have the checksums that were sent; a server that compares none confirms nothing.
+            let has_compared = !container.shared.facts.lacks(Feature::ComparedChecksums);
+            Ok(Object { crc64nvme: object.crc64nvme.filter(|_| has_compared), ..object })
+        }
         Ok(Err(fault)) => {
             tracing::debug!(key = told.key, %fault, "the blocks of what was published are not known");
             Ok(told)

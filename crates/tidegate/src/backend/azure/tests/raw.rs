@@ -239,6 +239,23 @@ async fn azure_itself_lacks_nothing() {
     }
 }
 
+#[tokio::test]
+async fn the_checksum_in_metadata_is_no_confirmation() {
+    let (store, asked) = server(|head| {
+        let sum = Checksum::of(CRC, b"bytes").base64();
+        let meta = format!("x-ms-meta-tidegate_writer: t\r\nx-ms-meta-tidegate_crc64nvme: {sum}:5\r\n");
+        let headers = format!("etag: \"0x1\"\r\nx-ms-request-id: 1\r\n{meta}content-length: 5\r\n\r\n");
+        if head.starts_with("head") { format!("HTTP/1.1 200 OK\r\n{headers}") } else { created("") }
+    })
+    .await;
+    let options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
+    let object = store.put("k", payload(b"bytes"), &options, Attempt::FIRST).await.unwrap();
+    assert_eq!((object.size, object.matches(&Checksum::of(CRC, b"bytes"))), (5, None));
+    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
+    let there = store.head("k", Attempt::FIRST).await.unwrap();
+    assert_eq!(there.matches(&Checksum::of(CRC, b"bytes")), Some(true));
+}
+
 /// The session and the receipts of an upload of two parts.
 fn two_parts() -> (Session, Vec<Receipt>) {
     let upload = UploadBlocks::new(None).unwrap();
