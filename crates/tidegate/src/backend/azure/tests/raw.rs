@@ -9,10 +9,10 @@ use futures::TryStreamExt;
 
 use super::super::blocks::UploadBlocks;
 use super::*;
-use crate::backend::Feature;
 use crate::backend::samples::{
     Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
 };
+use crate::backend::{Buckets as _, Feature, Scheme};
 use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Tidegate};
 
@@ -254,6 +254,30 @@ async fn the_checksum_in_metadata_is_no_confirmation() {
     assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
     let there = store.head("k", Attempt::FIRST).await.unwrap();
     assert_eq!(there.matches(&Checksum::of(CRC, b"bytes")), Some(true));
+}
+
+#[tokio::test]
+async fn a_container_with_anything_in_it_is_not_removed() {
+    for (has_versions, has_snapshot) in [(true, true), (true, false), (false, true), (false, false)] {
+        let (url, asked) = raw_server(move |head| match head {
+            _ if head.starts_with("delete") => said("202 Accepted", "x-ms-version: 2024-11-04\r\n", ""),
+            _ if head.contains("versions") && !has_versions => refused("400 X", "InvalidQueryParameterValue"),
+            _ if head.contains("snapshots") && head.contains("uncommittedblobs") && has_snapshot => {
+                listed(&["k"], "")
+            }
+            _ => listed(&[], ""),
+        })
+        .await;
+        let settings = AzureSettings::default()
+            .with_account("account")
+            .with_endpoint_url(url)
+            .with_credentials(AzureCredentials::key("a2V5"));
+        let scheme = AzureScheme::new(settings);
+        let buckets = Scheme::buckets(&scheme, &KnownFacts::default()).await.unwrap();
+        let removed = buckets.remove("container", Attempt::FIRST).await.map_err(|fault| fault.kind);
+        assert_eq!(removed, if has_snapshot { Err(FaultKind::NotEmpty) } else { Ok(()) });
+        assert_eq!(asked.lock().unwrap().contains(&"DELETE".to_owned()), !has_snapshot);
+    }
 }
 
 /// The session and the receipts of an upload of two parts.
