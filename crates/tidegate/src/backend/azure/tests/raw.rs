@@ -12,7 +12,7 @@ use super::*;
 use crate::backend::samples::{
     Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
 };
-use crate::backend::{Buckets as _, Feature, Scheme};
+use crate::backend::{Buckets as _, Feature, PresignedRequest, Scheme};
 use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Tidegate};
 
@@ -277,6 +277,33 @@ async fn a_container_with_anything_in_it_is_not_removed() {
         let removed = buckets.remove("container", Attempt::FIRST).await.map_err(|fault| fault.kind);
         assert_eq!(removed, if has_snapshot { Err(FaultKind::NotEmpty) } else { Ok(()) });
         assert_eq!(asked.lock().unwrap().contains(&"DELETE".to_owned()), !has_snapshot);
+    }
+}
+
+#[tokio::test]
+async fn a_url_of_an_identity_for_seven_days_is_good_as_long_as_its_key() {
+    let (url, asked) = raw_server(|_| {
+        let fields = ["Oid", "Tid", "Start", "Expiry", "Service", "Version"];
+        let fields: String = fields.iter().map(|name| format!("<Signed{name}>x</Signed{name}>")).collect();
+        let body = format!("<UserDelegationKey>{fields}<Value>a2V5</Value></UserDelegationKey>");
+        said("200 OK", "x-ms-request-id: 1\r\n", &body)
+    })
+    .await;
+    let settings = AzureSettings::default()
+        .with_account("account")
+        .with_endpoint_url(url)
+        .with_credentials(AzureCredentials::token("token"));
+    let store = Azure::connect("container", &settings).await.unwrap();
+    let day = std::time::Duration::from_secs(24 * 3600);
+    for (days, requests) in [(1, 1), (6, 1), (7, 2)] {
+        let before = std::time::SystemTime::now();
+        let url = store.container.presigned(PresignedRequest::Get, "k", day * days).await.unwrap();
+        assert_eq!(asked.lock().unwrap().len(), requests, "{days}");
+        let expiry = |time| format!("&se={}", presign::written(time).replace(':', "%3A"));
+        // The second may have changed in between.
+        let end = before + (day * days).min(day * 7 - std::time::Duration::from_secs(300));
+        let next = end + std::time::Duration::from_secs(1);
+        assert!(url.contains(&expiry(end)) || url.contains(&expiry(next)), "{days} {url}");
     }
 }
 
