@@ -83,8 +83,9 @@ impl Feature {
                 Replaced("does not encode the keys of listings: keys are taken as they stand in its XML")
             }
             Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
-            Self::CreateOnly | Self::CreateOnlyParts => Replaced(
-                "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
+            Self::CreateOnly | Self::CreateOnlyParts => Unkept(
+                "has not shown that it refuses to replace an object (If-None-Match): the key is asked for before, and of \
+                 two writers at once the later one may replace the other's object (`tidegate doctor` can tell)",
             ),
         }
     }

@@ -185,12 +185,16 @@ impl S3 {
 
     /// A description of an object that was just written with a checksum has none.
     fn keeps_no_checksum(&self) {
-        self.bucket.shared.facts.learn_lack(Feature::Checksums);
+        if !self.bucket.shared.endpoint.is_aws() {
+            self.bucket.shared.facts.learn_lack(Feature::Checksums);
+        }
     }
 
     /// The fault of a server that opens no session because it has no uploads in parts, which is remembered.
     fn without_multipart(&self, fault: Fault) -> Fault {
-        if fault.kind != FaultKind::Unsupported && fault.code != "MethodNotAllowed" {
+        let is_lacking = fault.kind == FaultKind::Unsupported || fault.code == "MethodNotAllowed";
+        // An answer without a store's code may be a proxy's.
+        if !is_lacking || fault.code.is_empty() || self.bucket.shared.endpoint.is_aws() {
             return fault;
         }
         self.bucket.shared.facts.learn_lack(Feature::Multipart);

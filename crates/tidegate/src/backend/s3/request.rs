@@ -253,6 +253,11 @@ impl S3Shared {
         } else {
             None
         };
+        if !has_checksums && !payload.is_of_its_checksum().await.map_err(source_fault)? {
+            // The server compares only the SHA-256, which was taken of the bytes as they are now.
+            let message = "the bytes in memory are no longer those that the checksum was taken of";
+            return Err(Fault::new(FaultKind::Integrity, message));
+        }
         let (body, signed, failure) = if let Some(checksum) = known(&payload) {
             if has_checksums {
                 headers.insert(name, text(checksum.base64())?);

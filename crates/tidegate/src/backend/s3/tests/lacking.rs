@@ -155,7 +155,8 @@ async fn the_signature_covers_the_bytes_where_the_server_takes_no_checksum() {
 #[tokio::test]
 async fn a_server_that_keeps_no_checksum_is_known_by_its_description_of_what_was_written() {
     let (s3, heads) = lacking(|_| false, String::new(), bare).await;
-    let put = || s3.put("k", in_memory(DATA), &WriteOptions { ..WriteOptions::default() }, Attempt::FIRST);
+    let options = WriteOptions::default();
+    let put = || s3.put("k", in_memory(DATA), &options, Attempt::FIRST);
     put().await.unwrap();
     assert!(facts(&s3).lacks(Feature::Checksums));
     put().await.unwrap();
@@ -265,7 +266,7 @@ async fn an_upload_goes_in_one_request_where_the_server_has_no_parts() {
     let on_disk = OnDisk::new(&data).await;
     let first = [("post", 0), ("put", data.len())];
     for expected in [&first[..], &first[1..]] {
-        let object = store.upload("k", on_disk.file.path()).await.unwrap();
+        let object = store.upload(on_disk.file.path(), "k").await.unwrap();
         assert_eq!(object.size, data.len() as u64);
         assert_eq!(sizes(&heads), expected);
     }
