@@ -34,7 +34,9 @@ pub(super) use connections::Connections;
 #[cfg(feature = "gcs-grpc")]
 pub(super) use connections::{Connector, STREAMS, Version};
 pub(super) use late::Work;
-pub(super) use pages::{Entries, Keyed, LONGEST_TEXT, Order, PagePosition, Watch, paged, stuck};
+pub(super) use pages::{Entries, LONGEST_TEXT, Order, PagePosition, paged, stuck};
+#[cfg(feature = "azure")]
+pub(super) use pages::{Keyed, Watch};
 
 /// The `User-Agent` that stores and proxies see.
 pub(super) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));

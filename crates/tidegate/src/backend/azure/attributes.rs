@@ -206,7 +206,7 @@ fn size_told(headers: &HeaderMap) -> Option<u64> {
 /// The checksum in `written`, if it is that of so many bytes.
 fn of_size(written: &str, size: u64) -> Option<String> {
     let (checksum, covers) = written.split_once(':')?;
-    (covers.trim().parse() == Ok(size)).then(|| checksum.to_owned())
+    (covers.trim().parse::<u64>() == Ok(size)).then(|| checksum.to_owned())
 }
 
 /// Names properties that a copy does not carry over.

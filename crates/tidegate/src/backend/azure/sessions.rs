@@ -47,7 +47,7 @@ impl Pages<OpenSession> for SessionPages {
         let more = Some(("include", "uncommittedblobs"));
         let page = page(&self.container, &self.prefix, marker.as_deref(), more, attempt).await?;
         let blobs = VecDeque::from(page.blobs);
-        let names = blobs.iter().filter(|blob| blob.may_be_uncommitted()).cloned();
+        let names: Vec<_> = blobs.iter().filter(|blob| blob.may_be_uncommitted()).cloned().collect();
         let asked = stream::iter(names).map(|blob| of_blob(&self.container, blob, attempt)).buffered(AT_ONCE);
         let sessions: Vec<Vec<OpenSession>> = asked.try_collect().await?;
         self.position = match page.next.map(Some) {
