@@ -253,7 +253,8 @@ impl Trees {
 /// The failure for a listing that is not in key order.
 pub(crate) fn disorder(key: &str) -> CommandFailure {
     CommandFailure::Failed(format!(
-        "{}: a listing is not in the order of its keys, so the trees can't be compared",
+        "{}: a listing is not in the order of its keys, so the trees can't be compared: accounts of Azure with a \
+         hierarchical namespace and S3's directory buckets list so; use `cp -r`",
         printable(key)
     ))
 }

@@ -108,7 +108,7 @@ impl Azure {
             create_only_parts: true,
             replaces: true,
             aborts: false,
-            max_copy: max_part * u64::from(max_parts),
+            max_copy: copy::LARGEST,
             create_only_copy: true,
             copy_headers: false,
             // A range is copied ("Put Block From URL") only with a shared access signature or a token for its source.
@@ -153,13 +153,16 @@ async fn put_blob(
     let content = ComparedContent::Payload(payload, checksum);
     let answer = compared::write(&azure.container.shared, request, content).await?;
     proof::written(&answer.headers, b"")?;
+    let crc64nvme = answer.has_compared.then(|| checksum.base64());
     let object = Object {
         size: checksum.covers(),
-        crc64nvme: answer.has_compared.then(|| checksum.base64()),
+        crc64nvme: crc64nvme.clone(),
         ..attributes::from_headers(key, &answer.headers)
     };
     let object = confirmed(azure, object, checksum.covers(), Some(&checksum), options, attempt, || {}).await;
-    Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    let (token, attributes) = (options.token.clone(), options.attributes.clone());
+    // The checksum in the blob's metadata is the one that was sent with it, and confirms nothing.
+    Ok(Object { crc64nvme, token, attributes, ..object })
 }
 
 #[async_trait]
@@ -212,8 +215,7 @@ impl Backend for Azure {
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
         let mut request = AzureRequest::new(Method::DELETE, self.container.url.blob(key, &[])?, attempt);
         set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
-        // A blob with snapshots is removed only together with them ("Delete Blob").
-        set(&mut request.headers, "x-ms-delete-snapshots", Some("include"))?;
+        // A blob with snapshots is removed only together with them ("Delete Blob"): the error says so.
         let answer = self.container.shared.send(request).await;
         let removed = match answer {
             Ok(response) => {
@@ -318,12 +320,12 @@ impl ServerCopy for Azure {
         &self,
         from: &CopySource,
         key: &str,
-        cursor: Option<&str>,
+        _cursor: Option<&str>,
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Copied, Fault> {
         self.check(key, Some(options))?;
-        copy::copy(self, from, key, cursor, options, attempt).await
+        copy::copy(self, from, key, options, attempt).await
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) use connections::Connections;
 pub(super) use connections::{Connector, STREAMS, Version};
 pub(super) use late::Work;
 pub(super) use pages::{Entries, LONGEST_TEXT, Order, PagePosition, paged, stuck};
+#[cfg(feature = "azure")]
+pub(super) use pages::{Keyed, Watch};
 
 /// The `User-Agent` that stores and proxies see.
 pub(super) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));

@@ -24,7 +24,7 @@ use crate::upload::source::copy::{CopyMethod, NoCopyMethod, copy};
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] where source and target are not of one store, the store makes no such
-/// copies, or it gives neither an ETag nor a version of the source: then nothing was changed, and the
+/// copies (Azure Blob Storage: of more than 256 MiB), or it gives neither an ETag nor a version of the source: then nothing was changed, and the
 /// bytes can be downloaded and uploaded instead. [`ErrorKind::Replaced`] where the source was replaced or
 /// removed meanwhile.
 #[derive(Clone, Debug)]
@@ -101,8 +101,8 @@ impl CopyBuilder {
         let way = CopyMethod::choose(capabilities, from.object.size, options.create_only, part_size);
         let way = way.map_err(|none| {
             let kind = match none {
-                NoCopyMethod::CreateOnly => ErrorKind::Unsupported,
-                NoCopyMethod::TooLarge(_) => ErrorKind::TooLarge,
+                // The bytes can be downloaded and uploaded instead.
+                NoCopyMethod::CreateOnly | NoCopyMethod::TooLarge(_) => ErrorKind::Unsupported,
                 NoCopyMethod::Schedule(_) => ErrorKind::InvalidInput,
             };
             Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())

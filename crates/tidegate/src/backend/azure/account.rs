@@ -265,7 +265,7 @@ fn not_set(name: &str) -> String {
 }
 
 /// The account's host at Azure, if the endpoint is one, over https.
-fn host_of(endpoint: &str) -> Option<AzureHost> {
+pub(super) fn host_of(endpoint: &str) -> Option<AzureHost> {
     AzureHost::parse(endpoint.strip_prefix("https://")?)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use http::{HeaderMap, HeaderName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -22,7 +23,8 @@ const META: &str = "x-ms-meta-";
 /// hyphen.
 pub(super) const TOKEN: &str = "tidegate_writer";
 
-/// The metadata name of the whole object's CRC-64/NVME, in base64 as S3 writes it. Azure itself keeps none.
+/// The metadata name of the whole object's CRC-64/NVME, in base64 as S3 writes it, with the size: `base64:size`. Azure
+/// itself keeps none. Other programs keep the metadata when they write other bytes, mostly of another size.
 pub(super) const CRC64: &str = "tidegate_crc64nvme";
 
 /// Characters that a tag's text may have unencoded in `x-ms-tags`.
@@ -33,7 +35,7 @@ const MOST_TAGS: usize = 10;
 
 /// The headers of a request that creates an object of these bytes. Refuses what Azure cannot hold.
 pub(super) fn to_headers(options: &WriteOptions, checksum: Option<&Checksum>) -> Result<HeaderMap, Fault> {
-    let mut headers = metadata_headers(options, checksum.map(Checksum::base64))?;
+    let mut headers = metadata_headers(options, checksum)?;
     let attributes = &options.attributes;
     // Always sent: without it the type of the request's own body would count.
     let content_type = attributes.content_type.as_deref().unwrap_or("application/octet-stream");
@@ -46,7 +48,10 @@ pub(super) fn to_headers(options: &WriteOptions, checksum: Option<&Checksum>) ->
 }
 
 /// As [`to_headers`], without the content headers: a copy takes those from its source.
-pub(super) fn metadata_headers(options: &WriteOptions, checksum: Option<String>) -> Result<HeaderMap, Fault> {
+pub(super) fn metadata_headers(
+    options: &WriteOptions,
+    checksum: Option<&Checksum>,
+) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let attributes = &options.attributes;
     if attributes.expires.is_some() {
@@ -68,7 +73,7 @@ pub(super) fn metadata_headers(options: &WriteOptions, checksum: Option<String>)
         insert(&mut headers, TOKEN, token)?;
     }
     if let Some(checksum) = checksum {
-        insert(&mut headers, CRC64, &checksum)?;
+        insert(&mut headers, CRC64, &format!("{}:{}", checksum.base64(), checksum.covers()))?;
     }
     conditions(options, &mut headers)?;
     Ok(headers)
@@ -156,6 +161,9 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     };
     let mut metadata = metadata(headers, META);
     let (token, crc64nvme) = (metadata.remove(TOKEN), metadata.remove(CRC64));
+    // The target of a copy has its metadata, and may have its size, before it has its bytes ("Copy Blob").
+    let is_whole = read("x-ms-copy-status").is_none_or(|status| status.trim() == "success");
+    let (token, crc64nvme) = (token.filter(|_| is_whole), crc64nvme.filter(|_| is_whole));
     let is_inferred = read("x-ms-access-tier-inferred").is_some_and(|is| is.eq_ignore_ascii_case("true"));
     Object {
         key: key.to_owned(),
@@ -164,7 +172,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         etag: tag(headers).map(str::to_owned),
         version: read("x-ms-version-id"),
         modified: read("last-modified").as_deref().and_then(time),
-        crc64nvme: crc64nvme.filter(|crc64nvme| !crc64nvme.is_empty()),
+        crc64nvme: crc64nvme.and_then(|written| of_size(&written, size_told(headers)?)),
         crc32c: None,
         token,
         tag_count: read("x-ms-tag-count").and_then(|count| count.parse().ok()).unwrap_or(0),
@@ -183,6 +191,22 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         },
         not_carried: not_carried(headers),
     }
+}
+
+/// The size of the whole object, if the answer tells it.
+fn size_told(headers: &HeaderMap) -> Option<u64> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
+    let size = match text(CONTENT_RANGE) {
+        Some(range) => range.rsplit_once('/')?.1,
+        None => text(CONTENT_LENGTH)?,
+    };
+    size.trim().parse().ok()
+}
+
+/// The checksum in `written`, if it is that of so many bytes.
+fn of_size(written: &str, size: u64) -> Option<String> {
+    let (checksum, covers) = written.split_once(':')?;
+    (covers.trim().parse::<u64>() == Ok(size)).then(|| checksum.to_owned())
 }
 
 /// Names properties that a copy does not carry over.

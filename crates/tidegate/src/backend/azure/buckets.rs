@@ -77,12 +77,16 @@ impl Buckets for AzureBuckets {
         Err(not_a_store("word that the container was created", &headers, &body))
     }
 
-    /// Azure removes a container with all its blobs, and has no condition against it. So this looks for a blob before;
-    /// one that is written between the two requests is removed with the container.
+    /// Azure removes a container with all its blobs, and has no condition against it. So this looks for a blob before,
+    /// also for snapshots, earlier versions and unfinished uploads; one that is written between the two requests is
+    /// removed with the container.
     async fn remove(&self, bucket: &str, attempt: Attempt) -> Result<(), Fault> {
         let (client, name) = self.scheme.client(bucket, &self.facts)?;
         if has_blob(&client, name, attempt).await? {
-            let message = format!("the container `{name}` is not empty: remove its blobs before");
+            let message = format!(
+                "the container `{name}` is not empty: remove its blobs before, with their snapshots and earlier \
+                 versions; an unfinished upload is gone a week after its last block"
+            );
             return Err(Fault::new(FaultKind::NotEmpty, message));
         }
         let url = client.container(name)?.url.container(&[("restype", "container")]);
@@ -95,12 +99,26 @@ impl Buckets for AzureBuckets {
     }
 }
 
-/// Whether the container has a blob. A page may be empty although others follow.
+/// What `rb` must not remove besides blobs. Accounts with a hierarchical namespace have no versions, and may refuse them.
+const INCLUDED: [&str; 2] = ["snapshots,versions,uncommittedblobs", "snapshots,uncommittedblobs"];
+
+/// Whether the container has a blob, or a snapshot, a version or blocks of one.
 async fn has_blob(client: &AzureClient, name: &str, attempt: Attempt) -> Result<bool, Fault> {
+    match has_any(client, name, INCLUDED[0], attempt).await {
+        Err(fault) if matches!(fault.kind, FaultKind::Unsupported | FaultKind::Invalid) => {
+            has_any(client, name, INCLUDED[1], attempt).await
+        }
+        found => found,
+    }
+}
+
+/// Whether the container has anything that a listing includes. A page may be empty although others follow.
+async fn has_any(client: &AzureClient, name: &str, include: &str, attempt: Attempt) -> Result<bool, Fault> {
     let url = client.container(name)?.url.container(&[]);
     let mut marker = String::new();
     loop {
-        let mut query = vec![("restype", "container"), ("comp", "list"), ("maxresults", "1")];
+        let mut query =
+            vec![("restype", "container"), ("comp", "list"), ("maxresults", "1"), ("include", include)];
         if !marker.is_empty() {
             query.push(("marker", &marker));
         }

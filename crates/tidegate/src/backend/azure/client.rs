@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::AzureContainer;
-use super::account::ResolvedAccount;
+use super::account::{ResolvedAccount, host_of};
 use super::credentials::AzureKeyring;
 use super::delegation::DelegationKeys;
 use super::settings::AzureSettings;
 use crate::backend::http::Connections;
 use crate::backend::xml::address::EndpointUrl;
-use crate::backend::{Facts, Fault, KnownFacts, environment};
+use crate::backend::{Facts, Fault, Feature, KnownFacts, environment};
 use crate::types::azure_host::AzureHost;
 use crate::types::location::Location;
 
@@ -81,6 +81,19 @@ impl AzureClient {
 }
 
 impl AzureShared {
+    /// Whether the server may lack features. Azure itself has them all: what looks like a lack there is something on the
+    /// way, or another header's.
+    pub(super) fn may_lack_features(&self) -> bool {
+        host_of(self.endpoint.url()).is_none()
+    }
+
+    /// An answer shows that the server lacks a feature; not if the server is Azure itself.
+    pub(super) fn learn_lack(&self, feature: Feature) {
+        if self.may_lack_features() {
+            self.facts.learn_lack(feature);
+        }
+    }
+
     /// Whether `location`, which is that of a container or of something else, is this account's container of this name.
     pub(super) fn is_at(&self, container: &str, location: &str) -> bool {
         let Ok(Location::Azure { container: written, .. }) = location.parse() else { return false };

@@ -2,7 +2,8 @@
 //!
 //! `x-ms-content-crc64` holds the checksum in base64, its bytes in little-endian order; the service tells its own in the
 //! answer if the request has one ("Put Blob", "Put Block"). Azurite refuses the header or ignores it, which is learned
-//! once for each endpoint.
+//! once for each endpoint: from a success without the header after the refusal, or from bytes that were taken and whose
+//! checksum was not told.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,9 +33,10 @@ pub(super) fn told(headers: &HeaderMap, size: u64) -> Option<Checksum> {
     Some(Checksum::known(Algorithm::Crc64Nvme, u64::from_le_bytes(bytes), size))
 }
 
-/// Whether the server says that it does not have what a header asks for. Azurite says so with status 500.
-pub(super) fn is_missing_feature(headers: &HeaderMap) -> bool {
-    code_of(headers) == Some("FeatureNotSupported")
+/// Whether the server says that it does not have what a header asks for. Azurite says so with status 500. Only the same
+/// request without the header shows whether that header is meant.
+pub(super) fn is_missing_feature(shared: &AzureShared, headers: &HeaderMap) -> bool {
+    shared.may_lack_features() && code_of(headers) == Some("FeatureNotSupported")
 }
 
 /// What a request carries, with its checksum.
@@ -50,6 +52,11 @@ impl ComparedContent {
             Self::Payload(_, checksum) => *checksum,
             Self::Text(text) => Checksum::of(Algorithm::Crc64Nvme, text),
         }
+    }
+
+    /// Whether a server that compares checksums tells the one of this content: of bytes of an object, and not of none.
+    fn is_told(&self) -> bool {
+        matches!(self, Self::Payload(_, checksum) if checksum.covers() > 0)
     }
 
     fn content(&self) -> AzureContent {
@@ -75,7 +82,8 @@ pub(super) async fn write(
     content: ComparedContent,
 ) -> Result<WriteAnswer, Fault> {
     let checksum = content.checksum();
-    if !shared.facts.lacks(Feature::ComparedChecksums) {
+    let is_asked = !shared.facts.lacks(Feature::ComparedChecksums);
+    if is_asked {
         let mut request = request().with(content.content());
         set(&mut request.headers, HEADER, Some(little_endian(&checksum)))?;
         let answer = shared.exchange(request).await?;
@@ -87,15 +95,14 @@ pub(super) async fn write(
                 let message = format!("the store's checksum of the bytes is {theirs}, ours is {checksum}");
                 return Err(Fault::new(FaultKind::Integrity, message));
             }
-            if told.is_none() {
-                shared.facts.learn_lack(Feature::ComparedChecksums);
+            if told.is_none() && content.is_told() {
+                shared.learn_lack(Feature::ComparedChecksums);
             }
             return Ok(WriteAnswer { headers, has_compared: told.is_some() });
         }
-        if !is_missing_feature(answer.response.headers()) {
+        if !is_missing_feature(shared, answer.response.headers()) {
             return Err(shared.refused(answer).await);
         }
-        shared.facts.learn_lack(Feature::ComparedChecksums);
     }
     // The server compares nothing: at least these are the bytes that the checksum was taken of.
     if let ComparedContent::Payload(payload, _) = &content
@@ -106,6 +113,9 @@ pub(super) async fn write(
     }
     let (headers, body) = shared.ask(request().with(content.content())).await?;
     no_page(&headers, &body)?;
+    if is_asked {
+        shared.learn_lack(Feature::ComparedChecksums);
+    }
     Ok(WriteAnswer { headers, has_compared: false })
 }
 

@@ -1,18 +1,35 @@
-//! Copies within one account ("Copy Blob"), of whole blobs.
+//! Copies within one account ("Copy Blob From URL"), of whole blobs of up to 256 MiB.
+//!
+//! The service makes such a copy before it answers: the target is whole, or nothing is there. "Copy Blob", which takes
+//! larger ones, shows a target of the full size before its bytes are there, leaves an empty one where it fails, and goes
+//! on when nobody waits for it. So larger blobs are left to the caller, who can read and write the bytes.
 //!
 //! The copy has the content headers of its source: no request changes them on the way, so a copy with others is left to
-//! the caller, who can read and write the bytes. Metadata and tags are sent anew.
+//! the caller too. Metadata and tags are sent anew. If the tags may not be read the copy fails: one without them would
+//! lose them silently.
+
+use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
 use super::attributes::{from_headers, metadata_headers};
+use super::compared::told;
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer, container_of, tags};
 use crate::backend::copy::gone;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{LONGEST_REFUSAL, proof, read, set};
-use crate::backend::{Attempt, Backend as _, Copied, CopySource, Fault, FaultKind, WriteOptions};
+use crate::backend::http::{LONGEST_REFUSAL, proof, read, set, text};
+use crate::backend::{
+    Attempt, Backend as _, Copied, CopySource, Fault, FaultKind, PresignedRequest, WriteOptions,
+};
+use crate::types::checksum::Algorithm;
 use crate::types::object::{Attributes, Object};
+
+/// The largest blob that is copied ("Copy Blob From URL").
+pub(super) const LARGEST: u64 = 256 << 20;
+
+/// How long the service may take until it reads the source.
+const GRANT: Duration = Duration::from_secs(3600);
 
 /// Whether a copy can have these attributes: all but metadata, tags and tier are the source's.
 fn keeps_headers(source: &Attributes, wanted: &Attributes) -> bool {
@@ -32,13 +49,9 @@ pub(super) async fn copy(
     azure: &Azure,
     from: &CopySource,
     key: &str,
-    cursor: Option<&str>,
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Copied, Fault> {
-    if let Some(id) = cursor {
-        return going_on(azure, from, key, id, options, attempt).await;
-    }
     if !keeps_headers(&from.object.attributes, &options.attributes) {
         let message = "Azure Blob Storage copies a blob only with the content type and the other content headers that \
                        it has";
@@ -53,12 +66,13 @@ pub(super) async fn copy(
     let mut options = options.clone();
     if options.attributes.tags.is_empty() && from.object.tag_count > 0 {
         // A copy has no tags if none are sent.
-        options.attributes.tags = tags::tags(&source, &from.key, attempt).await.map_err(gone)?;
+        options.attributes.tags = tags::tags(&source, &from.key, attempt).await.map_err(unread_tags)?;
     }
-    let mut headers = metadata_headers(&options, from.object.crc64nvme.clone())?;
-    let mut source_url = source.url.blob(&from.key, &[])?;
-    shared.keyring.sign_source(&mut source_url);
-    set(&mut headers, "x-ms-copy-source", Some(source_url))?;
+    let checksum = from.checksum(Algorithm::Crc64Nvme);
+    let checksum = checksum.filter(|checksum| checksum.algorithm() == Algorithm::Crc64Nvme);
+    let mut headers = metadata_headers(&options, checksum.as_ref())?;
+    name_source(&source, &from.key, &mut headers).await?;
+    set(&mut headers, "x-ms-requires-sync", Some("true"))?;
     set(&mut headers, "x-ms-source-if-match", Some(tag))?;
     let request = AzureRequest::new(Method::PUT, azure.container.url.blob(key, &[])?, attempt).of_much_work();
     let answer = shared.exchange(AzureRequest { headers, ..request }).await?;
@@ -75,31 +89,39 @@ pub(super) async fn copy(
     let headers = answer.response.headers().clone();
     let body = read(answer.response, LONGEST_REFUSAL).await?;
     super::fault::no_error(&headers, &body)?;
-    progress(azure, from, key, &headers, &options, attempt).await
+    copied(azure, from, key, &headers, &options, attempt).await
 }
 
-/// Asks how far a copy has come that the service makes after its answer.
-async fn going_on(
-    azure: &Azure,
-    from: &CopySource,
-    key: &str,
-    id: &str,
-    options: &WriteOptions,
-    attempt: Attempt,
-) -> Result<Copied, Fault> {
-    let request = AzureRequest::new(Method::HEAD, azure.container.url.blob(key, &[])?, attempt);
-    let response = proof::object(azure.container.shared.send(request).await?).await?;
-    let headers = response.headers();
-    if headers.get("x-ms-copy-id").is_none_or(|there| there.as_bytes() != id.as_bytes()) {
-        return Err(Fault::new(
-            FaultKind::NotAStore,
-            "the key has another blob now than the copy that was begun",
-        ));
+fn unread_tags(fault: Fault) -> Fault {
+    if fault.kind != FaultKind::Denied {
+        return gone(fault);
     }
-    progress(azure, from, key, headers, options, attempt).await
+    let message = format!(
+        "the blob has tags, which the copy would lose, because the credentials may not read them: allow it \
+         (permission `t`), or give the copy tags of its own: {}",
+        fault.message
+    );
+    Fault { message, ..fault }
 }
 
-async fn progress(
+/// Names the source, and lets the service read it: that takes a shared access signature or a token, also within one
+/// account ("Copy Blob From URL").
+async fn name_source(source: &AzureContainer, key: &str, headers: &mut HeaderMap) -> Result<(), Fault> {
+    let keyring = &source.shared.keyring;
+    let mut url = source.url.blob(key, &[])?;
+    match keyring.key() {
+        Some(_) => url = source.presigned(PresignedRequest::Get, key, GRANT).await?,
+        None => keyring.sign_source(&mut url, headers).await?,
+    }
+    // The URL has a signature in it.
+    let mut url = text(url)?;
+    url.set_sensitive(true);
+    headers.insert("x-ms-copy-source", url);
+    Ok(())
+}
+
+/// The copy that the answer's headers describe.
+async fn copied(
     azure: &Azure,
     from: &CopySource,
     key: &str,
@@ -107,38 +129,23 @@ async fn progress(
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Copied, Fault> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    match text("x-ms-copy-status") {
-        Some("success") => {}
-        Some("pending") => {
-            let Some(id) = text("x-ms-copy-id") else {
-                return Err(not_a_store("the id of a copy", headers, b""));
-            };
-            let bytes =
-                text("x-ms-copy-progress").and_then(|progress| progress.split('/').next()?.parse().ok());
-            return Ok(Copied::Going { cursor: id.to_owned(), bytes: bytes.unwrap_or_default() });
-        }
-        Some(status @ ("failed" | "aborted")) => {
-            let why = text("x-ms-copy-status-description").unwrap_or("the store does not say why");
-            // The source was replaced meanwhile: "the copy operation fails with 412".
-            let kind = if why.starts_with("412") { FaultKind::Replaced } else { FaultKind::Undone };
-            return Err(Fault::new(kind, format!("the copy has {status}: {why}")));
-        }
-        _ => return Err(not_a_store("the status of a copy", headers, b"")),
+    let status = headers.get("x-ms-copy-status").and_then(|value| value.to_str().ok()).map(str::trim);
+    if status != Some("success") {
+        return Err(not_a_store("word that the copy is whole", headers, b""));
     }
     let tag = proof::written(headers, b"")?.to_owned();
-    let told = Object {
+    let copy = Object {
         size: from.object.size,
         token: options.token.clone(),
         attributes: options.attributes.clone(),
+        // The service's own; what the metadata has is what this request wrote.
+        crc64nvme: told(headers, from.object.size).map(|checksum| checksum.base64()),
         ..from_headers(key, headers)
     };
     // The size is the store's word.
-    let there = azure.head(key, attempt).await;
-    match there {
-        Ok(there) if there.etag.as_deref() == Some(&tag) => {
-            Ok(Copied::Whole(Box::new(Object { size: there.size, crc64nvme: there.crc64nvme, ..told })))
-        }
-        _ => Ok(Copied::Whole(Box::new(told))),
-    }
+    let size = match azure.head(key, attempt).await {
+        Ok(there) if there.etag.as_deref() == Some(&tag) => there.size,
+        _ => copy.size,
+    };
+    Ok(Copied::Whole(Box::new(Object { size, ..copy })))
 }

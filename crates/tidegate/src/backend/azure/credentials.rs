@@ -122,11 +122,19 @@ impl AzureKeyring {
     }
 
     /// Lets the store read the blob at `url`, which is of this account, as the source of a copy: appends the shared
-    /// access signature. A request that is signed by a key or a token needs nothing more ("Copy Blob").
-    pub(super) fn sign_source(&self, url: &mut String) {
-        if let AzureCredential::Sas(query) = &self.credential {
-            append(url, query);
+    /// access signature, or adds the token for the source to the request's headers. A key can sign such a URL.
+    pub(super) async fn sign_source(&self, url: &mut String, headers: &mut HeaderMap) -> Result<(), Fault> {
+        match &self.credential {
+            AzureCredential::Anonymous | AzureCredential::Nothing(_) | AzureCredential::Key(_) => {}
+            AzureCredential::Sas(query) => append(url, query),
+            AzureCredential::Tokens(tokens) => {
+                let identity = tokens.identity().await?;
+                if let Some(token) = identity.token.get(http::header::AUTHORIZATION) {
+                    headers.insert("x-ms-copy-source-authorization", token.clone());
+                }
+            }
         }
+        Ok(())
     }
 
     /// Takes in that the store refused these credentials; sets the final kind of the fault.

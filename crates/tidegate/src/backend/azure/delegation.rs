@@ -14,8 +14,9 @@ use crate::backend::http::set;
 use crate::backend::xml::document::{ElementStep, XmlPage};
 use crate::backend::{Attempt, Fault, FaultKind};
 
-/// The longest time for which Azure gives a key.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The longest time for which a key is asked: Azure refuses more than seven days, by its own clock, which may be behind
+/// this one.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600 - 5 * 60);
 
 /// A key of an identity.
 #[derive(Default)]
@@ -41,16 +42,16 @@ impl std::fmt::Debug for DelegationKeys {
 }
 
 impl AzureShared {
-    /// A key that is good until `expires`, in at most seven days.
+    /// A key that is good until `expires`, or for the five minutes less than seven days for which Azure gives keys.
     pub(super) async fn delegation_key(&self, expires: SystemTime) -> Result<Arc<DelegationKey>, Fault> {
         let mut kept = self.delegation.0.lock().await;
+        let now = SystemTime::now();
+        let expires = expires.min(now + LONGEST);
         let is_good = |key: &Arc<DelegationKey>| key.expires.is_some_and(|until| until >= expires);
         if let Some(key) = kept.as_ref().filter(|key| is_good(key)) {
             return Ok(key.clone());
         }
-        // Azure refuses more than seven days, by its own clock.
-        let now = SystemTime::now();
-        let expires = expires.max(now + LONGEST - Duration::from_secs(60));
+        let expires = now + LONGEST;
         let (start, expiry) = (written(now), written(expires));
         let document = format!("<KeyInfo><Start>{start}</Start><Expiry>{expiry}</Expiry></KeyInfo>");
         let url = self.endpoint.root(&[("restype", "service"), ("comp", "userdelegationkey")]);

@@ -114,7 +114,9 @@ fn clause(said: &AzureError) -> Option<String> {
         "InvalidBlobType" => "the key has a page blob or an append blob, which only its own kind replaces: remove it \
                               first"
             .to_owned(),
-        "SnapshotsPresent" => "the blob has snapshots".to_owned(),
+        "SnapshotsPresent" => "the blob has snapshots, and Azure removes it only together with them: remove the \
+                               snapshots first, if nobody needs them (`az storage blob delete --delete-snapshots only`)"
+            .to_owned(),
         "PublicAccessNotPermitted" | "NoAuthenticationInformation" => {
             "the account lets nobody in without credentials".to_owned()
         }

@@ -7,10 +7,10 @@ use http::{HeaderMap, Method};
 use super::AzureContainer;
 use super::fault::no_error;
 use super::request::AzureRequest;
-use crate::backend::http::{Entries, Order, PagePosition, paged};
+use crate::backend::http::{Entries, Keyed, Order, PagePosition, paged};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag};
-use crate::backend::{Attempt, Entry, Fault, FaultKind, Listing};
+use crate::backend::{Attempt, Entry, Fault, Listing};
 use crate::types::object::Object;
 
 #[cfg(test)]
@@ -34,6 +34,10 @@ const NAMES: [&str; 14] = [
     "ResourceType",
 ];
 
+/// Accounts with a hierarchical namespace list `a/b` before `a-b`, because they compare directory by directory; the others
+/// compare names in UTF-16. So a page may lie before the last one in the order of bytes.
+pub(super) const ORDER: Order = Order::None;
+
 /// One page of a listing.
 #[derive(Debug, Default)]
 pub(super) struct BlobPage {
@@ -52,10 +56,10 @@ pub(super) struct ListedBlob {
     has_inferred_tier: bool,
 }
 
-/// Objects and prefixes below `prefix`, in key order.
+/// Objects and prefixes below `prefix`, each page in key order.
 pub(super) fn objects(container: AzureContainer, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
-    paged(None, Order::ByKey, move |marker: Option<String>, attempt| {
+    paged(None, ORDER, move |marker: Option<String>, attempt| {
         let (container, prefix) = (container.clone(), prefix.clone());
         async move {
             let delimiter = (!recursive).then_some(("delimiter", "/"));
@@ -139,6 +143,12 @@ fn unencoded(name: &str) -> Result<String, String> {
     name.map(std::borrow::Cow::into_owned).map_err(|_| "it lists a name that is not UTF-8".to_owned())
 }
 
+impl Keyed for ListedBlob {
+    fn key(&self) -> &str {
+        &self.object.key
+    }
+}
+
 impl BlobPage {
     /// The objects and prefixes, which are each in order, merged. A directory of a hierarchical namespace is no object.
     fn into_entries(self) -> VecDeque<Entry> {
@@ -167,12 +177,4 @@ impl ListedBlob {
             && object.size == 0
             && (object.etag.is_none() || object.attributes.content_type.is_none())
     }
-}
-
-/// The fault of a listing that says that it goes on, and lists nothing new.
-pub(super) fn no_progress() -> Fault {
-    Fault::new(
-        FaultKind::NotAStore,
-        "the store's listing makes no progress: its next page is one that was read before",
-    )
 }

@@ -17,7 +17,7 @@ use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
 use crate::backend::confirm::CONFIRMING;
 use crate::backend::http::proof::written;
-use crate::backend::{Attempt, Fault, FaultKind, Held, Receipt, Session, StoredPart, WriteOptions};
+use crate::backend::{Attempt, Fault, FaultKind, Feature, Held, Receipt, Session, StoredPart, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
@@ -30,7 +30,11 @@ pub(super) const NO_ABORT: &str = "Azure Blob Storage has no abort: it discards 
                                    the last of them was sent, or when the blob is written";
 
 pub(super) async fn open(container: &AzureContainer, key: &str, attempt: Attempt) -> Result<Session, Fault> {
-    let there = uncommitted(container, key, attempt).await?;
+    let there = match uncommitted(container, key, attempt).await {
+        // Credentials that may only write (`sp=cw`): mostly there are no other blocks, and ids of the usual length fit.
+        Err(fault) if fault.kind == FaultKind::Denied => Vec::new(),
+        there => there?,
+    };
     let upload = UploadBlocks::new(there.first().map(|block| block.id.as_str()))?;
     Ok(Session { key: key.to_owned(), id: upload.session_id() })
 }
@@ -197,7 +201,12 @@ pub(super) async fn complete(
     };
     let listed = block_list(container, &session.key, ListOf::Committed, attempt);
     match tokio::time::timeout(CONFIRMING, listed).await {
-        Ok(Ok(list)) => confirmed(told, &parts, whole, &list),
+        Ok(Ok(list)) => {
+            let object = confirmed(told, &parts, whole, &list)?;
+            // The ids in the list have the checksums that were sent; a server that compares none confirms nothing.
+            let has_compared = !container.shared.facts.lacks(Feature::ComparedChecksums);
+            Ok(Object { crc64nvme: object.crc64nvme.filter(|_| has_compared), ..object })
+        }
         Ok(Err(fault)) => {
             tracing::debug!(key = told.key, %fault, "the blocks of what was published are not known");
             Ok(told)

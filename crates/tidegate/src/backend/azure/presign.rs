@@ -40,7 +40,7 @@ impl Presign for AzureContainer {
 
 impl AzureContainer {
     /// A URL with a shared access signature for one blob. The account's key signs it, or a key that Azure gives to the
-    /// identity. A PUT needs the header `x-ms-blob-type: BlockBlob`.
+    /// identity, for five minutes less than seven days at most. A PUT needs the header `x-ms-blob-type: BlockBlob`.
     pub(super) async fn presigned(
         &self,
         request: PresignedRequest,
@@ -49,7 +49,7 @@ impl AzureContainer {
     ) -> Result<String, Fault> {
         let url = self.url.blob(key, &[])?;
         let expires = SystemTime::now() + expires;
-        let grant = BlobGrant {
+        let grant = |expires| BlobGrant {
             permissions: match request {
                 PresignedRequest::Get => "r",
                 PresignedRequest::Put => "cw",
@@ -60,7 +60,7 @@ impl AzureContainer {
         };
         let keyring = &self.shared.keyring;
         if let Some(key) = keyring.key() {
-            return grant.signed_by_account(&url, key);
+            return grant(expires).signed_by_account(&url, key);
         }
         if !keyring.has_tokens() {
             let message = "only the account's key or an identity can sign URLs, and the credentials are neither: a \
@@ -68,7 +68,9 @@ impl AzureContainer {
             return Err(Fault::new(FaultKind::Credentials, message));
         }
         let key = self.shared.delegation_key(expires).await?;
-        grant.signed_by_identity(&url, &key)
+        // What a key has signed is good no longer than the key.
+        let expires = key.expires.map_or(expires, |until| until.min(expires));
+        grant(expires).signed_by_identity(&url, &key)
     }
 }
 

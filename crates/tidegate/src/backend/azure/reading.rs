@@ -69,11 +69,13 @@ async fn ask(
     if answer.response.status().is_success() {
         return Ok(answer.response);
     }
-    if !is_missing_feature(answer.response.headers()) {
+    if !is_missing_feature(shared, answer.response.headers()) {
         return Err(shared.refused(answer).await);
     }
-    shared.facts.learn_lack(Feature::RangeChecksums);
-    shared.send(AzureRequest { headers, ..AzureRequest::new(Method::GET, url, attempt) }).await
+    let without = AzureRequest { headers, ..AzureRequest::new(Method::GET, url, attempt) };
+    let response = shared.send(without).await?;
+    shared.learn_lack(Feature::RangeChecksums);
+    Ok(response)
 }
 
 /// Azurite answers a range that begins at the end of a blob with none of its bytes: `bytes 5-4/5`.

@@ -1,6 +1,6 @@
 //! Lists uploads that were begun and not committed: names with uncommitted blocks and no blob.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use async_trait::async_trait;
 use futures::stream;
@@ -9,7 +9,8 @@ use futures::{StreamExt, TryStreamExt};
 use super::AzureContainer;
 use super::block_list::{ListOf, block_list};
 use super::blocks::UploadBlocks;
-use super::list::{ListedBlob, no_progress, page};
+use super::list::{ListedBlob, ORDER, page};
+use crate::backend::http::{PagePosition, Watch};
 use crate::backend::{Attempt, Fault, FaultKind, Listing, OpenSession, Pages, Session};
 
 /// The id that stands for the blocks of other programs.
@@ -26,43 +27,35 @@ pub(super) const UNLISTED: &str = "Azure Blob Storage lists uncommitted blocks o
 /// Unfinished uploads of keys that begin with `prefix`. The blob that a key has does not show whether it has uncommitted
 /// blocks too.
 pub(super) fn list(container: AzureContainer, prefix: &str) -> Listing<OpenSession> {
-    let position = SessionPosition::At { marker: None, last: String::new() };
-    Listing::Pages(Box::new(SessionPages { container, prefix: prefix.to_owned(), position }))
-}
-
-enum SessionPosition {
-    /// `last` is the last name that was listed.
-    At {
-        marker: Option<String>,
-        last: String,
-    },
-    End,
+    let (position, watch) = (PagePosition::At(None), Watch::new(None, ORDER));
+    Listing::Pages(Box::new(SessionPages { container, prefix: prefix.to_owned(), position, watch }))
 }
 
 /// Pages of a listing that names all blobs: most pages have no unfinished upload.
 struct SessionPages {
     container: AzureContainer,
     prefix: String,
-    position: SessionPosition,
+    position: PagePosition<Option<String>>,
+    /// Watches the pages of names.
+    watch: Watch<Option<String>>,
 }
 
 #[async_trait]
 impl Pages<OpenSession> for SessionPages {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
-        let SessionPosition::At { marker, last } = &self.position else { return Ok(None) };
+        let PagePosition::At(marker) = &self.position else { return Ok(None) };
         let more = Some(("include", "uncommittedblobs"));
         let page = page(&self.container, &self.prefix, marker.as_deref(), more, attempt).await?;
-        let furthest = page.blobs.iter().map(|blob| blob.object.key.clone()).max().unwrap_or_default();
-        let is_stuck = page.next.is_some() && (page.next == *marker || furthest <= *last);
-        if is_stuck {
-            return Err(no_progress());
-        }
-        let names = page.blobs.into_iter().filter(ListedBlob::may_be_uncommitted);
+        let blobs = VecDeque::from(page.blobs);
+        let names: Vec<_> = blobs.iter().filter(|blob| blob.may_be_uncommitted()).cloned().collect();
         let asked = stream::iter(names).map(|blob| of_blob(&self.container, blob, attempt)).buffered(AT_ONCE);
         let sessions: Vec<Vec<OpenSession>> = asked.try_collect().await?;
-        self.position = match page.next {
-            Some(next) => SessionPosition::At { marker: Some(next), last: furthest },
-            None => SessionPosition::End,
+        self.position = match page.next.map(Some) {
+            Some(next) => {
+                self.watch.page(&blobs, &next)?;
+                PagePosition::At(next)
+            }
+            None => PagePosition::End,
         };
         Ok(Some(sessions.into_iter().flatten().collect()))
     }

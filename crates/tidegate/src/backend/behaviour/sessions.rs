@@ -67,8 +67,11 @@ pub(super) async fn a_session_becomes_an_object(store: &TestStore) {
     assert_eq!((object.size, object.token.as_deref()), (data.len() as u64, keeps.then_some("writer-1")));
     let head = store.head(key).await.unwrap();
     assert!(head.is_same(&object) && head.attributes.metadata.is_empty(), "{head:?} {object:?}");
-    for told in [&head, &object] {
-        assert_eq!(told.matches(&whole), keeps.then_some(true));
+    assert_eq!(head.matches(&whole), keeps.then_some(true));
+    match object.matches(&whole) {
+        // Azurite compares no bytes, so it confirms no checksum.
+        None if !store.capabilities().aborts => {}
+        told => assert_eq!(told, keeps.then_some(true)),
     }
     assert_eq!(head.token, object.token);
     assert!(store.read(key).await == data);

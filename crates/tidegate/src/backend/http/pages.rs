@@ -143,7 +143,7 @@ where
 
 /// Checks in constant memory that a listing makes progress.
 #[derive(Debug)]
-struct Watch<Marker> {
+pub(in crate::backend) struct Watch<Marker> {
     order: Order,
     pages: u64,
     markers: Circle<Marker>,
@@ -155,7 +155,7 @@ struct Watch<Marker> {
 }
 
 impl<Marker: Clone + PartialEq> Watch<Marker> {
-    fn new(first: Marker, order: Order) -> Self {
+    pub(in crate::backend) fn new(first: Marker, order: Order) -> Self {
         Self {
             order,
             pages: 0,
@@ -169,7 +169,11 @@ impl<Marker: Clone + PartialEq> Watch<Marker> {
     }
 
     /// Checks a page that is followed by another one at `next`.
-    fn page<Item: Keyed>(&mut self, items: &VecDeque<Item>, next: &Marker) -> Result<(), Fault> {
+    pub(in crate::backend) fn page<Item: Keyed>(
+        &mut self,
+        items: &VecDeque<Item>,
+        next: &Marker,
+    ) -> Result<(), Fault> {
         self.pages += 1;
         if self.markers.closes(next) {
             return Err(self.stuck("its next page is one that was read before"));

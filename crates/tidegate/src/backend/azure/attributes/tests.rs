@@ -1,4 +1,5 @@
 use super::*;
+use crate::types::checksum::Algorithm;
 
 fn with(change: impl FnOnce(&mut Attributes)) -> Result<HeaderMap, Fault> {
     let mut options = WriteOptions::default();
@@ -72,7 +73,8 @@ fn our_own_metadata_is_none_of_the_objects() {
         &headers(&[
             ("etag", "\"0x1\""),
             ("x-ms-meta-tidegate_writer", "t"),
-            ("x-ms-meta-tidegate_crc64nvme", "AAAAAAAAAAA="),
+            ("content-length", "7"),
+            ("x-ms-meta-tidegate_crc64nvme", "AAAAAAAAAAA=:7"),
             ("x-ms-meta-a", "x"),
             ("x-ms-access-tier", "Hot"),
             ("x-ms-access-tier-inferred", "true"),
@@ -86,6 +88,41 @@ fn our_own_metadata_is_none_of_the_objects() {
     assert_eq!(object.not_carried, ["legal hold"]);
     let cool = from_headers("k", &headers(&[("x-ms-access-tier", "Cool")]));
     assert_eq!(cool.attributes.storage_class.as_deref(), Some("Cool"));
+    for (status, is_whole) in [("success", true), ("pending", false), ("failed", false), ("aborted", false)] {
+        let copy =
+            from_headers("k", &headers(&[("x-ms-copy-status", status), ("x-ms-meta-tidegate_writer", "t")]));
+        assert_eq!(copy.token.is_some(), is_whole, "{status}");
+        assert!(copy.attributes.metadata.is_empty());
+    }
     assert!(is_directory(&headers(&[("x-ms-resource-type", "directory")])));
     assert!(!is_directory(&headers(&[("x-ms-resource-type", "file")])));
+}
+
+#[test]
+fn a_checksum_of_another_size_is_not_that_of_the_bytes() {
+    let sum = Checksum::of(Algorithm::Crc64Nvme, b"bytes");
+    let sent = to_headers(&WriteOptions::default(), Some(&sum)).unwrap();
+    for (told, is_its) in [
+        (&[("content-length", "5")][..], true),
+        (&[("content-length", "6")], false),
+        (&[], false),
+        (&[("content-length", "2"), ("content-range", "bytes 0-1/5")], true),
+        (&[("content-length", "5"), ("content-range", "bytes 0-4/6")], false),
+        (&[("content-length", "5"), ("content-range", "bytes 0-4/*")], false),
+    ] {
+        let mut answer = sent.clone();
+        answer
+            .extend(told.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())));
+        let object = from_headers("k", &answer);
+        assert_eq!(object.crc64nvme, is_its.then(|| sum.base64()), "{told:?}");
+        assert!(object.attributes.metadata.is_empty());
+    }
+    let old = from_headers(
+        "k",
+        &HeaderMap::from_iter([
+            (CONTENT_LENGTH, "5".parse().unwrap()),
+            (HeaderName::from_static("x-ms-meta-tidegate_crc64nvme"), sum.base64().parse().unwrap()),
+        ]),
+    );
+    assert_eq!(old.crc64nvme, None, "nothing says of how many bytes it is");
 }

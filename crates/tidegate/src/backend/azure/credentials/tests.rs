@@ -36,16 +36,19 @@ async fn each_credential_goes_to_its_place() {
     assert_eq!((url.as_str(), headers.len()), ("https://h/c", 0));
 }
 
-#[test]
-fn a_source_of_a_copy_carries_the_signature() {
-    for (credential, signed) in [
-        (shared_access_signature("sig=a", "s").unwrap(), "https://h/c/k?sig=a"),
-        (provided(), "https://h/c/k"),
-        (account_key("a2V5", "k").unwrap(), "https://h/c/k"),
+#[tokio::test]
+async fn a_source_of_a_copy_carries_the_signature_or_the_token() {
+    for (credential, signed, token) in [
+        (shared_access_signature("sig=a", "s").unwrap(), "https://h/c/k?sig=a", None),
+        (provided(), "https://h/c/k", Some("Bearer token")),
+        (AzureCredential::Anonymous, "https://h/c/k", None),
     ] {
-        let mut url = "https://h/c/k".to_owned();
-        AzureKeyring::new("acc", credential).sign_source(&mut url);
+        let (mut url, mut headers) = ("https://h/c/k".to_owned(), HeaderMap::new());
+        AzureKeyring::new("acc", credential).sign_source(&mut url, &mut headers).await.unwrap();
         assert_eq!(url, signed);
+        let sent = headers.get("x-ms-copy-source-authorization");
+        assert_eq!(sent.map(|value| value.to_str().unwrap()), token);
+        assert!(sent.is_none_or(http::HeaderValue::is_sensitive));
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::backend::FaultKind;
 
 fn page(body: &str) -> Result<BlobPage, Fault> {
     read(&HeaderMap::new(), body.as_bytes())

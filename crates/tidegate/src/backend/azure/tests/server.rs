@@ -123,6 +123,20 @@ async fn sessions_are_shown_and_nothing_is_swept() {
     assert!(face.unlisted_sessions().is_some());
 }
 
+#[tokio::test]
+#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+async fn a_removal_never_takes_snapshots_with_it() {
+    let store = new_container().await;
+    let face = engine().store(Arc::new(store.clone()));
+    face.put("k", Bytes::from_static(b"bytes")).await.unwrap();
+    let url = store.container.url.blob("k", &[("comp", "snapshot")]).unwrap();
+    store.container.shared.ask(AzureRequest::new(Method::PUT, url, Attempt::FIRST)).await.unwrap();
+    let error = face.delete("k").await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::InvalidInput, 1), "{error}");
+    assert!(error.to_string().contains("--delete-snapshots only"), "{error}");
+    assert_eq!(face.get("k").await.unwrap(), b"bytes"[..]);
+}
+
 /// Loses the answers of the first completions, which are carried out.
 #[derive(Debug)]
 struct LosesCompletions(AtomicUsize);

@@ -155,8 +155,9 @@ impl Link {
     /// Gives back the space of the bytes that are recorded as acknowledged, where that is at least `keep`
     /// bytes.
     pub(super) async fn give_back(&mut self, keep: u64) -> Result<(), JournalError> {
-        // All bytes are sent again if the session is lost, which happens with any request to such a store.
-        let may_need_all = !self.tells_position();
+        // All bytes are sent again if the session is lost. That happens with any request to a store that does not tell
+        // the position, and with any other write of the key on a store that aborts no sessions (Azure Blob Storage).
+        let may_need_all = !self.tells_position() || !self.upload().backend.capabilities().aborts;
         if keep == u64::MAX || self.disk.keeps_all || may_need_all {
             return Ok(());
         }

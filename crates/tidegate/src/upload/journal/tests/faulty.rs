@@ -61,7 +61,10 @@ pub(super) struct Faulty {
 
 impl Faulty {
     pub(super) fn store() -> Arc<Scripted<Self>> {
-        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        Self::store_with(Capabilities { min_part: 4 * KIB, ..Capabilities::default() })
+    }
+
+    pub(super) fn store_with(capabilities: Capabilities) -> Arc<Scripted<Self>> {
         let memory = Memory::new("test").with_capabilities(capabilities);
         let faulty = Self {
             memory: memory.clone(),
