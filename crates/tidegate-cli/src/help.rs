@@ -42,7 +42,7 @@ Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a compatible store
   s3://NAME@BUCKET/KEY  the same, by this profile of the AWS files alone
   gs://BUCKET/KEY       an object of Google Cloud Storage
-  az://CONTAINER/KEY    a blob of Azure Blob Storage; with its account in the URL:
+  az://CONTAINER/KEY    a blob of Azure Blob Storage; with the account:
                         abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY
   dev://BUCKET/KEY      an object of the embedded server, in .tidegate-dev
   PATH, file:///PATH    a file on this machine

@@ -33,7 +33,8 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Notices of what is waited for; with `is_verbose`, also of lacking features that something else replaces.
+    /// Notices of what is waited for, and warnings of lacking features without which a promise cannot be kept; with
+    /// `is_verbose`, also notices of lacking features that something else replaces.
     pub(crate) fn new(is_verbose: bool) -> Self {
         Self { tells_lacks: is_verbose, ..Self::default() }
     }
@@ -52,6 +53,7 @@ impl<S: Subscriber> Layer<S> for Notices {
             RETRY => (&self.retries, told.retry(SystemTime::now())),
             CONNECT => (&self.silence, told.connection()),
             ANSWER => (&self.silence, told.answer()),
+            LACKS if told.is_unkept => return output::warn(&told.lack()),
             LACKS if self.tells_lacks => return output::say(&told.lack()),
             _ => return,
         };
@@ -96,6 +98,7 @@ struct NoticeFields {
     longest_ms: u64,
     is_unreachable: bool,
     is_work: bool,
+    is_unkept: bool,
 }
 
 impl NoticeFields {
@@ -160,6 +163,7 @@ impl Visit for NoticeFields {
         match field.name() {
             "is_unreachable" => self.is_unreachable = value,
             "is_work" => self.is_work = value,
+            "is_unkept" => self.is_unkept = value,
             _ => {}
         }
     }
@@ -200,6 +204,16 @@ mod tests {
         assert_eq!(told.answer(), "h:1 is not answering so far: no answer within 1.6 s; still waiting");
         (told.is_work, told.pause_ms) = (true, 10_000);
         assert!(told.answer().starts_with("still waiting for h:1, "), "{}", told.answer());
+    }
+
+    #[test]
+    fn what_a_server_lacks_is_a_sentence_about_its_address() {
+        let told = NoticeFields {
+            at: "http://h:1".to_owned(),
+            notice: "has no uploads in parts: each object is sent in one request".to_owned(),
+            ..NoticeFields::default()
+        };
+        assert_eq!(told.lack(), "http://h:1 has no uploads in parts: each object is sent in one request");
     }
 
     #[test]

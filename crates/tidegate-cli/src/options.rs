@@ -43,6 +43,10 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     no_sign_request: bool,
 
+    /// Pay for requests to buckets whose owners leave that to the caller (S3, Requester Pays).
+    #[arg(long)]
+    request_payer: bool,
+
     /// Trust the authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
@@ -105,13 +109,15 @@ impl Owners {
 
 impl ConnectionOptions {
     pub(crate) fn settings(&self) -> S3Settings {
-        let mut settings = S3Settings::default().with_payload_sha256(self.payload_sha256).with_addressing(
-            match self.addressing {
-                Where::Auto => Addressing::Auto,
-                Where::Path => Addressing::Path,
-                Where::Virtual => Addressing::VirtualHost,
-            },
-        );
+        let addressing = match self.addressing {
+            Where::Auto => Addressing::Auto,
+            Where::Path => Addressing::Path,
+            Where::Virtual => Addressing::VirtualHost,
+        };
+        let mut settings = S3Settings::default()
+            .with_payload_sha256(self.payload_sha256)
+            .with_addressing(addressing)
+            .with_request_payer(self.request_payer);
         if let Some(url) = &self.endpoint_url {
             settings = settings.with_endpoint_url(url);
         }

@@ -221,6 +221,7 @@ impl ServerState {
         if let Some(denial) = denial {
             answer = dialect.denied(denial);
         }
+        answer.headers_mut().insert(http::header::SERVER, HeaderValue::from_static("Tidegate"));
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
         if let Some(rest) = exchange.take_leftover().filter(|_| !is_http2) {
             if dialect == Dialect::Json && !waits_for_continue && rest.size_hint().exact().is_none() {

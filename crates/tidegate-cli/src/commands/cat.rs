@@ -29,8 +29,8 @@ const TRANSFER: &str = "How objects are transferred";
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CatArgs {
-    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY, dev://BUCKET/KEY or a
-    /// path.
+    /// Objects to write, or patterns of them. An object is s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY,
+    /// dev://BUCKET/KEY or a path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<OsString>,
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use futures::StreamExt;
 use serde::Serialize;
 use tidegate::ErrorKind;
-use tidegate::examine::{Finding, FindingState};
+use tidegate::examine::{Finding, FindingState, StoreFeature};
 use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
@@ -23,7 +23,7 @@ use crate::{output, text};
 ///
 /// Each line has a feature, and whether it works, is missing (then the line says what is done instead, and every promise
 /// holds), is broken (then the line names the promise that does not hold there), or could not be tested. The exit code is
-/// 1 if one is broken.
+/// 1 if one is broken, or if nothing could be written.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
@@ -73,8 +73,14 @@ impl DoctorArgs {
             let mut examination = store.examine();
             let mut left_behind = LeftBehind(Some(examination.place().to_owned()));
             let mut out = output::text(invocation.format())?;
-            let mut broken = 0;
+            let (mut broken, mut cannot_write) = (0, None);
             while let Some(Finding { feature, state, took, .. }) = examination.next().await {
+                if feature == StoreFeature::Delete && matches!(state, FindingState::Works(_)) {
+                    left_behind.0 = None;
+                }
+                if feature == StoreFeature::Write && !matches!(state, FindingState::Works(_)) {
+                    cannot_write = Some(state.text().to_owned());
+                }
                 broken += u64::from(matches!(state, FindingState::Broken(_)));
                 let (name, message) = (state.name(), state.text());
                 if out.is_json() {
@@ -86,15 +92,13 @@ impl DoctorArgs {
                 }
                 out.flow_soon().await?;
             }
-            left_behind.0 = None;
             out.finish().await?;
-            match broken {
-                0 => Ok(()),
-                broken => {
-                    let message = format!("{url}: {} not kept here", text::count(broken, "promise"));
-                    Err(CommandFailure::Failed(message))
-                }
-            }
+            let failed = match (cannot_write, broken) {
+                (None, 0) => return Ok(()),
+                (None, broken) => format!("{} not kept here", text::count(broken, "promise")),
+                (Some(why), _) => format!("nothing could be written, so little could be tested: {why}"),
+            };
+            Err(CommandFailure::Failed(format!("{url}: {failed}")))
         })
         .await
     }

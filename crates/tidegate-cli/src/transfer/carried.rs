@@ -124,6 +124,7 @@ mod tests {
         for (from, to, names) in [
             ("s3", "s3", &["encryption key"][..]),
             ("s3", "gs", &["tags", "expires", "storage class", "encryption key"]),
+            ("s3", "az", &["expires", "storage class", "encryption key"]),
             ("gs", "s3", &["storage class", "encryption key"]),
             ("gs", "gs", &["tags", "expires", "encryption key"]),
             ("s3", "az", &["expires", "storage class", "encryption key"]),

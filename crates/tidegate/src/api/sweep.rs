@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use crate::api::Store;
-use crate::backend::{FaultKind, Held, Session};
+use crate::backend::{Attempt, FaultKind, Held, Session};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 mod find;
@@ -72,20 +72,29 @@ impl Sweep {
     /// requests in flight may still be carried out.
     ///
     /// # Errors
-    /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be
-    /// read.
+    /// The first error ends the stream: an error of the listing, [`ErrorKind::Source`] if the records cannot be read, or
+    /// [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
     pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
         let swept = store.candidates(&prefix).map(move |found| {
             let sweep = self.clone();
             async move { Ok(sweep.judge(found?).await) }
         });
+        let (ending, of_refused) = (store.clone(), prefix.clone());
         let epilogue = stream::once(async move {
             if !dry_run {
-                store.strike_out(&prefix).await;
+                ending.strike_out(&prefix).await;
             }
         });
-        until_error(swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)))).boxed()
+        let refusal = stream::once(async move {
+            let error = store.refuses_aborts().await?;
+            if !dry_run {
+                store.strike_out(&of_refused).await;
+            }
+            Some(Err(error))
+        });
+        let swept = swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)));
+        until_error(refusal.filter_map(ready).chain(swept)).boxed()
     }
 
     pub(crate) async fn run(self) -> Result<SweepReport> {
@@ -208,6 +217,22 @@ impl Store {
             other => other
                 .map_err(|failure| failure.into_error(Operation::Abort, &self.context().url(&session.key))),
         }
+    }
+
+    /// Why nothing is swept here: the store aborts no session.
+    async fn refuses_aborts(&self) -> Option<Error> {
+        let backend = self.context().backend();
+        if backend.capabilities().aborts {
+            return None;
+        }
+        // Such a store sends nothing for an abort, and says why.
+        let none = Session { key: String::new(), id: String::new() };
+        let said = backend.abort(&none, Attempt::FIRST).await.err().map(|fault| fault.message);
+        let message = format!(
+            "nothing can be swept: {}",
+            said.unwrap_or_else(|| "the store aborts no unfinished uploads".to_owned())
+        );
+        Some(Error::new(ErrorKind::Unsupported, Operation::Sweep, self.location(), message))
     }
 
     /// Whether a journal can resume the session. A journal that cannot be read may be able to.

@@ -47,6 +47,8 @@ mod sessions;
 mod settings;
 mod sign;
 mod tags;
+#[cfg(test)]
+mod tests;
 mod token_http;
 
 pub use super::access_token::AccessToken;

@@ -13,13 +13,16 @@ pub enum Feature {
     Ranges,
     /// Removals of many objects in one request.
     BulkDelete,
+    /// Copies by the store itself, of objects or of parts.
+    ServerCopy,
     /// Uploads in parts.
     Multipart,
     /// Uploads in parts beside sessions that bytes are appended to (Google's XML API).
     PartsBesideAppends,
     /// The position of a session that bytes are appended to.
     SessionPosition,
-    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`).
+    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`). Not used before the server has shown
+    /// that it knows our checksums.
     Trailers,
     /// Checksums that requests bring and the store keeps.
     Checksums,
@@ -50,6 +53,7 @@ impl Feature {
             Self::BulkDelete => {
                 Replaced("has no removals of many objects in one request: they are removed one by one")
             }
+            Self::ServerCopy => Replaced("makes no copies itself: their bytes go through this machine"),
             Self::Multipart => Replaced("has no uploads in parts: each object is sent in one request"),
             Self::PartsBesideAppends => Replaced(
                 "has no uploads in parts: a large object goes through a resumable upload, one chunk after the other",
@@ -79,8 +83,9 @@ impl Feature {
                 Replaced("does not encode the keys of listings: keys are taken as they stand in its XML")
             }
             Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
-            Self::CreateOnly | Self::CreateOnlyParts => Replaced(
-                "has not shown yet that it keeps the condition of a write (If-None-Match): the key is asked for before",
+            Self::CreateOnly | Self::CreateOnlyParts => Unkept(
+                "has not shown that it refuses to replace an object (If-None-Match): the key is asked for before, and of \
+                 two writers at once the later one may replace the other's object (`tidegate doctor` can tell)",
             ),
         }
     }
@@ -157,7 +162,10 @@ impl Facts {
 
     /// An answer shows that the server has a feature whose lack would not show.
     pub fn learn_has(&self, feature: Feature) {
-        self.has.fetch_or(feature.bit(), Relaxed);
+        if !self.has(feature) {
+            self.has.fetch_or(feature.bit(), Relaxed);
+            self.lacks.fetch_and(!feature.bit(), Relaxed);
+        }
     }
 
     /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it

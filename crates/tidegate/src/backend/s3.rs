@@ -28,6 +28,7 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
+mod access_point;
 mod attributes;
 mod buckets;
 mod bulk_delete;
@@ -58,6 +59,7 @@ pub use provider::SigningKeys;
 pub use scheme::S3Scheme;
 pub use settings::{Credentials, S3Settings};
 
+use access_point::AccessPoint;
 use client::S3Shared;
 use request::{S3Request, check};
 
@@ -126,7 +128,11 @@ impl S3 {
     fn new(client: &S3Client, bucket: &str) -> Result<Self, Fault> {
         let shared = client.shared.clone();
         let settings = &shared.settings;
-        let address = BucketUrl::new(&shared.endpoint, bucket, settings.addressing)?;
+        let access_point = AccessPoint::of(bucket)?;
+        let address = match &access_point {
+            Some(access_point) => access_point.address(&shared.endpoint)?,
+            None => BucketUrl::new(&shared.endpoint, bucket, settings.addressing)?,
+        };
         // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
         let order = if is_directory_bucket(bucket) { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
@@ -147,6 +153,9 @@ impl S3 {
         info.profile = settings.profile.only().map(str::to_owned);
         let info = Arc::new(info);
         let facts = shared.facts.bucket(bucket);
+        if let Some(access_point) = &access_point {
+            facts.learn_region(&access_point.region);
+        }
         Ok(Self { info, bucket: S3Bucket { shared, address: Arc::new(address), order, facts } })
     }
 
@@ -176,16 +185,23 @@ impl S3 {
 
     /// A description of an object that was just written with a checksum has none.
     fn keeps_no_checksum(&self) {
-        self.bucket.shared.facts.learn_lack(Feature::Checksums);
+        if !self.bucket.shared.endpoint.is_aws() {
+            self.bucket.shared.facts.learn_lack(Feature::Checksums);
+        }
     }
 
     /// The fault of a server that opens no session because it has no uploads in parts, which is remembered.
     fn without_multipart(&self, fault: Fault) -> Fault {
-        if fault.kind != FaultKind::Unsupported && fault.code != "MethodNotAllowed" {
+        let is_lacking = fault.kind == FaultKind::Unsupported || fault.code == "MethodNotAllowed";
+        // An answer without a store's code may be a proxy's.
+        if !is_lacking || fault.code.is_empty() || self.bucket.shared.endpoint.is_aws() {
             return fault;
         }
         self.bucket.shared.facts.learn_lack(Feature::Multipart);
-        let message = format!("the server has no uploads in parts: {}", fault.message);
+        let message = format!(
+            "the server has no uploads in parts (strategy `put` sends one request, with the memory for it): {}",
+            fault.message
+        );
         Fault { kind: FaultKind::Unsupported, message, ..fault }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, BulkDelete, Entry, Facts, FaultKind, WriteOptions};
+use crate::backend::{Backend, BulkDelete, Entry, Facts, FaultKind, Feature, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -291,7 +291,7 @@ impl Context {
     pub(crate) fn is_one_with(&self, to: &Self) -> bool {
         let is_spread = self.keys.is_some() || to.keys.is_some();
         let copies = to.backend.server_copy().is_some() || to.backend.capabilities().copy_parts;
-        !is_spread && copies && self.shares_endpoint_with(to)
+        !is_spread && copies && !to.facts().lacks(Feature::ServerCopy) && self.shares_endpoint_with(to)
     }
 
     /// Whether both stores are at one endpoint.

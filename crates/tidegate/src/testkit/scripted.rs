@@ -384,6 +384,10 @@ impl<S: Script> Append for Scripted<S> {
         self.ask(Call::Abort { session }, attempt).await.map(drop)
     }
 
+    fn tells_position(&self, session: &Session) -> bool {
+        self.below.appending().is_none_or(|append| append.tells_position(session))
+    }
+
     fn has(&self, session: &Session) -> bool {
         self.below.appending().is_some_and(|append| append.has(session))
     }

@@ -28,6 +28,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// |---|---|
 /// | `s3://bucket/key` | an object (or prefix) of an S3 bucket; the key may be missing |
 /// | `s3://profile@bucket/key` | the same, by this profile of the AWS configuration files |
+/// | `s3://arn:aws:s3:REGION:ACCOUNT:accesspoint/NAME/key` | the same through an access point |
 /// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
 /// | `az://container/key` | a blob of Azure Blob Storage, in the account that the settings name |
 /// | `abfss://container@account.dfs.core.windows.net/key` | the same in the account that the URL names |
@@ -511,18 +512,38 @@ fn other(scheme: &str, rest: &str) -> Option<Location> {
 }
 
 fn bucket_and_key(text: &str, scheme: &'static str, rest: &str) -> Result<(String, String), LocationError> {
+    if scheme == "s3" && rest.starts_with("arn:") {
+        let (bucket, key) = arn_and_key(rest);
+        return checked_key(text, key).map(|key| (bucket.to_owned(), key));
+    }
     let (bucket, key) = split_name(text, scheme, "bucket", rest)?;
     if let Some(reason) = bucket_fault(bucket) {
         let (location, bucket) = (text.to_owned(), bucket.to_owned());
         return Err(LocationError::InvalidBucket { location, bucket, reason });
     }
+    checked_key(text, key).map(|key| (bucket.to_owned(), key))
+}
+
+fn checked_key(text: &str, key: &str) -> Result<String, LocationError> {
     if key.contains('\0') {
         return Err(invalid_key(text, NUL));
     }
     if key.len() > LONGEST_KEY {
         return Err(invalid_key(text, "it is longer than 1024 bytes"));
     }
-    Ok((bucket.to_owned(), key.to_owned()))
+    Ok(key.to_owned())
+}
+
+/// Splits the ARN of an access point from the key. Such an ARN contains a slash or a colon before the access point's
+/// name: `arn:aws:s3:REGION:ACCOUNT:accesspoint/NAME`.
+fn arn_and_key(text: &str) -> (&str, &str) {
+    let resource = text.match_indices(':').nth(4).map_or(text.len(), |(colon, _)| colon + 1);
+    let mut slashes = text.match_indices('/').map(|(slash, _)| slash).filter(|slash| *slash > resource);
+    let is_typed = ["accesspoint/", "outpost/"].iter().any(|kind| text[resource..].starts_with(kind));
+    match slashes.nth(usize::from(is_typed)) {
+        Some(slash) => (&text[..slash], &text[slash + 1..]),
+        None => (text, ""),
+    }
 }
 
 /// The rule that a bucket's name breaks. Capitals, underscores and up to 255 characters are accepted: old buckets

@@ -129,7 +129,7 @@ fn user_of<'a>(scheme: &str, url: &'a str) -> Option<&'a str> {
         return None;
     }
     // `abfss://container@account.dfs.core.windows.net` names a container and an account.
-    let host = authority[before.len()..].trim_start_matches('@').trim_end_matches(ENDS);
+    let host = authority[before.len()..].trim_start_matches('@').trim_end().trim_end_matches(ENDS);
     if is_key && is_of(&OF_AZURE) && !before.contains('@') && AzureHost::parse(host).is_some() {
         return None;
     }
@@ -212,6 +212,7 @@ mod tests {
             ("az://secret@bucket/a", "az://…@bucket/a"),
             ("abfss://c@acc.dfs.core.windows.net/a@b", "abfss://c@acc.dfs.core.windows.net/a@b"),
             ("\"wasbs://c@acc.blob.core.windows.net\": no", "\"wasbs://c@acc.blob.core.windows.net\": no"),
+            ("abfss://c@acc.dfs.core.windows.net: denied", "abfss://c@acc.dfs.core.windows.net: denied"),
             ("abfss://u:secret@acc.dfs.core.windows.net/a", "abfss://…@acc.dfs.core.windows.net/a"),
             ("abfss://c@acc.dfs.core.windows.net/a?sig=x", "abfss://c@acc.dfs.core.windows.net/a?…"),
             ("no address", "no address"),

@@ -18,6 +18,7 @@ use super::strategy::{Policy, Strategy, StrategyFacts};
 use super::writer::Writer;
 use crate::backend::{Feature, WriteOptions};
 use crate::engine::Context;
+use crate::memory::budget::Budget;
 use crate::memory::payload::SourceFile;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::{Attributes, Encryption, FileAttributes, Object};
@@ -269,9 +270,24 @@ impl WriteSettings {
     /// Publishes `bytes`, whose number is known.
     async fn put(mut self, bytes: Bytes) -> Result<Object> {
         self.size_hint = Some(bytes.len() as u64);
+        let (again, knew) = (self.clone(), self.context.facts().lacks(Feature::Multipart));
+        match self.put_once(bytes.clone()).await {
+            Err(error) if again.may_go_whole(knew, &error) => again.put_once(bytes).await,
+            put => put,
+        }
+    }
+
+    async fn put_once(self, bytes: Bytes) -> Result<Object> {
         let mut writer = self.start().await?;
         writer.write_bytes(bytes).await?;
         writer.finish().await
+    }
+
+    /// Whether an upload in parts has failed only because the server turned out to have none: it can still go in one
+    /// request. `knew` is whether that was known before.
+    fn may_go_whole(&self, knew: bool, error: &Error) -> bool {
+        let lacks_parts = !knew && self.context.facts().lacks(Feature::Multipart);
+        lacks_parts && error.kind() == ErrorKind::Unsupported && self.strategy != Strategy::Journal
     }
 
     async fn start(self) -> Result<Writer> {
@@ -336,9 +352,18 @@ impl WriteSettings {
             checked.map_err(|error| file::unreadable(&url, error))?;
             return writer.finish().await;
         }
-        let (policy, context) = (self.policy(Some(file.size()), None)?, self.context.clone());
-        let object = file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await?;
-        Ok(context.relative(object))
+        let (file, context) = (Arc::new(file), self.context.clone());
+        let (again, knew) = (self.clone(), context.facts().lacks(Feature::Multipart));
+        let object = match self.send_file(file.clone(), budget.clone()).await {
+            Err(error) if again.may_go_whole(knew, &error) => Box::pin(again.send_file(file, budget)).await,
+            sent => sent,
+        };
+        object.map(|object| context.relative(object))
+    }
+
+    async fn send_file(self, file: Arc<SourceFile>, budget: Budget) -> Result<Object> {
+        let policy = self.policy(Some(file.size()), None)?;
+        file::send(file, Arc::new(self.into_upload(&policy)), policy, budget).await
     }
 
     /// Uploads the file through a journal. The journal holds a copy, so the file may change or go away once
@@ -371,7 +396,13 @@ impl WriteSettings {
             most: self.context.most_requests(),
             best: self.context.best(),
         };
-        self.strategy.policy(&target).map_err(|refused| {
+        let is_whole = self.context.facts().lacks(Feature::Multipart) && target.capabilities.append.is_none();
+        let strategy = match self.strategy {
+            Strategy::Journal => Strategy::Journal,
+            _ if is_whole => Strategy::Put,
+            strategy => strategy,
+        };
+        strategy.policy(&target).map_err(|refused| {
             let kind = match refused {
                 ScheduleError::PartSize { .. }
                 | ScheduleError::Memory { .. }

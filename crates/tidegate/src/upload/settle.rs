@@ -310,6 +310,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_an_abort_only_what_the_store_excludes_is_not_committed() {
+        let verdict =
+            |fault, doubt, there| match Verdict::of(Publishing::UnabortedSession, fault, doubt, &there) {
+                Verdict::NotCommitted => Some(false),
+                Verdict::Uncertain(_) => None,
+                Verdict::Abort => Some(true),
+            };
+        let refused = FaultKind::Throttled;
+        assert_eq!(verdict(refused, Doubt::AnswerLost, There::Nothing), Some(false));
+        assert_eq!(verdict(refused, Doubt::OnItsWay, There::Nothing), None);
+        assert_eq!(verdict(refused, Doubt::OnItsWay, There::Older), None);
+        assert_eq!(verdict(refused, Doubt::AnswerLost, There::Another), None);
+        assert_eq!(verdict(FaultKind::NoSession, Doubt::RanIntoItself, There::Nothing), None);
+        assert_eq!(verdict(FaultKind::NoSession, Doubt::OnItsWay, There::Older), Some(false));
+        assert_eq!(verdict(FaultKind::Exists, Doubt::OnItsWay, There::Older), Some(false));
+        assert_eq!(verdict(FaultKind::Exists, Doubt::OnItsWay, There::Another), None);
+    }
+
+    #[test]
     fn an_object_may_have_been_modified_at_any_time() {
         let (now, second) = (SystemTime::now(), Duration::from_secs(1));
         let latest = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(i64::MAX as u64)).unwrap();

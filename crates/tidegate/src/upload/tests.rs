@@ -29,6 +29,7 @@ mod runtimes;
 mod slices;
 mod stopped;
 mod turns;
+mod unaborted;
 mod unpolled;
 
 const KIB: u64 = 1 << 10;

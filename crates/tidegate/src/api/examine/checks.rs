@@ -33,6 +33,8 @@ pub(super) struct Probe {
     place: String,
     /// Whether objects can be written; every check after the first two needs that.
     can_write: bool,
+    /// Whether a write was begun, so that something may be there.
+    has_begun: bool,
     /// The first object, as the store described it last.
     first: Option<Object>,
 }
@@ -48,7 +50,7 @@ const USED: [Feature; 4] =
 impl Probe {
     /// Checks that write objects whose keys in the bucket begin with `place`.
     pub(super) fn new(store: Store, place: String) -> Self {
-        Self { store, place, can_write: false, first: None }
+        Self { store, place, can_write: false, has_begun: false, first: None }
     }
 
     fn backend(&self) -> &dyn Backend {
@@ -67,9 +69,12 @@ impl Probe {
     }
 
     pub(super) async fn check(&mut self, feature: StoreFeature) -> FindingState {
-        if !matches!(feature, StoreFeature::List | StoreFeature::Write | StoreFeature::Lifecycle)
-            && !self.can_write
-        {
+        let is_possible = match feature {
+            StoreFeature::List | StoreFeature::Write | StoreFeature::Lifecycle => true,
+            StoreFeature::Delete => self.has_begun,
+            _ => self.can_write,
+        };
+        if !is_possible {
             return Untested("nothing could be written".to_owned());
         }
         let checked = match feature {
@@ -150,6 +155,7 @@ impl Probe {
         std::fs::write(file.path(), body()).map_err(failed)?;
         let root = self.store.context().root();
         let key = self.key("first");
+        self.has_begun = true;
         let uploaded = self.store.with(root).upload(file.path(), &key).await;
         if let Err(error) = uploaded {
             self.can_write = false;
@@ -190,6 +196,10 @@ impl Probe {
             return Ok(Untested("the object could not be described".to_owned()));
         };
         let checksum = Checksum::of(self.backend().capabilities().checksum, &body());
+        let facts = self.store.context().facts();
+        if facts.lacks(Feature::ComparedChecksums) {
+            return Ok(Broken(format!("the store {}", Feature::ComparedChecksums.notice())));
+        }
         Ok(match first.matches(&checksum) {
             Some(true) => Works(checksum.algorithm().name().to_owned()),
             Some(false) => Broken("the store keeps another checksum than that of the bytes".to_owned()),
@@ -351,7 +361,10 @@ impl Probe {
 
     async fn open_sessions(&self) -> Result<Vec<OpenSession>, Fault> {
         let admin = self.backend().need_admin()?;
-        self.ask(|attempt| admin.sessions(&self.place).items(attempt).try_collect()).await
+        let open: Vec<OpenSession> =
+            self.ask(|attempt| admin.sessions(&self.place).items(attempt).try_collect()).await?;
+        self.only_ours(open.iter().map(|open| open.session.key.as_str()))?;
+        Ok(open)
     }
 
     async fn abort(&mut self) -> Result<FindingState, Fault> {
@@ -421,7 +434,20 @@ impl Probe {
     /// The keys that begin with `prefix`.
     async fn listed(&self, prefix: &str) -> Result<Vec<String>, Fault> {
         let list = |attempt| self.backend().list(prefix, true).items(attempt).try_collect::<Vec<Entry>>();
-        Ok(self.ask(list).await?.iter().map(|entry| entry.key().to_owned()).collect())
+        let keys: Vec<String> = self.ask(list).await?.iter().map(|entry| entry.key().to_owned()).collect();
+        self.only_ours(keys.iter().map(String::as_str))?;
+        Ok(keys)
+    }
+
+    /// Fails if a listing has a key that the checks did not write: nothing else may be removed.
+    fn only_ours<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Result<(), Fault> {
+        match keys.into_iter().find(|key| !key.starts_with(&self.place)) {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("a listing of keys that begin with {} has `{other}`", self.place);
+                Err(Fault::new(FaultKind::NotAStore, message))
+            }
+        }
     }
 
     async fn bulk_delete(&mut self) -> Result<FindingState, Fault> {
@@ -454,6 +480,9 @@ impl Probe {
                 "unfinished uploads stay after a crash until `tidegate sweep`: add a rule by `tidegate lifecycle ensure`"
                     .to_owned(),
             )),
+            Err(fault) if fault.kind == FaultKind::Unsupported && !self.backend().capabilities().aborts => {
+                Ok(Works("the store itself removes unfinished uploads after a week".to_owned()))
+            }
             Err(fault) if matches!(fault.kind, FaultKind::Unsupported | FaultKind::Denied) => {
                 Ok(Missing("`tidegate sweep` aborts unfinished uploads".to_owned()))
             }
@@ -481,30 +510,36 @@ impl Probe {
 
     /// Removes every object that the checks wrote, and aborts the uploads that a failed check left open.
     async fn delete(&mut self) -> Result<FindingState, Fault> {
+        self.remove_objects().await?;
         let facts = self.store.context().facts();
         let lacks_parts = facts.lacks(Feature::Multipart) || facts.lacks(Feature::PartsBesideAppends);
         if self.backend().admin().is_some() && !lacks_parts {
             for left in self.open_sessions().await? {
                 match self.backend().capabilities().aborts {
                     true => self.end(&left.session).await?,
-                    // An object at the key ends every unfinished upload there; it is removed below.
+                    // An object at the key ends every unfinished upload there.
                     false => {
                         let name = left.session.key.strip_prefix(&self.place).unwrap_or_default();
                         self.put(name, Bytes::new(), &WriteOptions::default()).await?;
                     }
                 }
             }
-        }
-        for key in self.listed(&self.place).await? {
-            self.ask(|attempt| self.backend().delete(&key, None, attempt)).await?;
+            self.remove_objects().await?;
         }
         match self.listed(&self.place).await?.len() {
             0 => Ok(Works(String::new())),
             left => Ok(Broken(format!(
-                "{left} objects are still listed below {} after their removal",
+                "{left} objects are still listed after their removal: see {}*",
                 self.place
             ))),
         }
+    }
+
+    async fn remove_objects(&self) -> Result<(), Fault> {
+        for key in self.listed(&self.place).await? {
+            self.ask(|attempt| self.backend().delete(&key, None, attempt)).await?;
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,17 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use tidegate_dev::{FaultRule, Knobs, Server};
 
 use super::*;
 use crate::Tidegate;
+use crate::backend::memory::Memory;
 use crate::backend::s3::tests::settings_for;
+use crate::backend::{Attempt, Backend, Body, Entry, Fault, Info, Listing, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::types::object::Object;
 
 async fn found(store: &Store) -> Vec<(StoreFeature, FindingState)> {
     store.examine().map(|finding| (finding.feature, finding.state)).collect().await
@@ -63,7 +71,7 @@ async fn a_store_that_may_not_be_written_says_so_once() {
     let found = found(&tide.open("s3://no-such-bucket").await.unwrap()).await;
     let count = |name: &str| found.iter().filter(|(_, state)| state.name() == name).count();
     assert!(of(&found, StoreFeature::List).text().contains("bucket"), "{found:?}");
-    assert_eq!((count("works"), count("broken")), (0, 2), "{found:?}");
+    assert_eq!((count("works"), count("broken")), (0, 3), "{found:?}");
 }
 
 #[tokio::test]
@@ -78,4 +86,58 @@ async fn a_disk_and_memory_keep_every_promise() {
         assert!(!found.iter().any(is_broken), "{found:?}");
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+}
+
+/// A store in memory whose listings ignore the prefix.
+#[derive(Debug)]
+struct ListsAll(Memory);
+
+#[async_trait]
+impl Backend for ListsAll {
+    fn info(&self) -> &Info {
+        self.0.info()
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+        attempt: Attempt,
+    ) -> Result<Object, Fault> {
+        self.0.put(key, payload, options, attempt).await
+    }
+
+    async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
+        self.0.head(key, attempt).await
+    }
+
+    async fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        attempt: Attempt,
+    ) -> Result<Body, Fault> {
+        self.0.get(key, range, same, attempt).await
+    }
+
+    async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
+        self.0.delete(key, same, attempt).await
+    }
+
+    fn list(&self, _prefix: &str, recursive: bool) -> Listing<Entry> {
+        self.0.list("", recursive)
+    }
+}
+
+#[tokio::test]
+async fn objects_of_others_stay_where_listings_ignore_the_prefix() {
+    let tide = Tidegate::builder().build().unwrap();
+    let store = tide.store(Arc::new(ListsAll(Memory::new("bucket"))));
+    store.put("precious", "bytes").await.unwrap();
+    let found = found(&store).await;
+    assert_eq!(of(&found, StoreFeature::List).name(), "broken", "{found:?}");
+    assert_eq!(of(&found, StoreFeature::Delete).name(), "broken", "{found:?}");
+    assert_eq!(store.get("precious").await.unwrap().as_ref(), b"bytes");
 }

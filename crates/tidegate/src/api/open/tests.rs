@@ -154,8 +154,10 @@ async fn a_build_without_a_cloud_names_the_feature() {
     let gcs = left_out::gcs::GcsScheme::new(left_out::gcs::GcsSettings::default());
     assert_eq!(s3.settings(), &left_out::s3::S3Settings::default());
     assert_eq!(gcs.settings(), &left_out::gcs::GcsSettings::default());
-    let tide = Tidegate::builder().scheme("s3", s3).scheme("gs", gcs).build().unwrap();
-    for (url, feature) in [("s3://bucket/key", "s3"), ("gs://bucket", "gcs")] {
+    let azure = left_out::azure::AzureScheme::new(left_out::azure::AzureSettings::default());
+    assert_eq!(azure.settings(), &left_out::azure::AzureSettings::default());
+    let tide = Tidegate::builder().scheme("s3", s3).scheme("gs", gcs).scheme("az", azure).build().unwrap();
+    for (url, feature) in [("s3://bucket/key", "s3"), ("gs://bucket", "gcs"), ("az://bucket", "azure")] {
         let refused = tide.open(url).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         let wanted = format!("this build of Tidegate has no {feature}: enable the feature `{feature}`");

@@ -108,6 +108,9 @@ impl Store {
         let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
         let Some(id) = id.filter(|_| listed.is_empty()) else { return Ok(listed) };
         let session = Session { key: self.context().full_key(key), id: id.to_owned() };
+        if !self.context().backend().capabilities().aborts {
+            return self.unlisted_of_key(key, session.id).await;
+        }
         // Stores list their sessions of parts, and none that bytes are appended to.
         let Some(append) = self.context().backend().appending().filter(|append| append.has(&session)) else {
             return Ok(listed);
@@ -135,6 +138,16 @@ impl Store {
             .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })
             .into_iter()
             .collect())
+    }
+
+    /// The session of a store that keeps parts by key, and does not list those of a key that has an object.
+    async fn unlisted_of_key(&self, key: &str, id: String) -> Result<Vec<OpenSession>> {
+        let session = Session { key: key.to_owned(), id };
+        match self.held(&session).await {
+            Ok(_) => Ok(vec![OpenSession::new(session)]),
+            Err(error) if error.kind() == ErrorKind::SessionLost => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn roll(&self) -> Result<Roll> {

@@ -134,6 +134,8 @@ impl AzureKeyring {
         let says = |code: &str| fault.message.contains(code);
         let is_unauthentic = fault.kind == FaultKind::Credentials
             || says("AuthenticationFailed")
+            // Azurite gives this the code of refusals of another kind.
+            || says("failed to authenticate")
             || says("InvalidAuthenticationInfo")
             || says("NoAuthenticationInformation");
         if let Some(looked) = &identity.missing {

@@ -27,7 +27,7 @@ pub(super) struct DelegationKey {
     pub(super) service: String,
     pub(super) version: String,
     pub(super) value: String,
-    expires: Option<SystemTime>,
+    pub(super) expires: Option<SystemTime>,
 }
 
 /// The key of one account that was asked for last.

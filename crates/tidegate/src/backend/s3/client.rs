@@ -105,6 +105,7 @@ impl S3Client {
                 return Err(Fault::new(FaultKind::Invalid, message));
             }
         };
+        check_variant(&found.0, &endpoint)?;
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let bundle = match &settings.ca_bundle {
             Some(path) => Some(path.clone()),
@@ -131,6 +132,32 @@ impl S3Client {
     pub fn region(&self) -> &str {
         &self.shared.region
     }
+}
+
+/// Refuses an endpoint that was set together with a kind of AWS's endpoints (FIPS, dual-stack) that it is not known to be
+/// of, as AWS's own tools do.
+fn check_variant(sdk: &SdkConfig, endpoint: &EndpointUrl) -> Result<(), Fault> {
+    let kinds = [
+        (sdk.use_fips(), "-fips", "FIPS endpoints are", "AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint"),
+        (
+            sdk.use_dual_stack(),
+            "dualstack",
+            "dual-stack endpoints are",
+            "AWS_USE_DUALSTACK_ENDPOINT",
+            "use_dualstack_endpoint",
+        ),
+    ];
+    for (is_set, mark, kind, variable, property) in kinds {
+        if is_set == Some(true) && !endpoint.host().contains(mark) {
+            let message = format!(
+                "{kind} asked for ({variable}, or {property} of the profile), and the endpoint that is set, {}, is none: \
+                 leave one of them out",
+                endpoint.url()
+            );
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
+    }
+    Ok(())
 }
 
 /// The region from the settings, the environment or the profile. The instance's own region is not used: no S3 tool

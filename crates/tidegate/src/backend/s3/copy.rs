@@ -6,17 +6,19 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, header};
 
 use super::request::S3Request;
 use super::{S3, S3Client, complete};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone, gone_or_other};
-use crate::backend::http::set;
+use crate::backend::http::{LONGEST, read, set};
 use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::xml::complete::told;
 use crate::backend::xml::{address, fault, messages};
-use crate::backend::{Attempt, Backend as _, CopySource, Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Attempt, Backend as _, CopySource, Fault, FaultKind, Feature, Receipt, Session, WriteOptions,
+};
 use crate::types::object::Object;
 
 /// The bucket of the source.
@@ -54,7 +56,15 @@ impl S3 {
         request: S3Request,
         root: &str,
     ) -> Result<(HeaderMap, messages::WriteResult), Fault> {
-        let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
+        let sent = self.bucket.shared.ask(request).await.map_err(|mut fault| {
+            // A server that knows no copies misses the bytes.
+            if fault.kind == FaultKind::Unsupported || fault.code == "MissingContentLength" {
+                self.bucket.shared.facts.learn_lack(Feature::ServerCopy);
+                fault.kind = FaultKind::Unsupported;
+            }
+            fault
+        });
+        let (headers, body) = sent.map_err(gone_or_other)?;
         let region = &self.bucket.shared.region;
         let result = told(&headers, &body, root, region).map_err(gone_or_other)?;
         Ok((headers, result))
@@ -113,8 +123,12 @@ impl S3 {
         attempt: Attempt,
     ) -> Result<BTreeMap<String, String>, Fault> {
         let request = self.request(Method::GET, key, &[("tagging", "")], attempt)?;
-        match self.bucket.shared.ask(request).await {
-            Ok((headers, body)) => {
+        match self.bucket.shared.send(request).await {
+            // The object itself: the server does not know the question, and so has no tags.
+            Ok(response) if response.headers().contains_key(header::ETAG) => Ok(BTreeMap::new()),
+            Ok(mut response) => {
+                let headers = std::mem::take(response.headers_mut());
+                let body = read(response, LONGEST).await?;
                 let region = &self.bucket.shared.region;
                 let tagging: messages::Tagging = fault::document(&headers, &body, "Tagging", region)?;
                 Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())

@@ -14,15 +14,15 @@ use crate::backend::{Attempt, Backend as _, Fault, FaultKind, Feature, WriteOpti
 /// The two writes whose conditions a server may keep or ignore.
 const WRITES: [Feature; 2] = [Feature::CreateOnly, Feature::CreateOnlyParts];
 
-/// What these servers call themselves. All versions in use keep the condition.
-const SERVERS: [&str; 2] = ["MinIO", "VERSITYGW"];
+/// What these servers call themselves. All versions in use keep the condition, and take a checksum in a trailer.
+const SERVERS: [&str; 3] = ["MinIO", "VERSITYGW", "Tidegate"];
 
 impl S3Shared {
     /// Learns from an answer's headers, or from the endpoint, that the server keeps the condition.
     pub(super) fn learn_conditions(&self, headers: &HeaderMap) {
         let server = headers.get(header::SERVER).and_then(|server| server.to_str().ok()).unwrap_or_default();
         if self.endpoint.is_aws() || SERVERS.iter().any(|known| server.starts_with(known)) {
-            WRITES.into_iter().for_each(|feature| self.facts.learn_has(feature));
+            WRITES.into_iter().chain([Feature::Trailers]).for_each(|feature| self.facts.learn_has(feature));
         }
     }
 }
@@ -38,11 +38,24 @@ impl S3 {
         attempt: Attempt,
     ) -> Result<(), Fault> {
         let shared = &self.bucket.shared;
-        if !options.create_only || shared.facts.has(write) || shared.endpoint.is_aws() {
+        let is_first = attempt.number == 1;
+        if !options.create_only || !is_first || shared.facts.has(write) || shared.endpoint.is_aws() {
             return Ok(());
         }
-        // A caller who may write but not read gets no description: the condition alone has to do.
-        let Ok(there) = self.head(key, attempt).await else { return Ok(()) };
+        let there = self.head(key, attempt).await;
+        if !shared.facts.has(write) {
+            shared.facts.learn_lack(write);
+        }
+        let there = match there {
+            Ok(there) => there,
+            // A caller who may write but not read gets no description: the condition alone has to do.
+            Err(fault)
+                if matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied) =>
+            {
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        };
         if there.token.is_some() && there.token == options.token {
             return Ok(());
         }

@@ -18,6 +18,10 @@ impl S3Shared {
     where
         F: Future<Output = Result<T, Fault>>,
     {
+        if self.endpoint.is_aws() {
+            // Amazon S3 lacks nothing: a refusal is about something else, or a proxy's.
+            return send(FeatureSet::default()).await;
+        }
         let mut without = self.facts.lacking();
         let mut left_out = Vec::new();
         loop {
@@ -44,13 +48,16 @@ impl S3Shared {
 fn lacking(used: impl Iterator<Item = Feature> + Clone, fault: &Fault) -> Option<Feature> {
     let said = format!("{} {}", fault.code, fault.message).to_ascii_lowercase();
     let is_about = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if let Some(named) = used.clone().find(|feature| is_refusal(fault) && is_about(words(*feature))) {
+    // A checksum that does not match tells of damage.
+    let is_damage = |feature| feature == Feature::Checksums && said.contains("match");
+    let is_named = |feature: &Feature| is_refusal(fault) && is_about(words(*feature)) && !is_damage(*feature);
+    if let Some(named) = used.clone().find(is_named) {
         return Some(named);
     }
-    // Not implemented, and the refusal does not say what.
+    // Not implemented, and the refusal does not say what. Without a store's code it may be a proxy's.
     let is_about_other = is_about(&OTHERS) || ALL.iter().any(|feature| is_about(words(*feature)));
     let mut used = used;
-    used.next().filter(|_| fault.kind == FaultKind::Unsupported && !is_about_other)
+    used.next().filter(|_| fault.kind == FaultKind::Unsupported && !fault.code.is_empty() && !is_about_other)
 }
 
 /// Whether an answer refuses the request as it is, and has certainly not carried it out.
@@ -141,6 +148,8 @@ mod tests {
             (&put, Unsupported, "NotImplemented", "…: x-amz-tagging", None),
             (&put[1..], Credentials, "SignatureDoesNotMatch", "refused", None),
             (&put, Integrity, "BadDigest", "the checksum is another", None),
+            (&put, Invalid, "InvalidRequest", "The checksum does not match the bytes", None),
+            (&put, Unsupported, "", "Not Implemented", None),
             (&put, Invalid, "InvalidStorageClass", "no such class", None),
             (&put, Throttled, "SlowDown", "trailer", None),
             (&[], Unsupported, "NotImplemented", unnamed, None),

@@ -8,17 +8,19 @@ use super::S3Bucket;
 use crate::backend::http::{Entries, PagePosition, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag, key};
-use crate::backend::{Entry, Fault, Listing};
+use crate::backend::{Entry, Fault, Feature, FeatureSet, Listing};
 use crate::types::object::Object;
 
 #[cfg(test)]
 mod tests;
 
 /// Elements read from a listing.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "EncodingType",
     "IsTruncated",
     "NextContinuationToken",
+    "Marker",
+    "NextMarker",
     "Contents",
     "CommonPrefixes",
     "Prefix",
@@ -29,37 +31,66 @@ const NAMES: [&str; 11] = [
     "StorageClass",
 ];
 
+/// Where the next page of a listing begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NextPage {
+    /// At the token that the page before gave.
+    Token(String),
+    /// Behind this key, in the protocol's first version (ListObjects).
+    Behind(String),
+}
+
 /// Objects and prefixes below `prefix`, in key order; directory buckets have no order.
 pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
-    paged(None, bucket.order, move |token: Option<String>, attempt| {
+    paged(None, bucket.order, move |begin: Option<NextPage>, attempt| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
-            let mut query = vec![("list-type", "2"), ("encoding-type", "url"), ("prefix", prefix.as_str())];
-            if !recursive {
-                query.push(("delimiter", "/"));
-            }
-            if let Some(token) = &token {
-                query.push(("continuation-token", token));
-            }
-            // A signature needs the query sorted by name.
-            query.sort_unstable();
-            let request = bucket.request(Method::GET, bucket.address.bucket(&query), attempt);
-            let (headers, body) = bucket.shared.ask(request).await?;
+            let send = |without: FeatureSet| {
+                let mut query = vec![("prefix", prefix.as_str())];
+                if !without.contains(Feature::EncodedKeys) {
+                    query.push(("encoding-type", "url"));
+                }
+                if !recursive {
+                    query.push(("delimiter", "/"));
+                }
+                match &begin {
+                    Some(NextPage::Behind(key)) => query.push(("marker", key)),
+                    None if without.contains(Feature::ListV2) => {}
+                    None => query.push(("list-type", "2")),
+                    Some(NextPage::Token(token)) => {
+                        query.push(("list-type", "2"));
+                        query.push(("continuation-token", token));
+                    }
+                }
+                // A signature needs the query sorted by name.
+                query.sort_unstable();
+                bucket.shared.ask(bucket.request(Method::GET, bucket.address.bucket(&query), attempt))
+            };
+            let uses = match &begin {
+                None => &[Feature::EncodedKeys, Feature::ListV2][..],
+                Some(_) => &[Feature::EncodedKeys],
+            };
+            let (headers, body) = bucket.shared.adapted(uses, send).await?;
             let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
+            if matches!(next, Some(NextPage::Behind(_))) {
+                // A server may also answer as if it had been asked in the first version.
+                bucket.shared.facts.learn_lack(Feature::ListV2);
+            }
             Ok((entries, next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))
         }
     })
 }
 
-/// The entries of a page, and the token of the next page, if there is one.
+/// The entries of a page, and where the next page begins, if there is one.
 pub(super) fn read(
     headers: &HeaderMap,
     body: &[u8],
     region: &str,
-) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
+) -> Result<(VecDeque<Entry>, Option<NextPage>), Fault> {
     let (mut objects, mut prefixes) = (Entries::<Object>::default(), Entries::<String>::default());
     let (mut encoding, mut is_truncated, mut token) = (None, None, None);
+    let (mut is_first_version, mut next_marker) = (false, None);
     let mut object = Object::default();
     let document = XmlPage::new(headers, body, "ListBucketResult", region)?;
     document.each(&NAMES, |path, step| {
@@ -67,6 +98,8 @@ pub(super) fn read(
             (["EncodingType"], ElementStep::Ends(text)) => encoding = filled(text),
             (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = Some(flag(text)?),
             (["NextContinuationToken"], ElementStep::Ends(text)) => token = filled(text),
+            (["Marker"], ElementStep::Ends(_)) => is_first_version = true,
+            (["NextMarker"], ElementStep::Ends(text)) => next_marker = filled(text),
             (["Contents"], ElementStep::Begins) => {
                 object = Object { size_is_unknown: true, ..Object::default() }
             }
@@ -90,11 +123,6 @@ pub(super) fn read(
         }
         Ok(())
     })?;
-    let next = match (is_truncated, token) {
-        (Some(false), _) | (None, None) => None,
-        (Some(true), None) => return Err(stuck()),
-        (_, next) => next,
-    };
     let encoding = encoding.as_deref();
     let objects = objects.into_vec().into_iter().map(|object| {
         let key = key(object.key, encoding)?;
@@ -104,5 +132,16 @@ pub(super) fn read(
     let mut entries = objects.chain(prefixes).collect::<Result<Vec<_>, Fault>>()?;
     // Objects and prefixes are each in order (except in directory buckets); merge them within the page.
     entries.sort_by(|a, b| a.key().cmp(b.key()));
+    let next = match (is_truncated, token) {
+        (Some(false), _) | (None, None) => None,
+        (Some(true), None) if is_first_version || next_marker.is_some() => {
+            // Only listings with a delimiter have a marker; the others go on behind the last key.
+            let marker = next_marker.map(|marker| key(marker, encoding)).transpose()?;
+            let last = || entries.last().map(|entry| entry.key().to_owned());
+            Some(NextPage::Behind(marker.or_else(last).ok_or_else(stuck)?))
+        }
+        (Some(true), None) => return Err(stuck()),
+        (_, Some(token)) => Some(NextPage::Token(token)),
+    };
     Ok((entries.into(), next))
 }

@@ -29,6 +29,8 @@ impl Presign for S3 {
             let message = "the store is reached without credentials, and a URL is signed with an account's";
             Fault::new(FaultKind::Credentials, message)
         })?;
-        presigned(&request.method(), &url, &identity, &shared.region, SystemTime::now(), expires)
+        let region = self.bucket.facts.region().unwrap_or_else(|| shared.region.as_str().into());
+        let url = shared.endpoint.in_region(url, &region);
+        presigned(&request.method(), &url, &identity, &region, SystemTime::now(), expires)
     }
 }

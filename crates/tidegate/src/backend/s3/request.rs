@@ -105,8 +105,10 @@ impl S3Shared {
     async fn exchange_once(&self, request: S3Request) -> Result<S3Answer, Fault> {
         let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
-        let region = facts.region().unwrap_or_else(|| self.region.as_str().into());
-        let url = self.endpoint.in_region(url, &region);
+        let (url, region) = match facts.region() {
+            Some(region) => (self.endpoint.in_region(url, &region), region),
+            None => (url, self.region.as_str().into()),
+        };
         if self.settings.request_payer {
             headers.insert("x-amz-request-payer", HeaderValue::from_static("requester"));
         }
@@ -190,14 +192,23 @@ impl S3Shared {
         let (headers, body) = self.adapted(&used, send).await?;
         fault::no_error(&headers, &body, &self.region)?;
         proof::written(&headers, &body)?;
+        if headers.contains_key(checksum_header(payload.algorithm())) {
+            self.facts.learn_has(Feature::Trailers);
+        }
         let checksum = known(&payload)
             .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
         Ok((headers, checksum))
     }
 
+    /// Whether a checksum may follow the bytes, in a trailer. Not before an answer has shown that the server knows our
+    /// checksums: an older server takes the framing for the object's own bytes, and publishes it.
+    fn takes_trailers(&self) -> bool {
+        self.settings.trailers && (self.endpoint.is_aws() || self.facts.has(Feature::Trailers))
+    }
+
     /// The features that a request with this payload uses, where the server is not known to lack them.
     fn features_of(&self, payload: &Payload) -> Vec<Feature> {
-        let has_trailer = self.settings.trailers && known(payload).is_none();
+        let has_trailer = self.takes_trailers() && known(payload).is_none();
         let is_unsigned = !self.settings.payload_sha256;
         [
             has_trailer.then_some(Feature::Trailers),
@@ -234,7 +245,7 @@ impl S3Shared {
         let settings = &self.settings;
         let name = checksum_header(payload.algorithm());
         let has_checksums = !without.contains(Feature::Checksums);
-        let has_trailers = settings.trailers && has_checksums && !without.contains(Feature::Trailers);
+        let has_trailers = self.takes_trailers() && has_checksums && !without.contains(Feature::Trailers);
         // Where the server checks no checksum, it still checks the bytes that a signature covers.
         let sha256 = settings.payload_sha256 || !has_checksums || without.contains(Feature::UnsignedPayload);
         let digest = if sha256 || (known(&payload).is_none() && !has_trailers) {
@@ -242,6 +253,11 @@ impl S3Shared {
         } else {
             None
         };
+        if !has_checksums && !payload.is_of_its_checksum().await.map_err(source_fault)? {
+            // The server compares only the SHA-256, which was taken of the bytes as they are now.
+            let message = "the bytes in memory are no longer those that the checksum was taken of";
+            return Err(Fault::new(FaultKind::Integrity, message));
+        }
         let (body, signed, failure) = if let Some(checksum) = known(&payload) {
             if has_checksums {
                 headers.insert(name, text(checksum.base64())?);

@@ -12,6 +12,7 @@ use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
 
 mod copying;
+mod lacking;
 mod proof;
 mod raw;
 mod refusals;

@@ -96,6 +96,11 @@ impl BucketUrl {
         Err(Fault::new(FaultKind::Invalid, message))
     }
 
+    /// The base of a bucket that has an address of its own, without a trailing slash.
+    pub(in crate::backend) fn at(base: String) -> Self {
+        Self { base }
+    }
+
     /// The URL of the bucket itself.
     pub(in crate::backend) fn bucket(&self, query: &[(&str, &str)]) -> String {
         let mut url = format!("{}/", self.base);
@@ -112,9 +117,10 @@ impl BucketUrl {
     }
 }
 
-/// An object at the same endpoint, as `x-amz-copy-source` names it.
+/// An object at the same endpoint, as `x-amz-copy-source` names it; the bucket may be the ARN of an access point.
 pub(in crate::backend) fn source(bucket: &str, key: &str) -> String {
-    format!("{bucket}/{}", utf8_percent_encode(key, PATH))
+    let between = if bucket.starts_with("arn:") { "/object/" } else { "/" };
+    format!("{bucket}{between}{}", utf8_percent_encode(key, PATH))
 }
 
 /// Refuses keys that no URL can address. A client or server on the way resolves a segment `.` or `..` (RFC 3986,
@@ -239,6 +245,14 @@ impl EndpointUrl {
         }
     }
 
+    /// AWS's host for access points in `region`, of the same kind as this endpoint (FIPS, dual-stack); `None` if this is
+    /// no endpoint of AWS in the same partition.
+    pub(in crate::backend) fn of_access_points(&self, region: &str) -> Option<String> {
+        let host = self.host_in(region)?;
+        let (service, rest) = host.split_once('.')?;
+        Some(format!("{}.{rest}", service.replacen("s3", "s3-accesspoint", 1)))
+    }
+
     /// The host of the same kind in `region`, for one of AWS's own for S3; never in another partition (China).
     fn host_in(&self, region: &str) -> Option<String> {
         let (name, domain) = [".amazonaws.com", ".amazonaws.com.cn"]
@@ -331,6 +345,40 @@ mod tests {
         assert_eq!(url("b.c"), "https://s3.eu-north-1.amazonaws.com/b.c/?uploads&prefix=a%20b%2F");
         let china = EndpointUrl::aws("cn-north-1", true, true).unwrap();
         assert_eq!(china.url(), "https://s3-fips.dualstack.cn-north-1.amazonaws.com.cn");
+    }
+
+    #[test]
+    fn requests_go_to_another_region_of_aws_and_nowhere_else() {
+        let moved = |endpoint: &str, url: &str, region: &str| {
+            let endpoint = EndpointUrl::custom(endpoint).unwrap();
+            (endpoint.reaches(region), endpoint.in_region(url.to_owned(), region))
+        };
+        let aws = "https://s3.us-east-1.amazonaws.com";
+        let url = "https://b.s3.us-east-1.amazonaws.com/k?x=s3.us-east-1.amazonaws.com";
+        let there = "https://b.s3.eu-west-1.amazonaws.com/k?x=s3.us-east-1.amazonaws.com";
+        assert_eq!(moved(aws, url, "eu-west-1"), (true, there.to_owned()));
+        assert_eq!(moved(aws, url, "us-east-1"), (true, url.to_owned()));
+        for (endpoint, there) in [
+            ("https://s3.amazonaws.com", "https://s3.eu-west-1.amazonaws.com"),
+            ("https://s3-fips.us-east-1.amazonaws.com", "https://s3-fips.eu-west-1.amazonaws.com"),
+            ("https://s3.dualstack.us-east-1.amazonaws.com", "https://s3.dualstack.eu-west-1.amazonaws.com"),
+        ] {
+            assert_eq!(
+                moved(endpoint, &format!("{endpoint}/b/k"), "eu-west-1"),
+                (true, format!("{there}/b/k"))
+            );
+        }
+        // Another partition, a private endpoint, no region.
+        let private = "https://bucket.vpce-1a2b.s3.us-east-1.vpce.amazonaws.com";
+        for (endpoint, region) in
+            [(aws, "cn-north-1"), (private, "eu-west-1"), (aws, "evil.example/"), (aws, "")]
+        {
+            let url = format!("{endpoint}/b/k");
+            assert_eq!(moved(endpoint, &url, region), (false, url), "{endpoint} {region}");
+        }
+        // A store with one address for all regions: only the signature changes.
+        let (own, url) = ("http://h:9000", "http://h:9000/b/k");
+        assert_eq!(moved(own, url, "eu-west-1"), (true, url.to_owned()));
     }
 
     #[test]

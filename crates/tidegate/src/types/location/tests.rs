@@ -347,3 +347,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_arn_of_an_access_point_ends_before_the_key() {
+    const POINT: &str = "arn:aws:s3:eu-west-1:123456789012:accesspoint/reports";
+    for (bucket, key) in [
+        (POINT.to_owned(), "a/b"),
+        (POINT.to_owned(), ""),
+        (POINT.replace("accesspoint/", "accesspoint:"), "a/b"),
+        ("arn:aws:s3:::bucket".to_owned(), "a/b"),
+    ] {
+        let location = Location::S3 { profile: None, bucket: bucket.clone(), key: key.to_owned() };
+        assert_eq!(format!("s3://{bucket}/{key}").parse(), Ok(location));
+    }
+}

@@ -1,7 +1,7 @@
 use super::*;
 use crate::backend::FaultKind;
 
-fn page(body: &str) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
+fn page(body: &str) -> Result<(VecDeque<Entry>, Option<NextPage>), Fault> {
     read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
 }
 
@@ -38,7 +38,7 @@ fn a_page_is_read_with_or_without_a_namespace() {
     for body in [body.to_owned(), body.replace("<", "<s3:").replace("<s3:/", "</s3:").replace("<s3:?", "<?")]
     {
         let (entries, next) = page(&body).unwrap();
-        assert_eq!(next.as_deref(), Some("t"));
+        assert_eq!(next, Some(NextPage::Token("t".to_owned())));
         let entries = Vec::from(entries);
         let [Entry::Object(first), Entry::Prefix(prefix), Entry::Object(last)] = &entries[..] else {
             panic!("{entries:?}")
@@ -100,7 +100,7 @@ fn a_page_of_nothing_is_one() {
     let (_, next) =
         page("<ListBucketResult><NextContinuationToken>t</NextContinuationToken></ListBucketResult>")
             .unwrap();
-    assert_eq!(next.as_deref(), Some("t"));
+    assert_eq!(next, Some(NextPage::Token("t".to_owned())));
 }
 
 #[test]
@@ -200,4 +200,20 @@ fn a_page_is_bounded() {
     assert!(listed(&deep).unwrap_err().message.contains("32 deep"));
     // Fields that are not read may be long.
     assert!(listed(&format!("<Name>{}</Name>", "n".repeat(1 << 20))).is_ok());
+}
+
+#[test]
+fn a_page_of_the_first_version_says_where_the_next_one_begins() {
+    let page = |inside: &str| {
+        let body =
+            format!("<ListBucketResult><Marker/><IsTruncated>true</IsTruncated>{inside}</ListBucketResult>");
+        page(&body).map(|(_, next)| next)
+    };
+    let contents = "<Contents><Key>b</Key></Contents><Contents><Key>a</Key></Contents>";
+    let behind = |key: &str| Some(NextPage::Behind(key.to_owned()));
+    assert_eq!(page(contents).unwrap(), behind("b"));
+    let marker = "<NextMarker>c+d/</NextMarker>";
+    assert_eq!(page(&format!("{contents}{marker}")).unwrap(), behind("c+d/"));
+    assert_eq!(page(&format!("{marker}<EncodingType>url</EncodingType>")).unwrap(), behind("c d/"));
+    assert_eq!(page("").unwrap_err().kind, FaultKind::NotAStore);
 }

@@ -1,0 +1,412 @@
+//! Hand-written answers that Azurite never gives, but that Azure or something on the way may.
+
+use std::sync::Mutex;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::TryStreamExt;
+
+use super::super::blocks::UploadBlocks;
+use super::*;
+use crate::backend::samples::{
+    Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
+};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Tidegate};
+
+const CRC: Algorithm = Algorithm::Crc64Nvme;
+
+async fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Azure, Asked) {
+    let (url, asked) = raw_server(answer).await;
+    let settings = AzureSettings::default()
+        .with_account("account")
+        .with_endpoint_url(url)
+        .with_credentials(AzureCredentials::key("a2V5"));
+    (Azure::connect("container", &settings).await.unwrap(), asked)
+}
+
+fn engine() -> Tidegate {
+    let policy = RetryPolicy {
+        attempts: 3,
+        first_pause: std::time::Duration::from_millis(1),
+        ..RetryPolicy::default()
+    };
+    Tidegate::builder().retry(policy).build().unwrap()
+}
+
+fn payload(bytes: &[u8]) -> Payload {
+    memory_of(bytes, CRC)
+}
+
+fn little_endian(bytes: &[u8]) -> String {
+    STANDARD.encode(Checksum::of(CRC, bytes).value().to_le_bytes())
+}
+
+/// A refusal of the service.
+fn refused(status: &str, code: &str) -> String {
+    let body = format!(
+        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>no\nRequestId:1</Message></Error>"
+    );
+    said(status, &format!("x-ms-error-code: {code}\r\nx-ms-request-id: 1\r\n"), &body)
+}
+
+fn created(more: &str) -> String {
+    said("201 Created", &format!("etag: \"0x1\"\r\nx-ms-request-id: 1\r\n{more}"), "")
+}
+
+/// A block list with these ids and sizes.
+fn blocks(list: &str, etag: &str, ids: &[(&str, usize)]) -> String {
+    let blocks = ids.iter().map(|(id, size)| format!("<Block><Name>{id}</Name><Size>{size}</Size></Block>"));
+    let size: usize = ids.iter().map(|(_, size)| size).sum();
+    let body = format!("<BlockList><{list}>{}</{list}></BlockList>", blocks.collect::<String>());
+    let headers = format!("etag: {etag}\r\nx-ms-blob-content-length: {size}\r\nx-ms-request-id: 1\r\n");
+    said("200 OK", &headers, &body)
+}
+
+#[tokio::test]
+async fn the_checksum_in_the_answer_to_a_write_is_compared() {
+    for (told, fault) in [
+        (format!("x-ms-content-crc64: {}\r\n", little_endian(b"bytes")), None),
+        (format!("x-ms-content-crc64: {}\r\n", little_endian(b"other")), Some(FaultKind::Integrity)),
+    ] {
+        let expected = format!("x-ms-content-crc64: {}", little_endian(b"bytes").to_lowercase());
+        let (store, asked) = server(move |head| {
+            assert!(head.contains(&expected), "{head}");
+            created(&told)
+        })
+        .await;
+        let put = store.put("k", payload(b"bytes"), &WriteOptions::default(), Attempt::FIRST).await;
+        assert_eq!(put.as_ref().err().map(|fault| fault.kind), fault);
+        // The checksum is the store's word: its size need not be asked for.
+        assert_eq!(*asked.lock().unwrap(), ["PUT"]);
+        let Ok(object) = put else { continue };
+        assert_eq!(object.matches(&Checksum::of(CRC, b"bytes")), Some(true));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_stores_proves_nothing() {
+    let put = async |answer: String| {
+        let (store, _) = server(move |_| answer.clone()).await;
+        kind(store.put("k", payload(b""), &WriteOptions::default(), Attempt::FIRST)).await.0
+    };
+    for answer in [
+        login_page(),
+        said("200 OK", "", ""),
+        said("201 Created", "etag: \"0x1\"\r\n", ""),
+        said("201 Created", "x-ms-request-id: 1\r\n", ""),
+        said("201 Created", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", "<Ok/>"),
+    ] {
+        assert_eq!(put(answer.clone()).await, FaultKind::NotAStore, "{answer}");
+    }
+    assert_eq!(put(refused("503 X", "ServerBusy").replace("503 X", "200 OK")).await, FaultKind::Throttled);
+    let (store, _) = server(|_| login_page()).await;
+    let session = Session { key: "k".into(), id: UploadBlocks::new(None).unwrap().session_id() };
+    let options = WriteOptions::default();
+    let none = FaultKind::NotAStore;
+    assert_eq!(kind(store.head("k", Attempt::FIRST)).await.0, none);
+    assert_eq!(kind(store.get("k", None, None, Attempt::FIRST)).await.0, none);
+    assert_eq!(kind(store.delete("k", None, Attempt::FIRST)).await.0, none);
+    assert_eq!(kind(store.list("", true).try_collect::<Vec<_>>()).await.0, none);
+    assert_eq!(kind(store.sessions("").try_collect::<Vec<_>>()).await.0, none);
+    assert_eq!(kind(store.tags("k", Attempt::FIRST)).await.0, none);
+    assert_eq!(kind(Parts::open(&store, "k", &options, PartOrigin::Sent, Attempt::FIRST)).await.0, none);
+    let part = store.part(&session, 1, 0, payload(b"a").into(), Attempt::FIRST);
+    assert_eq!(kind(part).await.0, none);
+    assert_eq!(kind(store.held(&session, Attempt::FIRST)).await.0, none);
+}
+
+#[tokio::test]
+async fn an_error_in_a_successful_answer_is_that_error() {
+    for (body, expected) in ERRORS {
+        // The store's own codes are others here.
+        if body.contains("<Code>") {
+            continue;
+        }
+        let (store, _) = server(move |_| said("200 OK", "", body)).await;
+        assert_eq!(kind(store.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_removal_is_proven() {
+    let gone = refused("404 Not Found", "BlobNotFound");
+    let there = said("200 OK", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", "");
+    removals_are_proven(gone, there, async |answer| server(answer).await.0).await;
+}
+
+#[tokio::test]
+async fn a_short_range_is_compared_with_its_checksum_and_damage_is_final() {
+    for (told, is_right) in [(little_endian(b"byte"), true), (little_endian(b"bytX"), false)] {
+        let (store, asked) = server(move |head| {
+            if !head.contains("range: bytes=") {
+                return said("200 OK", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", "bytes");
+            }
+            assert!(head.contains("x-ms-range-get-content-crc64: true"), "{head}");
+            let headers = format!(
+                "etag: \"0x1\"\r\nx-ms-request-id: 1\r\ncontent-range: bytes 0-3/5\r\nx-ms-content-crc64: {told}\r\n"
+            );
+            said("206 Partial Content", &headers, "byte")
+        })
+        .await;
+        let body = store.get("k", Some(0..4), None, Attempt::FIRST).await.unwrap();
+        let read: Result<Vec<Bytes>, Fault> = body.stream.try_collect().await;
+        match read {
+            Ok(pieces) => assert!(is_right && pieces.concat() == b"byte"),
+            Err(fault) => assert!(!is_right && fault.kind == FaultKind::Corrupted, "{fault}"),
+        }
+        // A whole object has no such checksum.
+        collect(store.get("k", None, None, Attempt::FIRST).await.unwrap()).await;
+        assert_eq!(asked.lock().unwrap().len(), 2);
+        let read = engine().store(Arc::new(store)).get_range("k", 0..4).await;
+        assert_eq!(read.err().map(|error| error.kind()), (!is_right).then_some(ErrorKind::Integrity));
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_lacks_is_learned_once_and_is_no_failure() {
+    let (store, asked) = server(|head| {
+        if head.contains("crc64: ") {
+            return refused("500 Internal Server Error", "FeatureNotSupported");
+        }
+        match head.starts_with("get") {
+            true => said(
+                "206 Partial Content",
+                "etag: \"0x1\"\r\nx-ms-request-id: 1\r\ncontent-range: bytes 0-3/5\r\n",
+                "byte",
+            ),
+            false => said("201 Created", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", ""),
+        }
+    })
+    .await;
+    for requests in [2, 1] {
+        asked.lock().unwrap().clear();
+        collect(store.get("k", Some(0..4), None, Attempt::FIRST).await.unwrap()).await;
+        assert_eq!(asked.lock().unwrap().len(), requests);
+    }
+    let session = Session { key: "k".into(), id: UploadBlocks::new(None).unwrap().session_id() };
+    for requests in [2, 1] {
+        asked.lock().unwrap().clear();
+        store.part(&session, 1, 0, payload(b"bytes").into(), Attempt::FIRST).await.unwrap();
+        assert_eq!(asked.lock().unwrap().len(), requests);
+    }
+    // Nobody else would notice.
+    let bent = Payload::from_memory(vec![Bytes::from_static(b"bent")], Checksum::of(CRC, b"told"));
+    assert_eq!(kind(store.part(&session, 1, 0, bent.into(), Attempt::FIRST)).await.0, FaultKind::Integrity);
+}
+
+/// The session and the receipts of an upload of two parts.
+fn two_parts() -> (Session, Vec<Receipt>) {
+    let upload = UploadBlocks::new(None).unwrap();
+    let receipt = |number, bytes: &[u8]| {
+        let checksum = Checksum::of(CRC, bytes);
+        let (size, etag) = (bytes.len() as u64, upload.id(number, &checksum));
+        Receipt { number, size, etag, checksum: Some(checksum) }
+    };
+    (Session { key: "k".into(), id: upload.session_id() }, vec![receipt(1, b"one"), receipt(2, b"three")])
+}
+
+async fn complete(store: &Azure, session: &Session, parts: &[Receipt]) -> Result<Object, Fault> {
+    let whole = Checksum::of(CRC, b"onethree");
+    store.complete(session, parts, Some(&whole), &WriteOptions::default(), Attempt::FIRST).await
+}
+
+#[tokio::test]
+async fn a_commit_without_its_blocks_says_who_discarded_them() {
+    let (session, parts) = two_parts();
+    let [one, two] = [&parts[0].etag, &parts[1].etag].map(String::clone);
+    for (there, expected, message) in [
+        (blocks("UncommittedBlocks", "\"0x1\"", &[]), FaultKind::NoSession, "written by another commit"),
+        (refused("404 Not Found", "BlobNotFound"), FaultKind::NoSession, "written by another commit"),
+        (
+            blocks("UncommittedBlocks", "\"0x1\"", &[(&one, 3)]),
+            FaultKind::PartMismatch,
+            "the block of part 2 is gone",
+        ),
+        (
+            blocks("UncommittedBlocks", "\"0x1\"", &[(&one, 3), (&two, 5)]),
+            FaultKind::PartMismatch,
+            "InvalidBlockList",
+        ),
+        (refused("403 Forbidden", "AuthorizationFailure"), FaultKind::PartMismatch, "InvalidBlockList"),
+    ] {
+        let (store, _) = server(move |head| match head.starts_with("put") {
+            true => refused("400 Bad Request", "InvalidBlockList"),
+            false => there.clone(),
+        })
+        .await;
+        let (refused, said) = kind(complete(&store, &session, &parts)).await;
+        assert!(refused == expected && said.contains(message), "{refused:?} {said}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_published_is_compared_block_by_block() {
+    let (session, parts) = two_parts();
+    let [one, two] = [&parts[0].etag, &parts[1].etag].map(String::clone);
+    let mine = "\"0x1\"";
+    for (there, is_whole) in [
+        (blocks("CommittedBlocks", mine, &[(&one, 3), (&two, 5)]), Ok(Some(true))),
+        // Another writer's, from after ours; and what cannot be asked: the commit has succeeded.
+        (blocks("CommittedBlocks", "\"0x2\"", &[("YQ==", 9)]), Ok(None)),
+        (refused("404 Not Found", "BlobNotFound"), Ok(None)),
+        (refused("403 Forbidden", "AuthorizationFailure"), Ok(None)),
+        (blocks("CommittedBlocks", mine, &[(&two, 5), (&one, 3)]), Err(FaultKind::Invalid)),
+        (blocks("CommittedBlocks", mine, &[(&one, 3)]), Err(FaultKind::Invalid)),
+        (blocks("CommittedBlocks", mine, &[(&one, 3), (&two, 6)]), Err(FaultKind::Invalid)),
+    ] {
+        let (store, asked) = server(move |head| match head.starts_with("put") {
+            true => created(""),
+            false => there.clone(),
+        })
+        .await;
+        let told = complete(&store, &session, &parts).await;
+        let whole = Checksum::of(CRC, b"onethree");
+        let told = told.map(|object| (object.size, object.matches(&whole))).map_err(|fault| fault.kind);
+        assert_eq!(told, is_whole.map(|is_whole| (8, is_whole)));
+        assert_eq!(*asked.lock().unwrap(), ["PUT", "GET"]);
+    }
+    // A part of another upload is not sent to the store.
+    let (store, asked) = server(|_| created("")).await;
+    let (_, others) = two_parts();
+    assert_eq!(kind(complete(&store, &session, &others)).await.0, FaultKind::PartMismatch);
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_ids_of_blocks_are_as_long_as_those_that_are_there() {
+    for (length, is_taken) in [(48, true), (16, true), (64, true), (6, false), (15, false)] {
+        let there = STANDARD.encode(vec![b'0'; length]);
+        let urls = Arc::new(Mutex::new(Vec::new()));
+        let log = urls.clone();
+        let (store, _) = server(move |head| {
+            log.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+            match head.starts_with("put") {
+                true => created(""),
+                false => blocks("UncommittedBlocks", "\"0x1\"", &[(&there, 5)]),
+            }
+        })
+        .await;
+        let opened =
+            Parts::open(&store, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await;
+        assert_eq!(opened.is_ok(), is_taken, "{opened:?}");
+        let Ok(session) = opened else { continue };
+        let part = store.part(&session, 1, 0, payload(b"bytes").into(), Attempt::FIRST).await.unwrap();
+        assert_eq!(STANDARD.decode(&part.etag).unwrap().len(), length);
+        assert_eq!(urls.lock().unwrap().len(), 2);
+        // Blocks of another program are none of this upload.
+        assert_eq!(kind(store.held(&session, Attempt::FIRST)).await.0, FaultKind::NoSession);
+    }
+}
+
+#[tokio::test]
+async fn a_leased_or_archived_blob_is_no_blob_to_try_again() {
+    let tide = engine();
+    let (store, asked) = server(|_| refused("412 Precondition Failed", "LeaseIdMissing")).await;
+    let error = tide.store(Arc::new(store)).put("k", Bytes::from_static(b"bytes")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("holds a lease"), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    let (store, asked) = server(|_| refused("409 Conflict", "BlobArchived")).await;
+    let error = tide.store(Arc::new(store)).get("k").await.unwrap_err();
+    assert!(error.to_string().contains("archive tier"), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+fn source(store: &Azure) -> CopySource {
+    let object = Object { key: "from".into(), size: 5, etag: Some("\"0x9\"".into()), ..Object::default() };
+    CopySource { location: store.location().to_owned(), key: "from".into(), object }
+}
+
+#[tokio::test]
+async fn a_copy_that_goes_on_is_asked_for_until_it_is_whole() {
+    let asked_for = Arc::new(Mutex::new(0));
+    let (store, _) = server(move |head| {
+        let status = |status: &str, more: &str| {
+            let headers = format!("etag: \"0x1\"\r\nx-ms-copy-id: c\r\nx-ms-copy-status: {status}\r\n{more}");
+            said(if head.starts_with("put") { "202 Accepted" } else { "200 OK" }, &headers, "")
+        };
+        if head.starts_with("put") {
+            assert!(head.contains("x-ms-source-if-match: \"0x9\""), "{head}");
+            return status("pending", "");
+        }
+        let mut asked = asked_for.lock().unwrap();
+        *asked += 1;
+        if *asked == 1 { status("pending", "x-ms-copy-progress: 3/5\r\n") } else { status("success", "") }
+    })
+    .await;
+    let from = source(&store);
+    let options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
+    let copy =
+        async |cursor: Option<&str>| store.copy(&from, "to", cursor, &options, Attempt::FIRST).await.unwrap();
+    assert_eq!(copy(None).await, Copied::Going { cursor: "c".into(), bytes: 0 });
+    assert_eq!(copy(Some("c")).await, Copied::Going { cursor: "c".into(), bytes: 3 });
+    let Copied::Whole(object) = copy(Some("c")).await else { panic!("it goes on") };
+    assert_eq!((object.etag.as_deref(), object.token.as_deref()), (Some("\"0x1\""), Some("t")));
+    // Another blob is there by now.
+    let other = store.copy(&from, "to", Some("other"), &options, Attempt::FIRST);
+    assert_eq!(kind(other).await.0, FaultKind::NotAStore);
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_made_is_told_from_one_of_another_object() {
+    for (answer, expected) in [
+        (refused("412 X", "SourceConditionNotMet"), FaultKind::Replaced),
+        (refused("404 X", "BlobNotFound"), FaultKind::Replaced),
+        (refused("404 X", "CannotVerifyCopySource"), FaultKind::Replaced),
+        (refused("403 X", "CannotVerifyCopySource"), FaultKind::Unsupported),
+        (refused("409 X", "BlobAlreadyExists"), FaultKind::Exists),
+        (refused("409 X", "PendingCopyOperation"), FaultKind::Undone),
+        (
+            said("202 X", "etag: \"0x1\"\r\nx-ms-copy-id: c\r\nx-ms-copy-status: failed\r\n", ""),
+            FaultKind::Undone,
+        ),
+        (said("202 X", "etag: \"0x1\"\r\n", ""), FaultKind::NotAStore),
+        (login_page(), FaultKind::NotAStore),
+    ] {
+        let (store, _) = server(move |_| answer.clone()).await;
+        let (from, options) = (source(&store), WriteOptions::default());
+        let copy = store.copy(&from, "to", None, &options, Attempt::FIRST);
+        let (refused, said) = kind(copy).await;
+        assert_eq!(refused, expected, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_goes_on_at_its_marker_and_ends_if_that_does_not_move() {
+    let page = |names: &[&str], next: &str| {
+        let blobs = names.iter().map(|name| {
+            format!(
+                "<Blob><Name>{name}</Name><Properties><Content-Length>0</Content-Length></Properties></Blob>"
+            )
+        });
+        let blobs: String = blobs.collect();
+        let body = format!(
+            "<EnumerationResults><Blobs>{blobs}</Blobs><NextMarker>{next}</NextMarker></EnumerationResults>"
+        );
+        said("200 OK", "x-ms-request-id: 1\r\n", &body)
+    };
+    let answer = move |head: &str| {
+        if head.contains("comp=blocklist") {
+            return refused("404 X", "BlobNotFound");
+        }
+        match (head.contains("marker=one"), head.contains("marker=two")) {
+            (false, false) => page(&["a", "b"], "one"),
+            (true, _) => page(&["c"], "two"),
+            (_, true) => page(&["d"], ""),
+        }
+    };
+    let (store, _) = server(answer).await;
+    let keys: Vec<String> =
+        store.list("", true).map_ok(|entry| entry.key().to_owned()).try_collect().await.unwrap();
+    assert_eq!(keys, ["a", "b", "c", "d"]);
+    assert_eq!(store.sessions("").try_collect::<Vec<_>>().await.unwrap(), []);
+    let (store, _) = server(move |head| match head.contains("comp=blocklist") {
+        true => refused("404 X", "BlobNotFound"),
+        false => page(&["a"], "one"),
+    })
+    .await;
+    assert_eq!(kind(store.list("", true).try_collect::<Vec<_>>()).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(store.sessions("").try_collect::<Vec<_>>()).await.0, FaultKind::NotAStore);
+}

@@ -1,0 +1,362 @@
+//! Servers that lack what requests use: what replaces it, and that it is asked for once.
+
+use std::sync::{Arc, Mutex};
+
+use super::raw::{connect, raw, store_of};
+use sha2::Digest as _;
+
+use super::*;
+use crate::backend::samples::{header_of, raw_server, said};
+use crate::settings::RetryPolicy;
+use crate::{ErrorKind, Tidegate};
+
+const DATA: &[u8] = b"hello, tide";
+
+/// The heads of the requests that a server has received, in lower case.
+type Heads = Arc<Mutex<Vec<String>>>;
+
+/// A server that refuses with `refusal` what `is_lacking` says of a request's head, and answers others with `answer`.
+async fn lacking(
+    is_lacking: impl Fn(&str) -> bool + Send + Sync + 'static,
+    refusal: String,
+    answer: impl Fn(&str) -> String + Send + Sync + 'static,
+) -> (S3, Heads) {
+    let heads = Heads::default();
+    let log = heads.clone();
+    let (s3, _) = raw(move |head| {
+        log.lock().unwrap().push(head.to_owned());
+        if is_lacking(head) { refusal.clone() } else { answer(head) }
+    })
+    .await;
+    (s3, heads)
+}
+
+fn refusal(status: &str, code: &str, message: &str) -> String {
+    said(status, "", &format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>"))
+}
+
+/// The answer to a write whose checksum the store keeps.
+fn kept() -> String {
+    let sum = Checksum::of(Algorithm::Crc64Nvme, DATA).base64();
+    said("200 OK", &format!("etag: \"e\"\r\nx-amz-checksum-crc64nvme: {sum}\r\n"), "")
+}
+
+/// The answer to a write, or the description of it, without a checksum.
+fn bare(head: &str) -> String {
+    let length = if head.starts_with("head") { DATA.len() } else { 0 };
+    format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: {length}\r\n\r\n")
+}
+
+async fn put_file(s3: &S3) -> Result<Object, Fault> {
+    let on_disk = OnDisk::new(DATA).await;
+    s3.put("k", on_disk.payload(0..DATA.len()), &WriteOptions::default(), Attempt::FIRST).await
+}
+
+fn facts(s3: &S3) -> &crate::backend::Facts {
+    &s3.bucket.shared.facts
+}
+
+#[tokio::test]
+async fn a_checksum_goes_before_the_bytes_where_the_server_has_no_trailers() {
+    for (status, code, message) in [
+        (
+            "501 Not Implemented",
+            "NotImplemented",
+            "A header you provided implies functionality not implemented",
+        ),
+        ("400 Bad Request", "InvalidArgument", "x-amz-content-sha256 must be UNSIGNED-PAYLOAD or a SHA-256"),
+        ("400 Bad Request", "XAmzContentSHA256Mismatch", "The SHA-256 does not match"),
+        ("411 Length Required", "MissingContentLength", "You must provide the Content-Length"),
+        ("403 Forbidden", "SignatureDoesNotMatch", "The signature does not match"),
+    ] {
+        let is_framed = |head: &str| header_of(head, "x-amz-trailer").is_some();
+        let (s3, heads) = lacking(is_framed, refusal(status, code, message), |_| kept()).await;
+        facts(&s3).learn_has(Feature::Trailers);
+        for requests in [2, 1] {
+            let object = put_file(&s3).await.unwrap();
+            assert_eq!(object.size, DATA.len() as u64);
+            let heads = std::mem::take(&mut *heads.lock().unwrap());
+            assert_eq!(heads.len(), requests, "{code}");
+            let last = heads.last().unwrap();
+            assert_eq!(header_of(last, "content-length").unwrap(), DATA.len().to_string());
+            assert!(header_of(last, "x-amz-checksum-crc64nvme").is_some(), "{last}");
+            assert_eq!(header_of(last, "content-encoding"), None);
+        }
+        assert!(facts(&s3).lacks(Feature::Trailers) && !facts(&s3).lacks(Feature::Checksums), "{code}");
+    }
+}
+
+/// A server that knows no trailers may not refuse them, but take the framing for the object's bytes.
+#[tokio::test]
+async fn trailers_are_used_when_the_server_has_shown_that_it_knows_our_checksums() {
+    let is_framed = |head: &String| header_of(head, "x-amz-trailer").is_some();
+    let keeps: [fn(&str) -> String; 2] = [|_| kept(), bare];
+    for (answer, expected) in keeps.into_iter().zip([[false, true], [false, false]]) {
+        let (s3, heads) = lacking(|_| false, String::new(), answer).await;
+        for framed in expected {
+            put_file(&s3).await.unwrap();
+            let heads = std::mem::take(&mut *heads.lock().unwrap());
+            assert_eq!(is_framed(&heads[0]), framed, "{}", heads[0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_about_something_else_teaches_nothing() {
+    for (status, code, kind) in [
+        ("501 Not Implemented", "NotImplemented", FaultKind::Unsupported),
+        ("403 Forbidden", "SignatureDoesNotMatch", FaultKind::Credentials),
+        ("503 Slow Down", "SlowDown", FaultKind::Throttled),
+        ("400 Bad Request", "InvalidStorageClass", FaultKind::Invalid),
+    ] {
+        let (s3, _) = lacking(|_| true, refusal(status, code, "no"), |_| kept()).await;
+        facts(&s3).learn_has(Feature::Trailers);
+        assert_eq!(put_file(&s3).await.unwrap_err().kind, kind, "{code}");
+        assert_eq!(facts(&s3).lacking(), FeatureSet::default(), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn the_signature_covers_the_bytes_where_the_server_takes_no_checksum() {
+    let has_sum = |head: &str| head.contains("x-amz-checksum-") || head.contains("x-amz-trailer");
+    let refused = refusal("400 Bad Request", "InvalidRequest", "The checksum algorithm is not supported");
+    let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+    let completed = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
+    let (s3, heads) = lacking(has_sum, refused, move |head| match head.lines().next().unwrap() {
+        line if line.contains("?uploads") => said("200 OK", "", opened),
+        line if line.starts_with("post") => said("200 OK", "", completed),
+        _ => bare(head),
+    })
+    .await;
+    let session = s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    let part = s3.part(&session, 1, 0, in_memory(DATA).into(), Attempt::FIRST).await.unwrap();
+    let parts = [part.clone()];
+    let options = WriteOptions::default();
+    s3.complete(&session, &parts, part.checksum.as_ref(), &options, Attempt::FIRST).await.unwrap();
+    put_file(&s3).await.unwrap();
+    let heads = heads.lock().unwrap();
+    let asked: Vec<_> = heads.iter().map(|head| (head.split(' ').next().unwrap(), has_sum(head))).collect();
+    let expected = [
+        ("post", true),
+        ("post", false),
+        ("put", false),
+        ("post", false),
+        ("head", false),
+        ("put", false),
+        ("head", false),
+    ];
+    assert_eq!(asked, expected);
+    let sha256: String = sha2::Sha256::digest(DATA).iter().map(|byte| format!("{byte:02x}")).collect();
+    for put in heads.iter().filter(|head| head.starts_with("put")) {
+        assert_eq!(header_of(put, "x-amz-content-sha256").as_deref(), Some(sha256.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_no_checksum_is_known_by_its_description_of_what_was_written() {
+    let (s3, heads) = lacking(|_| false, String::new(), bare).await;
+    let options = WriteOptions::default();
+    let put = || s3.put("k", in_memory(DATA), &options, Attempt::FIRST);
+    put().await.unwrap();
+    assert!(facts(&s3).lacks(Feature::Checksums));
+    put().await.unwrap();
+    let heads = heads.lock().unwrap();
+    let puts: Vec<_> = heads.iter().filter(|head| head.starts_with("put")).collect();
+    assert!(header_of(puts[0], "x-amz-checksum-crc64nvme").is_some(), "{}", puts[0]);
+    assert_eq!(header_of(puts[0], "x-amz-content-sha256").as_deref(), Some("unsigned-payload"));
+    assert_eq!(header_of(puts[1], "x-amz-content-sha256").unwrap().len(), 64);
+}
+
+#[tokio::test]
+async fn keys_are_listed_as_they_stand_where_the_server_does_not_encode_them() {
+    let page = "<ListBucketResult><Contents><Key>a+b%20c</Key><Size>1</Size></Contents></ListBucketResult>";
+    let refused = refusal("400 Bad Request", "InvalidArgument", "encoding-type is not supported");
+    let is_encoded = |head: &str| head.contains("encoding-type");
+    let (s3, heads) = lacking(is_encoded, refused, move |_| said("200 OK", "", page)).await;
+    for requests in [2, 1] {
+        let listed: Vec<Entry> = s3.list("", true).try_collect().await.unwrap();
+        assert_eq!(listed.iter().map(Entry::key).collect::<Vec<_>>(), ["a+b%20c"]);
+        assert_eq!(std::mem::take(&mut *heads.lock().unwrap()).len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_the_first_version_of_listings_is_listed_to_the_end() {
+    let page = |key: &str, more: bool| {
+        let inside =
+            format!("<Marker/><IsTruncated>{more}</IsTruncated><Contents><Key>{key}</Key></Contents>");
+        said("200 OK", "", &format!("<ListBucketResult>{inside}</ListBucketResult>"))
+    };
+    let answer = move |head: &str| match head.contains("marker=a&") || head.contains("marker=a ") {
+        true => page("b", false),
+        false => page("a", true),
+    };
+    let refused = || refusal("501 Not Implemented", "NotImplemented", "ListObjectsV2");
+    let ignores = lacking(|_| false, String::new(), answer).await;
+    let refuses = lacking(|head| head.contains("list-type=2"), refused(), answer).await;
+    for (s3, heads) in [ignores, refuses] {
+        let listed: Vec<Entry> = s3.list("", true).try_collect().await.unwrap();
+        assert_eq!(listed.iter().map(Entry::key).collect::<Vec<_>>(), ["a", "b"]);
+        let last = heads.lock().unwrap().pop().unwrap();
+        assert!(!last.contains("list-type") && facts(&s3).lacks(Feature::ListV2), "{last}");
+    }
+}
+
+fn create_only() -> WriteOptions {
+    WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() }
+}
+
+#[tokio::test]
+async fn a_refused_condition_is_an_error_and_nothing_is_written_without_it() {
+    for (status, code, message) in [
+        (
+            "501 Not Implemented",
+            "NotImplemented",
+            "A header you provided implies functionality that is not there",
+        ),
+        ("400 Bad Request", "InvalidArgument", "If-None-Match is not supported"),
+    ] {
+        let has_condition = |head: &str| header_of(head, "if-none-match").is_some();
+        let (s3, heads) = lacking(has_condition, refusal(status, code, message), |head| {
+            if head.starts_with("head") {
+                said("404 Not Found", "x-amz-request-id: 1\r\n", "")
+            } else {
+                kept()
+            }
+        })
+        .await;
+        let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Unsupported, "{fault}");
+        assert!(fault.message.contains("can't promise that nothing is replaced"), "{fault}");
+        let heads = heads.lock().unwrap();
+        assert!(heads.iter().filter(|head| head.starts_with("put")).all(|head| has_condition(head)));
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_not_replaced_where_the_server_ignores_the_condition() {
+    let (s3, heads) = lacking(|_| false, String::new(), bare).await;
+    let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+    assert_eq!((fault.kind, fault.answered), (FaultKind::Exists, true), "{fault}");
+    assert!(heads.lock().unwrap().iter().all(|head| head.starts_with("head")));
+}
+
+#[tokio::test]
+async fn a_server_that_has_kept_the_condition_is_asked_no_more() {
+    let refused = refusal("412 Precondition Failed", "PreconditionFailed", "no");
+    let (s3, heads) =
+        lacking(|head| head.starts_with("put"), refused, |_| said("404 Not Found", "", "")).await;
+    for requests in [2, 1] {
+        let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Exists, "{fault}");
+        assert_eq!(std::mem::take(&mut *heads.lock().unwrap()).len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn an_upload_goes_in_one_request_where_the_server_has_no_parts() {
+    let (s3, heads) = lacking(
+        |head| head.contains("?uploads"),
+        refusal("501 Not Implemented", "NotImplemented", "no"),
+        bare_of_any_size,
+    )
+    .await;
+    let store = Tidegate::builder().retry(RetryPolicy::default()).build().unwrap().store(Arc::new(s3));
+    let data = bytes_of(17 * MIB);
+    let on_disk = OnDisk::new(&data).await;
+    let first = [("post", 0), ("put", data.len())];
+    for expected in [&first[..], &first[1..]] {
+        let object = store.upload(on_disk.file.path(), "k").await.unwrap();
+        assert_eq!(object.size, data.len() as u64);
+        assert_eq!(sizes(&heads), expected);
+    }
+    store.put("k", data.clone()).await.unwrap();
+    assert_eq!(sizes(&heads), &first[1..]);
+}
+
+/// As `bare`, with the size of the object above in every description.
+fn bare_of_any_size(head: &str) -> String {
+    let length = if head.starts_with("head") { 17 * MIB } else { 0 };
+    format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: {length}\r\n\r\n")
+}
+
+/// The methods of the requests that write, and the sizes of their bodies as they were before they were framed.
+fn sizes(heads: &Heads) -> Vec<(&'static str, usize)> {
+    let heads = std::mem::take(&mut *heads.lock().unwrap());
+    let size = |head: &String| {
+        let length = header_of(head, "x-amz-decoded-content-length").or(header_of(head, "content-length"));
+        length.map_or(0, |length| length.parse().unwrap())
+    };
+    let method = |head: &String| match head.split(' ').next().unwrap() {
+        "put" => Some("put"),
+        "post" => Some("post"),
+        _ => None,
+    };
+    heads.iter().filter_map(|head| Some((method(head)?, size(head)))).collect()
+}
+
+#[tokio::test]
+async fn a_bucket_in_another_region_is_found_once() {
+    let wrong = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>no</Message><Region>eu-west-1</Region></Error>";
+    let moved = "x-amz-bucket-region: eu-west-1\r\n";
+    for refusal in [
+        said("400 Bad Request", "", wrong),
+        said("400 Bad Request", moved, ""),
+        said("301 Moved Permanently", moved, "<Error><Code>PermanentRedirect</Code></Error>"),
+        said("307 Temporary Redirect", &format!("{moved}location: http://elsewhere.invalid/\r\n"), ""),
+    ] {
+        let is_wrong = |head: &str| !head.contains("/eu-west-1/s3/");
+        let (s3, heads) = lacking(is_wrong, refusal, |_| kept()).await;
+        for requests in [2, 1] {
+            put_file(&s3).await.unwrap();
+            let heads = std::mem::take(&mut *heads.lock().unwrap());
+            assert_eq!(heads.len(), requests);
+            assert!(header_of(heads.last().unwrap(), "authorization").unwrap().contains("/eu-west-1/s3/"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redirection_to_another_host_is_not_followed() {
+    let (other, asked) = raw_server(|_| kept()).await;
+    let location = format!("location: {other}/bucket/k\r\n");
+    let (s3, heads) = lacking(|_| true, said("307 Temporary Redirect", &location, ""), |_| kept()).await;
+    let fault = put_file(&s3).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Invalid);
+    assert!(fault.message.contains(&other), "{fault}");
+    assert_eq!((heads.lock().unwrap().len(), asked.lock().unwrap().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_region_that_is_refused_too_ends_it() {
+    let wrong = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>no</Message><Region>eu-west-1</Region></Error>";
+    let (s3, heads) = lacking(|_| true, said("400 Bad Request", "", wrong), |_| kept()).await;
+    assert_eq!(put_file(&s3).await.unwrap_err().kind, FaultKind::Invalid);
+    assert_eq!(heads.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn requests_say_that_the_caller_pays() {
+    let (url, _) = raw_server(|head| {
+        let pays = header_of(head, "x-amz-request-payer").as_deref() == Some("requester");
+        let is_signed =
+            header_of(head, "authorization").is_some_and(|auth| auth.contains("x-amz-request-payer"));
+        if pays && is_signed { kept() } else { said("403 Forbidden", "", "") }
+    })
+    .await;
+    let settings = connect(url.clone()).await.bucket.shared.settings.clone();
+    for (pays, is_done) in [(true, true), (false, false)] {
+        let s3 = S3::connect("bucket", &settings.clone().with_request_payer(pays)).await.unwrap();
+        assert_eq!(put_file(&s3).await.is_ok(), is_done);
+    }
+}
+
+#[tokio::test]
+async fn an_error_names_an_access_point_that_cannot_be_used() {
+    let (s3, _) = raw(|_| kept()).await;
+    let settings = s3.bucket.shared.settings.clone();
+    let refused = S3::connect("arn:aws:s3::123456789012:accesspoint/x.mrap", &settings).await.unwrap_err();
+    assert_eq!(refused.kind, FaultKind::Unsupported, "{refused}");
+    let store = store_of(s3);
+    assert_eq!(store.head("k").await.map_err(|error| error.kind()).err(), None::<ErrorKind>);
+}
