@@ -152,7 +152,7 @@ class S3Store(Store):
 
 class Minio(S3Store):
     name = "minio"
-    ready_path = "/minio/health/ready"
+    ready_path = "/minio/health/cluster"
 
     def command(self):
         return [

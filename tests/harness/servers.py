@@ -58,7 +58,7 @@ class Minio:
             },
         )
         try:
-            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/minio/health/ready"))
+            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/minio/health/cluster"))
         except BaseException:
             self.stop()
             raise

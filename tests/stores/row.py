@@ -37,7 +37,12 @@ def row(server: str, cells: list[str]) -> list[Outcome]:
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="stores-") as folder:
-        place = SERVERS[server](Path(folder))
+        began = time.monotonic()
+        try:
+            place = SERVERS[server](Path(folder))
+        except Exception as error:
+            said = f"it could not be started: {error}".splitlines()[0]
+            return [Outcome(server, cell, said, time.monotonic() - began, str(error)) for cell in cells]
         try:
             for number, cell in enumerate(cells):
                 work = Path(folder) / "work"
