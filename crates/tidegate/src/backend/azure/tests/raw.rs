@@ -12,7 +12,7 @@ use super::*;
 use crate::backend::samples::{
     Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
 };
-use crate::backend::{Buckets as _, Feature, PresignedRequest, Scheme};
+use crate::backend::{Feature, PresignedRequest, Scheme};
 use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Tidegate};
 
@@ -489,7 +489,8 @@ async fn a_copy_does_not_lose_tags_that_may_not_be_read() {
     let (store, asked) = server(|_| refused("403 X", "AuthorizationPermissionMismatch")).await;
     let mut from = source(&store);
     from.object.tag_count = 1;
-    let copy = store.copy(&from, "to", None, &WriteOptions::default(), Attempt::FIRST);
+    let options = WriteOptions::default();
+    let copy = store.copy(&from, "to", None, &options, Attempt::FIRST);
     let (refused, said) = kind(copy).await;
     assert!(refused == FaultKind::Denied && said.contains("has tags"), "{said}");
     assert_eq!(*asked.lock().unwrap(), ["GET"]);
