@@ -141,7 +141,7 @@ def test_an_error_says_which_credentials_were_looked_for(tidegate, container, az
     env = key_env(azurite) | {"AZURE_STORAGE_KEY": "d3Jvbmc="}
     run = tidegate("ls", container.url(), env=env)
     one_sentence(run, "the store does not take the account's key", exit=4)
-    env["AZURE_STORAGE_KEY"] = "not base64"
+    env["AZURE_STORAGE_KEY"] = "not-base64"
     run = tidegate("ls", container.url(), env=env)
     one_sentence(run, "AZURE_STORAGE_KEY", "base64", exit=4)
     run = tidegate("ls", container.url())
