@@ -12,7 +12,7 @@ use super::*;
 use crate::backend::samples::{
     Asked, ERRORS, collect, kind, login_page, memory_of, raw_server, removals_are_proven, said,
 };
-use crate::backend::{Buckets as _, Feature, PresignedRequest, Scheme};
+use crate::backend::{Feature, PresignedRequest, Scheme};
 use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Tidegate};
 
