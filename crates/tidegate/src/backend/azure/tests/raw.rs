@@ -482,8 +482,8 @@ async fn a_copy_does_not_lose_tags_that_may_not_be_read() {
     let (store, asked) = server(|_| refused("403 X", "AuthorizationPermissionMismatch")).await;
     let mut from = source(&store);
     from.object.tag_count = 1;
-    let copy = store.copy(&from, "to", None, &WriteOptions::default(), Attempt::FIRST);
-    let (refused, said) = kind(copy).await;
+    let options = WriteOptions::default();
+    let (refused, said) = kind(store.copy(&from, "to", None, &options, Attempt::FIRST)).await;
     assert!(refused == FaultKind::Denied && said.contains("has tags"), "{said}");
     assert_eq!(*asked.lock().unwrap(), ["GET"]);
 }
