@@ -139,6 +139,8 @@ struct TestStore {
     /// A bucket that does not exist; `None` if the store makes every bucket that is named.
     missing: Option<Arc<dyn Backend>>,
     below: &'static str,
+    /// The server has no uploads in parts, though its protocol does.
+    lacks_parts: bool,
     /// The size in bytes of a part that is not the last one.
     part: usize,
     /// Kept for as long as the store is used: its server or its directory.
@@ -179,12 +181,26 @@ async fn on_server<S: Scheme>(below: &'static str, scheme: impl FnOnce(&Server) 
     let (scheme, facts) = (scheme(&server), KnownFacts::default());
     let missing = scheme.open("no-such-bucket", &facts).await.unwrap();
     let store = scheme.open("bucket", &facts).await.unwrap();
-    TestStore { store, missing: Some(missing), below, part: PART, _kept: Box::new(server) }
+    TestStore {
+        store,
+        missing: Some(missing),
+        below,
+        lacks_parts: false,
+        part: PART,
+        _kept: Box::new(server),
+    }
 }
 
 impl TestStore {
     fn new(store: impl Backend, missing: Option<Arc<dyn Backend>>, kept: impl Any) -> Self {
-        Self { store: Arc::new(store), missing, below: "", part: PART, _kept: Box::new(kept) }
+        Self {
+            store: Arc::new(store),
+            missing,
+            below: "",
+            lacks_parts: false,
+            part: PART,
+            _kept: Box::new(kept),
+        }
     }
 
     /// The traits that the store has beside [`Backend`].
@@ -277,6 +293,11 @@ impl TestStore {
         match self.need_parts() {
             Ok(parts) => {
                 let opened = parts.open(&self.key(key), options, PartOrigin::Sent, Attempt::FIRST).await;
+                if self.lacks_parts {
+                    let refused = opened.unwrap_err();
+                    assert_eq!(refused.kind, FaultKind::Unsupported, "{refused}");
+                    return None;
+                }
                 Some(PartsOfCase { parts, store: self, session: opened.unwrap() })
             }
             Err(fault) => {

@@ -39,7 +39,7 @@ pub(super) async fn attributes_come_back_however_an_object_is_sent(store: &TestS
     let not_everywhere: [fn(&mut Attributes); 3] = [
         |attributes| drop(attributes.metadata.insert("n-2".into(), "2".into())),
         |attributes| attributes.expires = Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
-        |attributes| attributes.tags = [("team 1".into(), "a&b=".into())].into(),
+        |attributes| attributes.tags = [("team 1".into(), "a+b=@:/".into())].into(),
     ];
     for add in not_everywhere {
         let mut more = options.clone();

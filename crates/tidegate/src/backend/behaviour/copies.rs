@@ -62,7 +62,9 @@ pub(super) async fn an_object_is_copied_in_one_request(store: &TestStore) {
 }
 
 pub(super) async fn an_object_is_copied_in_parts(store: &TestStore) {
-    let Ok(parts) = store.need_parts() else { return println!("skipped: the store has no parts") };
+    let Some(parts) = store.parts().filter(|_| !store.lacks_parts) else {
+        return println!("skipped: the store has no parts");
+    };
     let (data, options) = (bytes_of(store.part + 1000), WriteOptions::default());
     let (end, size) = (store.part as u64, data.len() as u64);
     store.put(FROM, &data).await;
@@ -129,7 +131,7 @@ pub(super) async fn a_copy_by_the_engine_keeps_what_its_source_has(store: &TestS
     attributes.content_language = Some("de".into());
     attributes.content_disposition = Some("attachment".into());
     attributes.metadata = [("owner".into(), "a b".into())].into();
-    attributes.tags = [("team 1".into(), "a&b=".into())].into();
+    attributes.tags = [("team 1".into(), "a+b=@:/".into())].into();
     if store.check(&from, Some(&options)).is_err() {
         options.attributes.tags.clear();
     }
