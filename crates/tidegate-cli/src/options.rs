@@ -43,7 +43,7 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     no_sign_request: bool,
 
-    /// Pay for requests to buckets whose owners leave that to the caller (S3, Requester Pays).
+    /// Pay for requests to Requester Pays buckets of S3.
     #[arg(long)]
     request_payer: bool,
 

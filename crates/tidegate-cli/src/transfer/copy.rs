@@ -31,7 +31,7 @@ mod check;
 /// What to copy or move, where to, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CopyArguments {
-    /// Sources and target: paths, s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY or dev://BUCKET/KEY. `cp` also takes - for standard
+    /// Sources and target: paths, or URLs of s3://, gs://, az:// or dev://. `cp` also takes - for standard
     /// input and output. In a source, `*` stands for any characters but `/`, and `**` for any characters.
     #[arg(value_name = "SRC... DST", required = true)]
     paths: Vec<OsString>,

@@ -286,8 +286,12 @@ impl WriteSettings {
     /// Whether an upload in parts has failed only because the server turned out to have none: it can still go in one
     /// request. `knew` is whether that was known before.
     fn may_go_whole(&self, knew: bool, error: &Error) -> bool {
-        let lacks_parts = !knew && self.context.facts().lacks(Feature::Multipart);
-        lacks_parts && error.kind() == ErrorKind::Unsupported && self.strategy != Strategy::Journal
+        let lacks_parts = error.kind() == ErrorKind::Unsupported && error.operation() == Operation::Open;
+        if lacks_parts {
+            // A backend of the caller's own does not share the engine's facts.
+            self.context.facts().learn_lack(Feature::Multipart);
+        }
+        lacks_parts && !knew && self.strategy != Strategy::Journal
     }
 
     async fn start(self) -> Result<Writer> {

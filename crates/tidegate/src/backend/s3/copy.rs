@@ -12,7 +12,7 @@ use super::request::S3Request;
 use super::{S3, S3Client, complete};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone, gone_or_other};
-use crate::backend::http::{LONGEST, read, set};
+use crate::backend::http::{LONGEST_REFUSAL, read, set};
 use crate::backend::if_unchanged::same_or_replaced;
 use crate::backend::xml::complete::told;
 use crate::backend::xml::{address, fault, messages};
@@ -124,14 +124,24 @@ impl S3 {
     ) -> Result<BTreeMap<String, String>, Fault> {
         let request = self.request(Method::GET, key, &[("tagging", "")], attempt)?;
         match self.bucket.shared.send(request).await {
-            // The object itself: the server does not know the question, and so has no tags.
-            Ok(response) if response.headers().contains_key(header::ETAG) => Ok(BTreeMap::new()),
             Ok(mut response) => {
                 let headers = std::mem::take(response.headers_mut());
-                let body = read(response, LONGEST).await?;
+                // The object itself: the server does not know the question, and so has no tags.
+                let is_object = headers.contains_key(header::ETAG);
+                let body = match read(response, LONGEST_REFUSAL).await {
+                    Err(fault) if is_object && fault.kind == FaultKind::Unsupported => {
+                        return Ok(BTreeMap::new());
+                    }
+                    body => body?,
+                };
                 let region = &self.bucket.shared.region;
-                let tagging: messages::Tagging = fault::document(&headers, &body, "Tagging", region)?;
-                Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
+                match fault::document::<messages::Tagging>(&headers, &body, "Tagging", region) {
+                    Err(fault) if is_object && fault.kind == FaultKind::NotAStore => Ok(BTreeMap::new()),
+                    tagging => {
+                        let tags = tagging?.tag_set.tags.into_iter();
+                        Ok(tags.map(|tag| (tag.key, tag.value)).collect())
+                    }
+                }
             }
             // A store without tags (Cloudflare R2).
             Err(fault) if fault.kind == FaultKind::Unsupported => Ok(BTreeMap::new()),

@@ -118,7 +118,10 @@ async fn a_refusal_about_something_else_teaches_nothing() {
 
 #[tokio::test]
 async fn the_signature_covers_the_bytes_where_the_server_takes_no_checksum() {
-    let has_sum = |head: &str| head.contains("x-amz-checksum-") || head.contains("x-amz-trailer");
+    let has_sum = |head: &str| {
+        let asks = "x-amz-checksum-mode";
+        head.replace(asks, "").contains("x-amz-checksum-") || head.contains("x-amz-trailer")
+    };
     let refused = refusal("400 Bad Request", "InvalidRequest", "The checksum algorithm is not supported");
     let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
     let completed = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
@@ -264,14 +267,15 @@ async fn an_upload_goes_in_one_request_where_the_server_has_no_parts() {
     let store = Tidegate::builder().retry(RetryPolicy::default()).build().unwrap().store(Arc::new(s3));
     let data = bytes_of(17 * MIB);
     let on_disk = OnDisk::new(&data).await;
-    let first = [("post", 0), ("put", data.len())];
-    for expected in [&first[..], &first[1..]] {
+    // The refusal does not say what is lacking, so the session is asked for once more, without a checksum.
+    let first = [("post", 0), ("post", 0), ("put", data.len())];
+    for expected in [&first[..], &first[2..]] {
         let object = store.upload(on_disk.file.path(), "k").await.unwrap();
         assert_eq!(object.size, data.len() as u64);
         assert_eq!(sizes(&heads), expected);
     }
     store.put("k", data.clone()).await.unwrap();
-    assert_eq!(sizes(&heads), &first[1..]);
+    assert_eq!(sizes(&heads), &first[2..]);
 }
 
 /// As `bare`, with the size of the object above in every description.
