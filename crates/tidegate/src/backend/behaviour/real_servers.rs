@@ -211,13 +211,6 @@ const LACKS: &[Lack] = &[
         "EOF (HTTP 500)",
         "it decompresses the body of a request that names gzip as the object's encoding",
     ),
-    lack(
-        "azurite",
-        "a_range_is_cut_to_the_object",
-        "left: Unsupported",
-        "it answers a range that begins at the end with 206 and no bytes",
-    ),
-    lack("azurite", "odd_keys_are_themselves", "\"/back\"", "a backslash becomes a slash"),
 ];
 
 /// Runs a case on an empty bucket of a server.
