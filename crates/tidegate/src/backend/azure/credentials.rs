@@ -20,6 +20,7 @@ pub(super) struct AzureKeyring {
 }
 
 /// What requests are sent with.
+#[expect(clippy::large_enum_variant, reason = "there is one for each account, and it is not moved")]
 pub(super) enum AzureCredential {
     /// Nothing, as the settings say.
     Anonymous,

@@ -149,9 +149,7 @@ async fn a_source_that_is_named_and_fails_is_the_error() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let fault = sources(&format!("http://{closed}"), &PRINCIPAL).token().await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unreachable);
-    for secret in ["s3cret"] {
-        assert!(!format!("{fault:?}").contains(secret), "{fault:?}");
-    }
+    assert!(!format!("{fault:?}").contains("s3cret"), "{fault:?}");
 }
 
 #[tokio::test]
