@@ -139,6 +139,10 @@ impl AzureKeyring {
 
     /// Takes in that the store refused these credentials; sets the final kind of the fault.
     pub(super) fn refused(&self, mut fault: Fault, identity: &AzureIdentity) -> Fault {
+        if fault.kind == FaultKind::Skewed {
+            // The date is refused, not the credentials, although the code is the same.
+            return fault;
+        }
         let says = |code: &str| fault.message.contains(code);
         let is_unauthentic = fault.kind == FaultKind::Credentials
             || says("AuthenticationFailed")
