@@ -88,6 +88,11 @@ impl AzureKeyring {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn credential(&self) -> &AzureCredential {
+        &self.credential
+    }
+
     /// Whether requests carry access tokens.
     pub(super) fn has_tokens(&self) -> bool {
         matches!(self.credential, AzureCredential::Tokens(_))
