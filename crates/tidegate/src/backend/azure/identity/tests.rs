@@ -329,6 +329,21 @@ async fn an_azure_cli_that_hangs_is_not_taken_for_a_user_who_is_not_signed_in() 
 }
 
 #[tokio::test]
+async fn a_machine_of_azure_without_an_identity_leaves_the_turn_to_the_azure_cli() {
+    let refusal = r#"{"error":"invalid_request","error_description":"Identity not found"}"#;
+    let (at, asked) = server(move |_, _| response("400 Bad Request", refusal)).await;
+    let mut sources = sources(&at, &[]);
+    let cli = r#"{"accessToken":"of-the-user","expires_on":1999999999,"tokenType":"Bearer"}"#;
+    sources.executor = Arc::new(FakeCli(0, cli));
+    for _ in 0..2 {
+        assert!(sources.token().await.is_ok());
+    }
+    assert_eq!((sources.http.metadata(), asked.load(SeqCst)), (MetadataServer::Answers, 1));
+    *lock(&sources.serving) = None;
+    assert!(sources.token().await.is_ok(), "also once the server is known");
+}
+
+#[tokio::test]
 async fn the_user_of_the_azure_cli_is_the_last_source() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let at = format!("http://{closed}");
