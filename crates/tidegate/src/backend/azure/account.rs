@@ -205,16 +205,24 @@ impl AzureSettings {
             Some(_) => looked.push(format!("{origin} has neither a key nor a shared access signature")),
             None => looked.push(not_set(origin)),
         }
-        // A key that no variable gives an account is of the account that the settings name.
-        let other = found.account.as_deref().filter(|named| *named != account);
+        // A key that no variable gives an account is of the account that the settings name; whoever runs another host
+        // than Azure's, or listens to plain http, must not get it.
+        let unfit = match found.account.as_deref() {
+            Some(named) if named == account => None,
+            Some(other) => Some(format!(" is of account `{other}`")),
+            None if host_of(endpoint.url()).is_some() || is_loopback(endpoint.url()) => None,
+            None => {
+                Some(format!(" names no account, and is not sent to {}: set {}", endpoint.url(), ACCOUNTS[0]))
+            }
+        };
         let (key_name, sas_name) = (found.key.as_ref().map_or(KEYS[0], |(name, _)| name), SAS);
-        match (&found.key, &found.sas, other) {
+        match (&found.key, &found.sas, &unfit) {
             (Some((name, key)), _, None) => return account_key(key, name),
             (None, Some(sas), None) => return shared_access_signature(sas, SAS),
-            (key, sas, other) => {
-                let of = other.map_or_else(String::new, |other| format!(" is of account `{other}`"));
+            (key, sas, unfit) => {
+                let why = unfit.as_deref().unwrap_or_default();
                 for (name, is_set) in [(key_name, key.is_some()), (sas_name, sas.is_some())] {
-                    looked.push(if is_set { format!("{name}{of}") } else { not_set(name) });
+                    looked.push(if is_set { format!("{name}{why}") } else { not_set(name) });
                 }
             }
         }
@@ -267,6 +275,17 @@ fn not_set(name: &str) -> String {
 /// The account's host at Azure, if the endpoint is one, over https.
 pub(super) fn host_of(endpoint: &str) -> Option<AzureHost> {
     AzureHost::parse(endpoint.strip_prefix("https://")?)
+}
+
+/// Whether an endpoint is on this machine.
+fn is_loopback(endpoint: &str) -> bool {
+    let url = url::Url::parse(endpoint);
+    url.is_ok_and(|url| match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    })
 }
 
 /// The endpoint with the account in its path, where the host is an address or a name without a dot, as of Azurite.

@@ -89,6 +89,11 @@ impl AzureKeyring {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn credential(&self) -> &AzureCredential {
+        &self.credential
+    }
+
     /// Whether requests carry access tokens.
     pub(super) fn has_tokens(&self) -> bool {
         matches!(self.credential, AzureCredential::Tokens(_))
@@ -140,6 +145,10 @@ impl AzureKeyring {
 
     /// Takes in that the store refused these credentials; sets the final kind of the fault.
     pub(super) fn refused(&self, mut fault: Fault, identity: &AzureIdentity) -> Fault {
+        if fault.kind == FaultKind::Skewed {
+            // The date is refused, not the credentials, although the code is the same.
+            return fault;
+        }
         let says = |code: &str| fault.message.contains(code);
         let is_unauthentic = fault.kind == FaultKind::Credentials
             || says("AuthenticationFailed")

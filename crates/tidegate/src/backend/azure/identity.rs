@@ -21,7 +21,7 @@ use azure_identity::{
 use tokio::time::{Instant, timeout};
 
 use super::settings::AzureSettings;
-use super::token_http::{MetadataServer, TokenHttp};
+use super::token_http::{MetadataServer, PAUSE, TokenHttp};
 use crate::backend::access_token::{AccessToken, TokenSource};
 use crate::backend::environment::variable;
 use crate::backend::http::innermost;
@@ -34,8 +34,6 @@ const SCOPE: &str = "https://storage.azure.com/.default";
 const FETCHING: Duration = Duration::from_secs(10);
 /// Time limit for the first answer of a metadata server, which few machines have.
 const PROBING: Duration = Duration::from_secs(3);
-/// How long nothing is looked for again after nothing was found and the store refused: the user may sign in meanwhile.
-const PAUSE: Duration = Duration::from_secs(30);
 
 /// Where tokens come from, in the order in which they are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +192,7 @@ impl IdentitySources {
                 Ok(Err(not_set(&all)))
             }
             IdentitySource::Managed => {
-                if !named.identity_endpoint && self.http.metadata() == MetadataServer::Absent {
+                if !named.identity_endpoint && matches!(self.http.metadata(), MetadataServer::Absent { .. }) {
                     return Ok(Err("no metadata server of Azure answers".to_owned()));
                 }
                 let options = ManagedIdentityCredentialOptions {
@@ -239,9 +237,6 @@ impl IdentitySources {
             }
             Ok(Err(error)) => Err(fault(source, &error).with_source(error)),
             Err(_late) => {
-                if is_probe {
-                    self.http.metadata_answered(false);
-                }
                 let message = format!("no token of the {} came within {} s", source.name(), limit.as_secs());
                 Err(Fault::new(FaultKind::Unreachable, message))
             }
@@ -254,6 +249,8 @@ impl TokenSource for IdentitySources {
     async fn token(&self) -> Result<AccessToken, Fault> {
         let serving = *lock(&self.serving);
         let mut looked = Vec::new();
+        // The first failure of a source that may have credentials later.
+        let mut passing = None;
         for source in IdentitySource::ALL {
             if serving.is_some_and(|serving| serving != source) {
                 continue;
@@ -281,8 +278,15 @@ impl TokenSource for IdentitySources {
                 {
                     return Err(fault);
                 }
+                Err(fault) if fault.kind == FaultKind::Unreachable => {
+                    passing.get_or_insert(fault);
+                }
                 Err(fault) => looked.push(format!("{}: {}", source.name(), fault.message)),
             }
+        }
+        if let Some(fault) = passing {
+            // Without credentials, the store would refuse for good what the next attempt may get.
+            return Err(fault);
         }
         let looked = looked.join("; ");
         *lock(&self.missing) = Some((Instant::now(), looked.clone()));

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use azure_core::http::headers::Headers;
 use azure_core::http::{AsyncRawResponse, Body, HttpClient, Request, StatusCode, Url};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tokio::time::Instant;
 
 use crate::backend::http::{Connections, LONGEST_REFUSAL, Work, innermost, read, sending};
 use crate::backend::{Attempt, Fault};
@@ -24,15 +24,19 @@ const METADATA: &str = "169.254.169.254";
 /// do not even refuse.
 const LOCAL_CONNECT: Duration = Duration::from_secs(1);
 
+/// How long nothing is looked for again after nothing was found: the user may sign in, or the machine's server may start
+/// meanwhile.
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
+
 /// Whether this machine has Azure's metadata server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetadataServer {
-    /// Nobody has asked yet.
+    /// Nobody has asked yet, or not for a while.
     Unknown,
     /// It has answered.
     Answers,
-    /// It did not answer the first request, and is not asked again.
-    Absent,
+    /// It could not be reached, and is not asked again for a while.
+    Absent { since: Instant },
 }
 
 /// Sends requests for tokens.
@@ -40,7 +44,7 @@ pub(super) struct TokenHttp {
     ca_bundle: Option<PathBuf>,
     connect_timeout: Duration,
     connections: Mutex<BTreeMap<String, Arc<Connections>>>,
-    metadata: AtomicU8,
+    metadata: Mutex<MetadataServer>,
     /// The origin of the server that gets all requests in tests, instead of the servers that they are for.
     #[cfg(test)]
     pub(super) detour: Option<String>,
@@ -52,26 +56,26 @@ impl TokenHttp {
             ca_bundle,
             connect_timeout,
             connections: Mutex::default(),
-            metadata: AtomicU8::new(MetadataServer::Unknown as u8),
+            metadata: Mutex::new(MetadataServer::Unknown),
             #[cfg(test)]
             detour: None,
         }
     }
 
     pub(super) fn metadata(&self) -> MetadataServer {
-        let state = self.metadata.load(Relaxed);
-        [MetadataServer::Answers, MetadataServer::Absent]
-            .into_iter()
-            .find(|known| *known as u8 == state)
-            .unwrap_or(MetadataServer::Unknown)
+        match *self.metadata.lock().unwrap_or_else(PoisonError::into_inner) {
+            MetadataServer::Absent { since } if since.elapsed() >= PAUSE => MetadataServer::Unknown,
+            state => state,
+        }
     }
 
     /// The metadata server answered, or it did not. Once it has answered, it exists.
     pub(super) fn metadata_answered(&self, answered: bool) {
+        let mut state = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
         if answered {
-            self.metadata.store(MetadataServer::Answers as u8, Relaxed);
-        } else if self.metadata() == MetadataServer::Unknown {
-            self.metadata.store(MetadataServer::Absent as u8, Relaxed);
+            *state = MetadataServer::Answers;
+        } else if *state != MetadataServer::Answers {
+            *state = MetadataServer::Absent { since: Instant::now() };
         }
     }
 
@@ -143,11 +147,14 @@ impl HttpClient for TokenHttp {
             let server =
                 headers.get(header::SERVER).and_then(|server| server.to_str().ok()).unwrap_or_default();
             let is_azures = server.contains("IMDS") || server.contains("Microsoft") || status == 200;
-            if status != 400 && !is_azures && self.metadata() != MetadataServer::Answers {
+            // Any server may ask for fewer requests: that tells nothing.
+            if !matches!(status, 400 | 429) && !is_azures && self.metadata() != MetadataServer::Answers {
                 self.metadata_answered(false);
                 return Err(failed(format!("the metadata server is not Azure's (HTTP {status})")));
             }
-            self.metadata_answered(true);
+            if is_azures || status != 429 {
+                self.metadata_answered(true);
+            }
         }
         let mut carried = Headers::new();
         for (name, value) in &headers {

@@ -11,7 +11,8 @@ use super::{Location, LocationError, NUL, bucket_fault, invalid_key, split_name}
 /// Azure takes keys of up to this many characters.
 const LONGEST_KEY: usize = 1024;
 const SIGNED: &str = "it has a shared access signature, which would show wherever the URL is shown: set \
-                      AZURE_STORAGE_SAS_TOKEN to the query, and write the URL without it";
+                      AZURE_STORAGE_SAS_TOKEN to the query and AZURE_STORAGE_ACCOUNT to the account, and write the \
+                      URL without it";
 const HOSTLESS: &str = "after the @ comes the account's host: write \
                         abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY";
 

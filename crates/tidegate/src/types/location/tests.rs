@@ -96,7 +96,8 @@ fn an_address_of_azure_with_more_than_a_key_is_refused() {
     assert_eq!(
         sentence(signed),
         "\"https://acc.blob.core.windows.net/logs/k?…\": it has a shared access signature, which would show \
-         wherever the URL is shown: set AZURE_STORAGE_SAS_TOKEN to the query, and write the URL without it"
+         wherever the URL is shown: set AZURE_STORAGE_SAS_TOKEN to the query and AZURE_STORAGE_ACCOUNT to the \
+         account, and write the URL without it"
     );
     for text in [
         "https://acc.blob.core.windows.net/logs/k?snapshot=2026",

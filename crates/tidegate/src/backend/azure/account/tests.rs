@@ -123,6 +123,51 @@ fn a_key_is_used_for_its_own_account_only() {
 }
 
 #[test]
+fn a_secret_that_names_no_account_stays_with_azure_and_this_machine() {
+    for (secret, value) in [(KEYS[0], KEY), (SAS, SIGNATURE)] {
+        let at = |url: &str, account: Option<&str>| {
+            let settings = AzureSettings::default().with_endpoint_url(url).with_account("acc1");
+            let account = account.map(|account| (ACCOUNTS[0], account));
+            let environment: Vec<_> = [(secret, value)].into_iter().chain(account).collect();
+            let read = |name: &str| {
+                environment.iter().find(|(set, _)| *set == name).map(|(_, value)| OsString::from(value))
+            };
+            match settings.resolved(None, read).unwrap().keyring.credential() {
+                AzureCredential::Key(_) | AzureCredential::Sas(_) => None,
+                AzureCredential::Nothing(looked) => Some(looked.join("; ")),
+                _ => panic!("other credentials"),
+            }
+        };
+        for url in [
+            "https://store.example.com/acc1",
+            "http://store.example.com/acc1",
+            "http://10.0.0.1:10000/acc1",
+            "http://acc1.blob.core.windows.net",
+            "http://localhost.example.com/acc1",
+        ] {
+            let looked = at(url, None).expect(url);
+            let said =
+                format!("{secret} names no account, and is not sent to {url}: set AZURE_STORAGE_ACCOUNT");
+            assert!(looked.contains(&said), "{looked}");
+            assert_eq!(at(url, Some("acc1")), None, "{url}");
+            assert!(at(url, Some("acc2")).unwrap().contains("is of account `acc2`"), "{url}");
+        }
+        for url in [
+            "https://acc1.blob.core.windows.net",
+            "http://127.0.0.1:10000/acc1",
+            "http://[::1]:10000/acc1",
+            "http://localhost:10000/acc1",
+        ] {
+            assert_eq!(at(url, None), None, "{url}");
+        }
+    }
+    // A connection string names its account.
+    let string = [(CONNECTION_STRING, "AccountName=acc1;AccountKey=a2V5")];
+    let settings = AzureSettings::default().with_endpoint_url("https://store.example.com/acc1");
+    assert!(resolved(&settings, None, &string).unwrap().ends_with(" key"));
+}
+
+#[test]
 fn a_wrong_secret_is_refused_without_being_shown() {
     for (name, value) in [
         (KEYS[0], "sec%ret"),

@@ -245,7 +245,7 @@ async fn the_metadata_server_of_another_cloud_is_asked_once() {
          Azure CLI: az not found on PATH (sign in with `az login`)"
     );
     assert!(sources.missing().unwrap().starts_with("service principal: "));
-    assert_eq!(sources.http.metadata(), MetadataServer::Absent);
+    assert!(matches!(sources.http.metadata(), MetadataServer::Absent { .. }));
     let fault = sources.token().await.unwrap_err();
     assert!(fault.message.contains("managed identity: no metadata server of Azure answers;"), "{fault:?}");
     assert_eq!(asked.load(SeqCst), 1);
@@ -261,7 +261,84 @@ async fn a_metadata_server_that_hangs_is_given_up_soon() {
     let tokens = RenewedTokens::new(sources);
     assert_eq!(token(&tokens).await.unwrap(), "Bearer of-the-user");
     assert!(began.elapsed() < PROBING * 2);
-    assert_eq!(tokens.source().http.metadata(), MetadataServer::Absent);
+}
+
+/// Lets the pause pass, in a test whose clock runs otherwise.
+async fn pass_pause() {
+    tokio::time::pause();
+    tokio::time::advance(PAUSE).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_metadata_server_that_starts_slowly_is_asked_again() {
+    let (at, _) = server(|number, _| if number == 1 { None } else { metadata("of-the-machine") }).await;
+    let late = RenewedTokens::new(sources(&at, &[]));
+    let fault = token(&late).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unreachable);
+    assert_eq!(fault.message, "no token of the managed identity came within 3 s");
+    assert_eq!(late.source().missing(), None, "the request is not sent without credentials");
+    assert_eq!(token(&late).await.unwrap(), "Bearer of-the-machine");
+
+    // No connection came up: that is usual elsewhere, so requests go on without.
+    let absent = RenewedTokens::new(sources(&at, &[]));
+    absent.source().http.metadata_answered(false);
+    assert_eq!(token(&absent).await.unwrap_err().kind, FaultKind::Credentials);
+    assert!(absent.source().missing().is_some());
+    pass_pause().await;
+    absent.source().look_again();
+    assert_eq!(token(&absent).await.unwrap(), "Bearer of-the-machine");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_fewer_requests_is_asked_again() {
+    let busy = "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let (at, _) = server(move |number, _| match number {
+        1 => Some(busy.to_owned()),
+        _ => metadata("of-the-machine"),
+    })
+    .await;
+    let tokens = RenewedTokens::new(sources(&at, &[]));
+    assert_eq!(token(&tokens).await.unwrap_err().kind, FaultKind::Unreachable);
+    assert_eq!(tokens.source().missing(), None);
+    assert_eq!(token(&tokens).await.unwrap(), "Bearer of-the-machine");
+}
+
+/// An `az` that hangs.
+#[derive(Debug)]
+struct HangingCli;
+
+#[async_trait]
+impl Executor for HangingCli {
+    async fn run(&self, _program: &OsStr, _args: &[&OsStr]) -> io::Result<Output> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_azure_cli_that_hangs_is_not_taken_for_a_user_who_is_not_signed_in() {
+    let mut sources = sources("http://127.0.0.1:1", &[]);
+    sources.http.metadata_answered(false);
+    sources.executor = Arc::new(HangingCli);
+    let fault = sources.token().await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unreachable);
+    assert_eq!(fault.message, "no token of the Azure CLI came within 10 s");
+    assert_eq!(sources.missing(), None);
+}
+
+#[tokio::test]
+async fn a_machine_of_azure_without_an_identity_leaves_the_turn_to_the_azure_cli() {
+    let refusal = r#"{"error":"invalid_request","error_description":"Identity not found"}"#;
+    let (at, asked) = server(move |_, _| response("400 Bad Request", refusal)).await;
+    let mut sources = sources(&at, &[]);
+    let cli = r#"{"accessToken":"of-the-user","expires_on":1999999999,"tokenType":"Bearer"}"#;
+    sources.executor = Arc::new(FakeCli(0, cli));
+    for _ in 0..2 {
+        assert!(sources.token().await.is_ok());
+    }
+    assert_eq!((sources.http.metadata(), asked.load(SeqCst)), (MetadataServer::Answers, 1));
+    *lock(&sources.serving) = None;
+    assert!(sources.token().await.is_ok(), "also once the server is known");
 }
 
 #[tokio::test]

@@ -66,6 +66,19 @@ fn blocks(list: &str, etag: &str, ids: &[(&str, usize)]) -> String {
 }
 
 #[tokio::test]
+async fn a_wrong_clock_is_not_taken_for_a_wrong_key() {
+    let body = "<Error><Code>AuthenticationFailed</Code><AuthenticationErrorDetail>Request date header too old: 'x'\
+                </AuthenticationErrorDetail></Error>";
+    let headers = "x-ms-error-code: AuthenticationFailed\r\nx-ms-request-id: 1\r\n";
+    let (store, _) = server(move |_| said("403 Forbidden", headers, body)).await;
+    let url = store.container.url.blob("k", &[]).unwrap();
+    let request = AzureRequest::new(Method::GET, url, Attempt::FIRST);
+    let fault = store.container.shared.send(request).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Skewed, "{fault}");
+    assert!(fault.message.starts_with("this machine's clock says "), "{fault}");
+}
+
+#[tokio::test]
 async fn the_checksum_in_the_answer_to_a_write_is_compared() {
     for (told, fault) in [
         (format!("x-ms-content-crc64: {}\r\n", little_endian(b"bytes")), None),
