@@ -7,7 +7,7 @@ use super::address::BucketUrl;
 use super::document::{ElementStep, XmlPage, filled, flag, key};
 use super::fault;
 use super::messages::InitiateMultipartUploadResult;
-use crate::backend::http::answer::not_a_store;
+use crate::backend::http::answer::{BodyKind, not_a_store};
 use crate::backend::http::{Entries, Order, PagePosition, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
@@ -278,7 +278,12 @@ impl PartsPage {
         region: &str,
         after: u32,
     ) -> Result<Self, Fault> {
-        let document = XmlPage::new(headers, body, "ListPartsResult", region)?;
+        let root = match BodyKind::of(body) {
+            // moto names the document so.
+            BodyKind::Xml(root) if root == "ListPartsResponse" => "ListPartsResponse",
+            _ => "ListPartsResult",
+        };
+        let document = XmlPage::new(headers, body, root, region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);
         let (mut number, mut size, mut etag, mut checksum) = (None, None, None, None);

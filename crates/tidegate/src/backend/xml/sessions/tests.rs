@@ -111,3 +111,10 @@ fn of_a_part_that_is_listed_several_times_the_newest_counts() {
     let again = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 2);
     assert_eq!(again.err().map(|fault| fault.kind), Some(FaultKind::NotAStore));
 }
+
+#[test]
+fn a_listing_of_parts_may_have_the_name_of_a_response() {
+    let body = format!("<?xml version='1.0'?><ListPartsResponse xmlns='x'>{}</ListPartsResponse>", part(1));
+    let page = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0).unwrap();
+    assert_eq!(page.parts.len(), 1);
+}
