@@ -1,4 +1,6 @@
-//! Servers that ignore conditions, and do not say so.
+//! Servers that ignore conditions, or have no uploads in parts, and do not say so.
+
+use std::sync::Mutex;
 
 use super::*;
 use crate::backend::Feature;
@@ -71,4 +73,24 @@ async fn a_server_that_keeps_the_condition_of_copies_is_asked_no_more() {
 /// Makes the server known by an answer of any kind.
 async fn kind_of_head(gcs: &Gcs) {
     drop(gcs.head("k", Attempt::FIRST).await);
+}
+
+#[tokio::test]
+async fn a_server_that_fails_to_open_parts_has_none_unless_it_has_opened_some() {
+    let open = async |gcs: &Gcs| {
+        Parts::open(gcs, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await
+    };
+    let eof = || said("500 X", "", r#"{"error":{"code":500,"message":"EOF"}}"#);
+    let (gcs, _) = raw(move |_| eof()).await;
+    let fault = open(&gcs).await.unwrap_err();
+    assert!(fault.kind == FaultKind::Unsupported && fault.message.contains("EOF"), "{fault}");
+    assert!(!gcs.bucket.shared.facts.lacks(Feature::PartsBesideAppends), "another one may open");
+    // A refusal in XML is from a server with such uploads.
+    let (gcs, _) = raw(|_| said("500 X", "", "<Error><Code>InternalError</Code></Error>")).await;
+    assert_eq!(kind(open(&gcs)).await.0, FaultKind::Transient);
+    let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+    let answers = Mutex::new(vec![eof(), said("200 OK", "", opened)]);
+    let (gcs, _) = raw(move |_| answers.lock().unwrap().pop().unwrap()).await;
+    open(&gcs).await.unwrap();
+    assert_eq!(kind(open(&gcs)).await.0, FaultKind::Transient);
 }
