@@ -40,6 +40,8 @@ pub enum Feature {
     CreateOnly,
     /// The same condition for the completion of an upload in parts.
     CreateOnlyParts,
+    /// The same condition for copies that the store makes.
+    CreateOnlyCopy,
 }
 
 impl Feature {
@@ -86,6 +88,10 @@ impl Feature {
             Self::CreateOnly | Self::CreateOnlyParts => Unkept(
                 "has not shown that it refuses to replace an object (If-None-Match): the key is asked for before, and of \
                  two writers at once the later one may replace the other's object (`tidegate doctor` can tell)",
+            ),
+            Self::CreateOnlyCopy => Unkept(
+                "has not shown that a copy with create-only refuses to replace an object (ifGenerationMatch): the key is \
+                 asked for before, and a copy may replace an object that another writer creates in the same moment",
             ),
         }
     }
@@ -155,7 +161,8 @@ impl Facts {
         FeatureSet(self.lacks.load(Relaxed))
     }
 
-    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not show.
+    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not show,
+    /// or not for certain.
     pub fn has(&self, feature: Feature) -> bool {
         FeatureSet(self.has.load(Relaxed)).contains(feature)
     }

@@ -34,6 +34,7 @@ pub(crate) mod both;
 mod buckets;
 mod client;
 mod copy;
+mod create_only;
 mod credentials;
 mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -462,10 +463,12 @@ impl ServerCopy for Gcs {
     ) -> Result<Copied, Fault> {
         self.check(key, Some(options))?;
         let source = copy::bucket(from)?;
-        if let Some(grpc) = &self.grpc {
-            return grpc.copy(source, from, key, cursor, options, attempt).await;
-        }
-        copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await
+        self.ask_before_copy(key, options, attempt).await?;
+        let copied = match &self.grpc {
+            Some(grpc) => grpc.copy(source, from, key, cursor, options, attempt).await,
+            None => copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await,
+        };
+        copied.inspect_err(|fault| self.bucket.shared.learn_from_copy(fault, options))
     }
 }
 

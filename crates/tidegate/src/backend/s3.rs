@@ -317,6 +317,13 @@ impl Backend for S3 {
             Err(fault) if fault.kind == FaultKind::Unsupported && tag.is_some() => {
                 self.delete(key, None, attempt).await
             }
+            // SeaweedFS finds the condition unmet where there is no object.
+            Err(fault) if fault.kind == FaultKind::Exists && tag.is_some() => {
+                match self.head(key, attempt).await {
+                    Err(gone) if gone.kind == FaultKind::NotFound => Ok(()),
+                    _ => Err(not_removed(fault, same)),
+                }
+            }
             removed => removed.map_err(|fault| not_removed(fault, same)),
         }
     }

@@ -33,6 +33,13 @@ pub(super) struct GcsShared {
     pub(super) facts: Arc<Facts>,
 }
 
+impl GcsShared {
+    /// Whether the endpoint is one of Google's own.
+    pub(super) fn is_googles(&self) -> bool {
+        self.endpoint.host().ends_with(".googleapis.com")
+    }
+}
+
 impl GcsClient {
     /// Fills in settings that are not set and sets up a client. Sends nothing; the first request fetches credentials.
     pub async fn connect(settings: &GcsSettings) -> Result<Self, Fault> {

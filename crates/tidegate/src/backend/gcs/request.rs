@@ -81,6 +81,7 @@ impl GcsShared {
         headers.insert("x-goog-api-client", client);
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
+        self.meet(response.headers());
         Ok(GcsAnswer { response, about, identity })
     }
 

@@ -10,6 +10,7 @@ use super::*;
 use crate::backend::samples::{MIB, bytes_of, kind, memory_of, read_back};
 
 mod copying;
+mod lacking;
 mod proof;
 mod raw;
 mod refusals;

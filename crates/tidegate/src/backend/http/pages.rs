@@ -57,6 +57,11 @@ impl<T> Entries<T> {
         Ok(())
     }
 
+    /// The entry that was added last.
+    pub(in crate::backend) fn last_mut(&mut self) -> Option<&mut T> {
+        self.0.last_mut()
+    }
+
     pub(in crate::backend) fn into_vec(self) -> Vec<T> {
         self.0
     }

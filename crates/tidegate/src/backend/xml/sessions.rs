@@ -7,7 +7,7 @@ use super::address::BucketUrl;
 use super::document::{ElementStep, XmlPage, filled, flag, key};
 use super::fault;
 use super::messages::InitiateMultipartUploadResult;
-use crate::backend::http::answer::not_a_store;
+use crate::backend::http::answer::{BodyKind, not_a_store};
 use crate::backend::http::{Entries, Order, PagePosition, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
@@ -243,7 +243,7 @@ async fn each_page(
 }
 
 /// Elements read from a listing of parts.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "IsTruncated",
     "NextPartNumberMarker",
     "Initiator",
@@ -251,6 +251,7 @@ const PARTS: [&str; 11] = [
     "DisplayName",
     "Part",
     "PartNumber",
+    "LastModified",
     "Size",
     "ETag",
     "ChecksumCRC64NVME",
@@ -277,17 +278,28 @@ impl PartsPage {
         region: &str,
         after: u32,
     ) -> Result<Self, Fault> {
-        let document = XmlPage::new(headers, body, "ListPartsResult", region)?;
+        let root = match BodyKind::of(body) {
+            // moto names the document so.
+            BodyKind::Xml(root) if root == "ListPartsResponse" => "ListPartsResponse",
+            _ => "ListPartsResult",
+        };
+        let document = XmlPage::new(headers, body, root, region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);
         let (mut number, mut size, mut etag, mut checksum) = (None, None, None, None);
+        // When the part was stored, and when the part before it.
+        let (mut modified, mut modified_before) = (None, None);
         document.each(&PARTS, |path, step| {
             match (path, step) {
                 (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = flag(text)?,
                 (["NextPartNumberMarker"], ElementStep::Ends(text)) => next = text.trim().parse().ok(),
                 (["Initiator", name], ElementStep::Ends(text)) => initiator.take(name, text),
-                (["Part"], ElementStep::Begins) => (number, size, etag, checksum) = (None, None, None, None),
+                (["Part"], ElementStep::Begins) => {
+                    (number, size, etag, checksum) = (None, None, None, None);
+                    modified = None;
+                }
                 (["Part", "PartNumber"], ElementStep::Ends(text)) => number = text.trim().parse().ok(),
+                (["Part", "LastModified"], ElementStep::Ends(text)) => modified = time(text),
                 (["Part", "Size"], ElementStep::Ends(text)) => size = text.trim().parse().ok(),
                 (["Part", "ETag"], ElementStep::Ends(text)) => etag = filled(text),
                 // A checksum with `-` covers the checksums of pieces, not the bytes.
@@ -298,15 +310,26 @@ impl PartsPage {
                     let (Some(number @ 1..=HIGHEST), Some(size)) = (number, size) else {
                         return Err("it lists a part without a number or a size".to_owned());
                     };
-                    if number <= last {
-                        return Err(format!("it lists part {number} behind part {last}"));
-                    }
-                    last = number;
                     let etag = etag.take().unwrap_or_default();
-                    parts.push(StoredPart {
-                        checksum: checksum.take(),
-                        ..StoredPart::new(number, size, etag)
-                    })?;
+                    let part =
+                        StoredPart { checksum: checksum.take(), ..StoredPart::new(number, size, etag) };
+                    match parts.last_mut() {
+                        // SeaweedFS lists a part that was sent again once for each time. The newest one counts;
+                        // without times, the one that is listed last.
+                        Some(before) if number == last => {
+                            let is_older =
+                                modified.zip(modified_before).is_some_and(|(this, before)| this < before);
+                            if is_older {
+                                return Ok(());
+                            }
+                            *before = part;
+                        }
+                        _ if number <= last => {
+                            return Err(format!("it lists part {number} behind part {last}"));
+                        }
+                        _ => parts.push(part)?,
+                    }
+                    (last, modified_before) = (number, modified);
                 }
                 _ => {}
             }

@@ -77,11 +77,44 @@ fn parts_without_what_parts_have_are_none() {
         "<Part><PartNumber>1</PartNumber></Part>".to_owned(),
         part(0),
         part(10_001),
-        format!("{}{}", part(2), part(2)),
         format!("{}{}", part(2), part(1)),
         "<IsTruncated>true</IsTruncated>".to_owned(),
     ];
     for inside in wrong {
         assert_eq!(parts(&inside).err().map(|fault| fault.kind), Some(FaultKind::NotAStore), "{inside}");
     }
+}
+
+/// A part 2 with this ETag that was stored at a second of a minute, if that is told.
+fn sent_again(etag: &str, second: Option<u32>) -> String {
+    let modified = second.map(|second| format!("<LastModified>2026-01-02T03:04:{second:02}Z</LastModified>"));
+    let modified = modified.unwrap_or_default();
+    format!("<Part><PartNumber>2</PartNumber>{modified}<Size>5</Size><ETag>{etag}</ETag></Part>")
+}
+
+#[test]
+fn of_a_part_that_is_listed_several_times_the_newest_counts() {
+    for (entries, newest) in [
+        ([("a", Some(1)), ("b", Some(3)), ("c", Some(2))], "b"),
+        ([("a", Some(3)), ("b", Some(2)), ("c", Some(1))], "a"),
+        ([("a", Some(1)), ("b", Some(1)), ("c", Some(1))], "c"),
+        ([("a", None), ("b", None), ("c", None)], "c"),
+        ([("a", Some(3)), ("b", None), ("c", Some(1))], "c"),
+    ] {
+        let again: String = entries.iter().map(|(etag, second)| sent_again(etag, *second)).collect();
+        let page = parts(&format!("{}{again}{}", part(1), part(3))).unwrap();
+        let told: Vec<_> = page.parts.iter().map(|part| (part.number, part.etag.as_str())).collect();
+        assert_eq!(told, [(1, "\"e\""), (2, newest), (3, "\"e\"")], "{entries:?}");
+    }
+    // A page that begins with a part of the page before makes no progress.
+    let body = format!("<ListPartsResult>{}</ListPartsResult>", part(2));
+    let again = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 2);
+    assert_eq!(again.err().map(|fault| fault.kind), Some(FaultKind::NotAStore));
+}
+
+#[test]
+fn a_listing_of_parts_may_have_the_name_of_a_response() {
+    let body = format!("<?xml version='1.0'?><ListPartsResponse xmlns='x'>{}</ListPartsResponse>", part(1));
+    let page = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0).unwrap();
+    assert_eq!(page.parts.len(), 1);
 }

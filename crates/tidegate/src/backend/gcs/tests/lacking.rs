@@ -1,0 +1,96 @@
+//! Servers that ignore conditions, or have no uploads in parts, and do not say so.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::backend::Feature;
+use crate::backend::samples::{Asked, raw_server, said};
+
+async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Gcs, Asked) {
+    let (url, asked) = raw_server(answer).await;
+    let settings =
+        GcsSettings::default().with_endpoint_url(url).with_credentials(GcsCredentials::anonymous());
+    (Gcs::connect("bucket", &settings).await.unwrap(), asked)
+}
+
+const THERE: &str = r#"{"name":"k","generation":"1","size":"5"}"#;
+const COPIED: &str = r#"{"done":true,"resource":{"name":"k","generation":"2","size":"5"}}"#;
+
+async fn copy_create_only(gcs: &Gcs) -> Result<Copied, Fault> {
+    let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
+    let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object };
+    let options = WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() };
+    gcs.copy(&from, "k", None, &options, Attempt::FIRST).await
+}
+
+#[tokio::test]
+async fn a_copy_replaces_nothing_where_the_server_ignores_the_condition() {
+    for (status, there, expected, requests) in [
+        ("200 OK", THERE, Some(FaultKind::Exists), &["GET"][..]),
+        // A copy that an earlier run of this one made.
+        (
+            "200 OK",
+            r#"{"name":"k","generation":"1","size":"5","metadata":{"tidegate-writer":"t"}}"#,
+            None,
+            &["GET", "POST"],
+        ),
+        ("404 Not Found", r#"{"error":{"code":404,"message":"no"}}"#, None, &["GET", "POST"]),
+        ("403 Forbidden", r#"{"error":{"code":403,"message":"no"}}"#, None, &["GET", "POST"]),
+        ("500 X", "", Some(FaultKind::Transient), &["GET"]),
+    ] {
+        let (gcs, asked) = raw(move |head| match head.starts_with("post") {
+            true => said("200 OK", "", COPIED),
+            false => said(status, "", there),
+        })
+        .await;
+        let copied = copy_create_only(&gcs).await;
+        assert_eq!(copied.err().map(|fault| fault.kind), expected, "{status} {there}");
+        assert_eq!(*asked.lock().unwrap(), requests, "{status} {there}");
+        assert!(gcs.bucket.shared.facts.lacks(Feature::CreateOnlyCopy));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_the_condition_of_copies_is_asked_no_more() {
+    let no = |status: &str| said(status, "", r#"{"error":{"message":"no"}}"#);
+    let (gcs, asked) = raw(move |head| match head.starts_with("post") {
+        true => no("412 Precondition Failed"),
+        false => no("404 Not Found"),
+    })
+    .await;
+    for requests in [&["GET", "POST"][..], &["POST"]] {
+        assert_eq!(kind(copy_create_only(&gcs)).await.0, FaultKind::Exists);
+        assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), requests);
+    }
+    assert!(!gcs.bucket.shared.facts.lacks(Feature::CreateOnlyCopy));
+    // Google's own server behind a proxy.
+    let (gcs, asked) = raw(|_| said("200 OK", "server: UploadServer\r\n", COPIED)).await;
+    kind_of_head(&gcs).await;
+    copy_create_only(&gcs).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["GET", "POST"]);
+}
+
+/// Makes the server known by an answer of any kind.
+async fn kind_of_head(gcs: &Gcs) {
+    drop(gcs.head("k", Attempt::FIRST).await);
+}
+
+#[tokio::test]
+async fn a_server_that_fails_to_open_parts_has_none_unless_it_has_opened_some() {
+    let open = async |gcs: &Gcs| {
+        Parts::open(gcs, "k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await
+    };
+    let eof = || said("500 X", "", r#"{"error":{"code":500,"message":"EOF"}}"#);
+    let (gcs, _) = raw(move |_| eof()).await;
+    let fault = open(&gcs).await.unwrap_err();
+    assert!(fault.kind == FaultKind::Unsupported && fault.message.contains("EOF"), "{fault}");
+    assert!(!gcs.bucket.shared.facts.lacks(Feature::PartsBesideAppends), "another one may open");
+    // A refusal in XML is from a server with such uploads.
+    let (gcs, _) = raw(|_| said("500 X", "", "<Error><Code>InternalError</Code></Error>")).await;
+    assert_eq!(kind(open(&gcs)).await.0, FaultKind::Transient);
+    let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+    let answers = Mutex::new(vec![eof(), said("200 OK", "", opened)]);
+    let (gcs, _) = raw(move |_| answers.lock().unwrap().pop().unwrap()).await;
+    open(&gcs).await.unwrap();
+    assert_eq!(kind(open(&gcs)).await.0, FaultKind::Transient);
+}
