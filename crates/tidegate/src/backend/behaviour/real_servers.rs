@@ -98,15 +98,9 @@ const LACKS: &[Lack] = &[
     },
     lack(
         "seaweedfs",
-        "only_the_same_object_is_read_or_removed",
-        "PreconditionFailed, HTTP 412",
-        "it refuses If-Match of DeleteObject where there is no object any more",
-    ),
-    lack(
-        "seaweedfs",
         "a_session_becomes_an_object",
-        "left: NotAStore",
-        "it lists a part that was sent again several times",
+        "checksum",
+        "it completes a part that was sent again with the bytes that were sent first, if the completion names them",
     ),
     lack(
         "seaweedfs",
@@ -126,18 +120,7 @@ const LACKS: &[Lack] = &[
         "it succeeded",
         "it ignores the conditions of a copy on its source",
     ),
-    lack(
-        "moto",
-        "a_session_becomes_an_object",
-        "left: NotAStore",
-        "its answer to ListParts is a ListPartsResponse, which is none",
-    ),
-    lack(
-        "moto",
-        "sessions_are_listed_below_a_prefix",
-        "<ListPartsResult> was due",
-        "its answer to ListParts is a ListPartsResponse, which is none",
-    ),
+    lack("moto", "a_session_becomes_an_object", "left: None", "it keeps no CRC-64/NVME"),
     lack(
         "moto",
         "a_whole_that_is_not_that_of_its_checksum_is_found_out",
@@ -171,18 +154,6 @@ const LACKS: &[Lack] = &[
     ),
     lack(
         "fake_gcs_server",
-        "a_copy_by_the_engine_keeps_what_its_source_has",
-        "called `Result::unwrap_err()` on an `Ok` value",
-        "it ignores ifGenerationMatch of a copy",
-    ),
-    lack(
-        "fake_gcs_server",
-        "an_object_is_copied_in_one_request",
-        "it succeeded",
-        "it ignores ifGenerationMatch of a copy",
-    ),
-    lack(
-        "fake_gcs_server",
         "only_the_same_object_is_read_or_removed",
         "it succeeded",
         "it ignores ifGenerationMatch of a removal; the engine compares before it removes",
@@ -204,12 +175,6 @@ const LACKS: &[Lack] = &[
         "bytes_are_appended_until_the_last_ones_publish_them",
         "the store does not tell how much of it there is",
         "a question for the position publishes what it has",
-    ),
-    lack(
-        "fake_gcs_server",
-        "attributes_come_back_however_an_object_is_sent",
-        "EOF (HTTP 500)",
-        "it decompresses the body of a request that names gzip as the object's encoding",
     ),
 ];
 
