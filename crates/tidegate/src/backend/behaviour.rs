@@ -4,7 +4,7 @@
 //! [`check`](Backend::check) what the store has, never from its name. Where a store lacks something, the case asserts
 //! the refusal, or prints that it is skipped. No case may leave a session behind.
 //!
-//! The same cases run on real servers, in the tests below `on_real_servers`, which `scripts/test --only stores` runs.
+//! The same cases run on real servers, in the tests below `on_real_servers`, which `scripts/test --only behaviour` runs.
 
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -72,7 +72,7 @@ macro_rules! suite {
     )+)+ };
     (@ignored_tests $server:ident, { $($group:ident { $($case:ident,)+ })+ }) => { $($(
         #[tokio::test]
-        #[ignore = "needs a server, which `scripts/test --only stores` starts"]
+        #[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
         async fn $case() {
             let run = async |store: &TestStore| $group::$case(store).await;
             real_servers::try_case(stringify!($server), stringify!($case), run).await;

@@ -18,6 +18,7 @@ use crate::backend::s3::{Credentials, S3Settings};
 struct Lack {
     server: &'static str,
     case: &'static str,
+    /// Words of the failure; ` or ` stands between those of several failures.
     says: &'static str,
     because: &'static str,
     /// Whether the case passes there at other times.
@@ -69,6 +70,12 @@ const LACKS: &[Lack] = &[
         "it refuses keys that are no paths of files",
     ),
     lack(
+        "minio",
+        "attributes_come_back_however_an_object_is_sent",
+        "XAmzContentChecksumMismatch",
+        "it refuses to complete an upload in parts of an object with these attributes; which one does it is not known",
+    ),
+    lack(
         "versitygw",
         "a_listing_is_in_key_order_and_stops_at_a_slash",
         "ExistingObjectIsDirectory",
@@ -99,7 +106,7 @@ const LACKS: &[Lack] = &[
     lack(
         "seaweedfs",
         "a_session_becomes_an_object",
-        "checksum",
+        "checksum or left: [(1, 5242880 or BadDigest",
         "it completes a part that was sent again with the bytes that were sent first, if the completion names them",
     ),
     lack(
@@ -172,6 +179,12 @@ const LACKS: &[Lack] = &[
     ),
     lack(
         "fake_gcs_server",
+        "odd_keys_are_themselves",
+        "the store confirms any cancellation",
+        "it confirms the cancellation of an upload that it has published",
+    ),
+    lack(
+        "fake_gcs_server",
         "bytes_are_appended_until_the_last_ones_publish_them",
         "the store does not tell how much of it there is",
         "a question for the position publishes what it has",
@@ -192,7 +205,8 @@ pub(super) async fn try_case(server: &str, case: &str, run: impl AsyncFnOnce(&Te
         return;
     };
     let said = message(&*panic);
-    assert!(said.contains(lack.says), "another failure than {:?} ({}): {said}", lack.says, lack.because);
+    let is_known = lack.says.split(" or ").any(|words| said.contains(words));
+    assert!(is_known, "another failure than {:?} ({}): {said}", lack.says, lack.because);
 }
 
 /// The message of a panic.
@@ -205,7 +219,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 async fn empty_bucket(server: &str) -> TestStore {
     let variable = format!("TIDEGATE_TEST_{}", server.to_uppercase());
     let Ok(place) = std::env::var(&variable) else {
-        panic!("{variable} is not set: `scripts/test --only stores` starts the servers and sets it");
+        panic!("{variable} is not set: `scripts/test --only behaviour` starts the servers and sets it");
     };
     let scheme = scheme(server, &place);
     let facts = KnownFacts::default();

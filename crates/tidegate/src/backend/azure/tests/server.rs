@@ -29,7 +29,7 @@ async fn write(store: &crate::Store, key: &str, bytes: Vec<u8>) -> crate::Result
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn tags_and_tiers_come_back_however_a_blob_is_written() {
     let store = new_container().await;
     let mut options = WriteOptions::default();
@@ -55,7 +55,7 @@ async fn tags_and_tiers_come_back_however_a_blob_is_written() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn another_writers_commit_ends_the_upload_with_session_lost() {
     let store = new_container().await;
     let (tide, other) = (engine(), engine());
@@ -77,7 +77,7 @@ async fn another_writers_commit_ends_the_upload_with_session_lost() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn blocks_of_another_program_do_not_keep_ours_from_being_sent() {
     let store = new_container().await;
     let face = engine().store(Arc::new(store.clone()));
@@ -94,7 +94,7 @@ async fn blocks_of_another_program_do_not_keep_ours_from_being_sent() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn sessions_are_shown_and_nothing_is_swept() {
     let store = new_container().await;
     let face = engine().store(Arc::new(store.clone()));
@@ -124,7 +124,7 @@ async fn sessions_are_shown_and_nothing_is_swept() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn a_removal_never_takes_snapshots_with_it() {
     let store = new_container().await;
     let face = engine().store(Arc::new(store.clone()));
@@ -152,7 +152,7 @@ impl Script for LosesCompletions {
 }
 
 #[tokio::test]
-#[ignore = "needs a server, which `scripts/test --only stores` starts"]
+#[ignore = "needs a server, which `scripts/test --only behaviour` starts"]
 async fn a_commit_whose_answer_was_lost_is_known_by_its_token() {
     let store = new_container().await;
     for (key, size) in [("parts", 200 * KIB), ("put", 5), ("nothing", 0)] {
