@@ -186,7 +186,6 @@ impl Payload {
     }
 
     /// Whether the bytes in memory are those of their checksum. Of a file, each pass is compared with the first one.
-    #[cfg(any(feature = "azure", feature = "s3"))]
     pub(crate) async fn is_of_its_checksum(&self) -> io::Result<bool> {
         let PayloadSource::Memory { checksum, .. } = &self.source else { return Ok(true) };
         if self.skip > 0 {

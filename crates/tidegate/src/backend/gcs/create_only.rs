@@ -45,7 +45,12 @@ impl Gcs {
             return Ok(());
         }
         let there = self.head(key, attempt).await;
-        if !shared.facts.has(condition) {
+        // A request that failed has shown nothing.
+        let is_answered = there.as_ref().map_or_else(
+            |fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied),
+            |_| true,
+        );
+        if is_answered && !shared.facts.has(condition) {
             shared.facts.learn_lack(condition);
         }
         match there {

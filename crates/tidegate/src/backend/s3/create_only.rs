@@ -44,7 +44,12 @@ impl S3 {
             return Ok(());
         }
         let there = self.head(key, attempt).await;
-        if !shared.facts.has(write) {
+        // A request that failed has shown nothing.
+        let is_answered = there.as_ref().map_or_else(
+            |fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied),
+            |_| true,
+        );
+        if is_answered && !shared.facts.has(write) {
             shared.facts.learn_lack(write);
         }
         let there = match there {
