@@ -1,8 +1,8 @@
 //! Notices for people while the library works: why a request is retried, which endpoint does not answer, and which
 //! features a server lacks.
 //!
-//! The library emits them as tracing events, and [`Notices`] prints them as lines. Of those about waiting there is at
-//! most one of each kind per [`PAUSE`]; a lacking feature is told once.
+//! The library emits them as tracing events, and [`Notices`] prints them as lines. A notice about
+//! waiting appears at most once per [`PAUSE`] for each kind. A missing feature is reported once.
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};

@@ -45,7 +45,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// What users are told of an endpoint that lacks it: a sentence that goes on after the endpoint's address.
+    /// The message for users if an endpoint lacks the feature. The endpoint's address is its subject.
     fn lack(self) -> FeatureLack {
         use FeatureLack::{Replaced, Unkept};
         match self {
@@ -96,7 +96,7 @@ impl Feature {
         }
     }
 
-    /// The sentence that users are told of an endpoint that lacks the feature.
+    /// The text of the message for users, without the endpoint's address.
     pub(crate) fn notice(self) -> &'static str {
         match self.lack() {
             FeatureLack::Replaced(notice) | FeatureLack::Unkept(notice) => notice,
@@ -175,8 +175,8 @@ impl Facts {
         }
     }
 
-    /// An answer shows that the server lacks a feature. The first time, subscribers of `tidegate::lacks` are told what it
-    /// lacks and what is done instead. True the first time.
+    /// Records that the server lacks a feature, as an answer has shown. The first call for a feature returns true and
+    /// emits the tracing event `tidegate::lacks`, which names the feature and its replacement.
     pub fn learn_lack(&self, feature: Feature) -> bool {
         let is_new = self.lacks.fetch_or(feature.bit(), Relaxed) & feature.bit() == 0;
         if is_new {

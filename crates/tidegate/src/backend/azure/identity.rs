@@ -140,7 +140,7 @@ impl IdentitySources {
         }
     }
 
-    /// The library's credential of a source, or why there is none.
+    /// Makes the `azure_identity` credential for a source. The inner error says why the source cannot be used.
     fn credential(&self, source: IdentitySource) -> Result<Result<Arc<dyn TokenCredential>, String>, Fault> {
         let named = self.named.as_ref().map_err(|fault| Fault::new(fault.kind, fault.message.clone()))?;
         let built = |built: azure_core::Result<Arc<dyn TokenCredential>>| match built {

@@ -77,7 +77,7 @@ fn invalid_address(text: &str, reason: &'static str) -> LocationError {
     LocationError::InvalidAddress { location: text.to_owned(), reason }
 }
 
-/// The URL that was meant by a text that begins like one of Azure's and goes on with `place`.
+/// The URL to suggest for a mistyped Azure URL: `name` is the text before the slashes, `place` the text after them.
 pub(super) fn meant(name: &str, place: &str) -> Cow<'static, str> {
     let host = &place[..place.find('/').unwrap_or(place.len())];
     match name {

@@ -280,7 +280,7 @@ async fn a_metadata_server_that_starts_slowly_is_asked_again() {
     assert_eq!(late.source().missing(), None, "the request is not sent without credentials");
     assert_eq!(token(&late).await.unwrap(), "Bearer of-the-machine");
 
-    // No connection came up: that is usual elsewhere, so requests go on without.
+    // Outside of Azure there is no metadata server: requests are sent without a token.
     let absent = RenewedTokens::new(sources(&at, &[]));
     absent.source().http.metadata_answered(false);
     assert_eq!(token(&absent).await.unwrap_err().kind, FaultKind::Credentials);

@@ -85,7 +85,7 @@ fn parts_without_what_parts_have_are_none() {
     }
 }
 
-/// A part 2 with this ETag that was stored at a second of a minute, if that is told.
+/// Part 2 in a listing, with this ETag; `second` is the second of its `LastModified`, which is left out if `None`.
 fn sent_again(etag: &str, second: Option<u32>) -> String {
     let modified = second.map(|second| format!("<LastModified>2026-01-02T03:04:{second:02}Z</LastModified>"));
     let modified = modified.unwrap_or_default();
