@@ -16,6 +16,7 @@ mod process;
 mod reader;
 mod settings;
 mod store;
+mod sync;
 mod write_options;
 mod writer;
 

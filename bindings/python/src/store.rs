@@ -24,6 +24,7 @@ use crate::operation::{Operation, wait};
 use crate::process::OfProcess;
 use crate::reader::{self, Reader};
 use crate::settings;
+use crate::sync::{SyncOptions, sync};
 use crate::write_options::WriteOptions;
 use crate::writer::Writer;
 
@@ -227,6 +228,20 @@ impl Store {
             writer.finish().await
         };
         Ok(Operation::new(&self.shared, Some(progress), copied, object))
+    }
+
+    /// Makes another store like this one.
+    fn sync_to(
+        &self,
+        py: Python<'_>,
+        to: &Self,
+        delete: bool,
+        delete_all: bool,
+        dry_run: bool,
+    ) -> PyResult<Operation> {
+        let (source, target) = (self.get(py)?.clone(), to.get(py)?.clone());
+        let options = SyncOptions { delete, delete_all, dry_run };
+        Ok(Operation::new(&self.shared, None, sync(source, target, options), |py, report| report.value(py)))
     }
 
     fn rename(&self, py: Python<'_>, key: String, to_key: String, create_only: bool) -> PyResult<Operation> {

@@ -36,11 +36,12 @@ from ._errors import (
     UnsupportedError,
 )
 from ._native import Object, Other, Prefix, Progress
-from ._open import download, open, upload
+from ._open import open
 from ._reader import Reader
 from ._recover import LeftUpload, recover
 from ._store import DeleteReport, Store
 from ._tide import Tidegate
+from ._transfer import SyncError, SyncReport, copy, download, sync, upload
 from ._writer import Writer
 
 __all__ = [
@@ -72,6 +73,8 @@ __all__ = [
     "StarvedError",
     "Store",
     "StoreTimeoutError",
+    "SyncError",
+    "SyncReport",
     "ThrottledError",
     "Tidegate",
     "TooLargeError",
@@ -79,8 +82,10 @@ __all__ = [
     "UncertainError",
     "UnsupportedError",
     "Writer",
+    "copy",
     "download",
     "open",
     "recover",
+    "sync",
     "upload",
 ]

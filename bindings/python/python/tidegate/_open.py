@@ -7,9 +7,9 @@ import os
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast, overload
 
-from ._options import CopyOptions, DownloadOptions, StoreOptions, UploadOptions, WriteOptions
+from ._options import DownloadOptions, StoreOptions, UploadOptions, WriteOptions
 from ._store import Store
-from ._tide import Tidegate, frozen
+from ._tide import frozen
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -26,6 +26,14 @@ _STORE_OPTIONS = frozenset(StoreOptions.__annotations__) | frozenset(getattr(Sto
 
 class OpenOptions(StoreOptions, WriteOptions, total=False):
     """The options of :func:`open`: how the store is reached, and those of the write."""
+
+
+class UploadUrlOptions(StoreOptions, UploadOptions, total=False):
+    """The options of :func:`tidegate.upload`."""
+
+
+class DownloadUrlOptions(StoreOptions, DownloadOptions, total=False):
+    """The options of :func:`tidegate.download`."""
 
 
 def split(url: str | os.PathLike[str]) -> tuple[str, str]:
@@ -172,19 +180,3 @@ def open(
     text = io.TextIOWrapper(file, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
     text.mode = mode  # type: ignore[misc]
     return text
-
-
-def upload(path: str | os.PathLike[str], url: str, **options: Any) -> Any:
-    """Uploads the file at ``path`` to ``url``; see :meth:`tidegate.Store.upload`. Options are those of the store and of
-    the upload."""
-    place, key = split(url)
-    return store_of(place, taken(options)).upload(path, key, **options)
-
-
-def download(url: str, path: str | os.PathLike[str], **options: Any) -> Any:
-    """Downloads ``url`` to the file at ``path``; see :meth:`tidegate.Store.download`. Options are those of the store and
-    of the download."""
-    place, key = split(url)
-    return store_of(place, taken(options)).download(key, path, **options)
-
-

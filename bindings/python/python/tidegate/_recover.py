@@ -84,9 +84,13 @@ class LeftUpload:
 
 def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
     """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
-    if (journal is None) == (tide is None):
-        raise TypeError("give the directories, as `journal`, or the engine that has them, as `tide`")
-    if tide is None:
-        assert journal is not None
-        tide = Tidegate(journal=journal)
-    return tide.recover()
+    return engine_of(journal, tide).recover()
+
+
+def engine_of(journal: Path | Iterable[Path] | None, tide: Tidegate | None) -> Tidegate:
+    """The engine that has the journals."""
+    if tide is not None and journal is None:
+        return tide
+    if journal is not None and tide is None:
+        return Tidegate(journal=journal)
+    raise TypeError("give the directories, as `journal`, or the engine that has them, as `tide`")

@@ -138,7 +138,7 @@ class Store(StoreSettings):
     def put(self, key: str, data: ReadableBuffer, **options: Unpack[WriteOptions]) -> _native.Object:
         """Writes ``data`` as the object ``key``: when this returns it is visible as a whole, otherwise not at all."""
         progress = options.pop("progress", None)
-        return cast("_native.Object", wait(self.native().put(key, data, _native_options(options)), progress))
+        return cast("_native.Object", wait(self.native().put(key, data, native_options(options)), progress))
 
     def get(
         self,
@@ -216,7 +216,7 @@ class Store(StoreSettings):
         progress = options.pop("progress", None)
         target = (to or self).native()
         return cast(
-            "_native.Object", wait(self.native().copy(key, target, to_key, _native_options(options)), progress)
+            "_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress)
         )
 
     def rename(self, key: str, to_key: str, *, create_only: bool = False) -> _native.Object:
@@ -232,7 +232,7 @@ class Store(StoreSettings):
     def writer(self, key: str, **options: Unpack[WriteOptions]) -> Writer:
         """Opens ``key`` for writing; see :class:`Writer`."""
         progress = options.pop("progress", None)
-        native = cast("_native.Writer", wait(self.native().writer(key, _native_options(options))))
+        native = cast("_native.Writer", wait(self.native().writer(key, native_options(options))))
         return Writer(native, progress)
 
     def reader(
@@ -255,7 +255,7 @@ class Store(StoreSettings):
         """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
         progress = options.pop("progress", None)
         return cast(
-            "_native.Object", wait(self.native().upload(os.fspath(path), key, _native_options(options)), progress)
+            "_native.Object", wait(self.native().upload(os.fspath(path), key, native_options(options)), progress)
         )
 
     def download(self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]) -> _native.Object:
@@ -263,7 +263,7 @@ class Store(StoreSettings):
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
         return cast(
-            "_native.Object", wait(self.native().download(key, os.fspath(path), _native_options(options)), progress)
+            "_native.Object", wait(self.native().download(key, os.fspath(path), native_options(options)), progress)
         )
 
     def left(self, key: str) -> List[LeftUpload]:
@@ -278,6 +278,6 @@ def _entries(listing: _native.Listing) -> Iterator[_native.Object | _native.Pref
         yield from batch
 
 
-def _native_options(options: Mapping[str, Any]) -> dict[str, Any] | None:
+def native_options(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Options as the native half takes them: most calls have none."""
     return dict(options) if options else None
