@@ -31,8 +31,7 @@ class Error(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {name: getattr(self, name) for name in _FIELDS}
-        return (from_fields, (str(self), fields)) if self.kind in _KINDS else super().__reduce__()
+        return (_restored, (type(self), str(self), self.__dict__))
 
 
 class NotFoundError(Error, FileNotFoundError):
@@ -157,20 +156,25 @@ _KINDS: dict[str, tuple[type[Error], int]] = {
     "unsupported": (UnsupportedError, errno.ENOTSUP),
 }
 
-_FIELDS = ("kind", "operation", "url", "part", "attempts", "elapsed", "is_unreachable")
-
 
 def from_fields(message: str, fields: dict[str, Any]) -> Error:
     """The exception of the kind that ``fields`` name. Called by the native half, and for pickles."""
-    exception_type, number = _KINDS.get(fields["kind"], (Error, errno.EIO))
-    error = exception_type(message)
-    for name in _FIELDS:
-        setattr(error, name, fields[name])
+    exception_type, _ = _KINDS.get(fields["kind"], (Error, errno.EIO))
+    return _filled(exception_type(message), message, fields)
+
+
+def _filled(error: Error, message: str, fields: dict[str, Any]) -> Error:
+    error.__dict__.update(fields)
     if isinstance(error, OSError):
-        error.errno = number
+        error.errno = _KINDS.get(error.kind, (Error, errno.EIO))[1]
         error.strerror = message
-        error.filename = fields["url"]
+        error.filename = error.url
     return error
+
+
+def _restored(exception_type: type[Error], message: str, fields: dict[str, Any]) -> Error:
+    error = exception_type(message)
+    return _filled(error, message, {**fields})
 
 
 def closed(url: str, message: str) -> ClosedError:
@@ -186,3 +190,8 @@ def inherited(parent: int) -> ForkError:
     return ForkError(
         f"this was opened by process {parent}, before a fork: only that process can go on with it (open it anew here)"
     )
+
+
+for _exception in [Error, ForkError, *(kind[0] for kind in _KINDS.values())]:
+    # What a traceback shows is the name by which a program catches it.
+    _exception.__module__ = "tidegate"

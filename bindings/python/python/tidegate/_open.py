@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import os
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast, overload
 
-from ._options import DownloadOptions, StoreOptions, UploadOptions, WriteOptions
+from ._options import UrlOptions
 from ._store import Store
 from ._tide import frozen
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from ._options import OpenOptions
     from ._reader import Reader
     from ._writer import Writer
 
@@ -21,19 +22,7 @@ if TYPE_CHECKING:
 #: that reads at random does not want.
 BUFFER = 64 << 10
 
-_STORE_OPTIONS = frozenset(StoreOptions.__annotations__) | frozenset(getattr(StoreOptions, "__optional_keys__", ()))
-
-
-class OpenOptions(StoreOptions, WriteOptions, total=False):
-    """The options of :func:`open`: how the store is reached, and those of the write."""
-
-
-class UploadUrlOptions(StoreOptions, UploadOptions, total=False):
-    """The options of :func:`tidegate.upload`."""
-
-
-class DownloadUrlOptions(StoreOptions, DownloadOptions, total=False):
-    """The options of :func:`tidegate.download`."""
+_URL_OPTIONS = UrlOptions.__optional_keys__
 
 
 def split(url: str | os.PathLike[str]) -> tuple[str, str]:
@@ -69,7 +58,7 @@ def store_of(url: str, options: dict[str, Any]) -> Store:
 
 def taken(options: dict[str, Any]) -> dict[str, Any]:
     """Takes the options of the store from those of a call."""
-    return {name: options.pop(name) for name in list(options) if name in _STORE_OPTIONS}
+    return {name: options.pop(name) for name in list(options) if name in _URL_OPTIONS}
 
 
 def checked_mode(mode: str) -> tuple[str, bool]:
@@ -93,11 +82,11 @@ def open(
 
 
 @overload
-def open(
+def open(  # type: ignore[overload-overlap]
     url: str | os.PathLike[str],
     mode: Literal["rb", "br"],
     buffering: Literal[0],
-    **options: Unpack[OpenOptions],
+    **options: Unpack[UrlOptions],
 ) -> Reader: ...
 
 
@@ -106,7 +95,7 @@ def open(
     url: str | os.PathLike[str],
     mode: Literal["rb", "br"],
     buffering: int = -1,
-    **options: Unpack[OpenOptions],
+    **options: Unpack[UrlOptions],
 ) -> io.BufferedReader: ...
 
 
@@ -131,7 +120,7 @@ def open(
     errors: str | None = None,
     newline: str | None = None,
     **options: Unpack[OpenOptions],
-) -> IO[Any]: ...
+) -> Any: ...
 
 
 def open(

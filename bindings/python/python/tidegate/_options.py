@@ -7,19 +7,16 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from . import _native
-from ._tide import TideOptions, Tidegate
+from ._tide import EngineOptions, Tidegate, TideOptions
 from ._wait import ProgressCallback
 
 #: How an object is cut into requests; see "Strategies" in the README.
 Strategy = Literal["auto", "put", "chunked", "parallel", "spool", "journal"]
 
 
-class StoreOptions(TideOptions, total=False):
+class ReachOptions(TypedDict, total=False):
     """How a store is reached. What is not given comes from the environment and from configuration files, as with every
-    tool of that cloud. The options of an engine may stand here too, instead of ``tide``."""
-
-    #: The engine; that of the default settings if neither this nor an option of an engine is given.
-    tide: Tidegate | None
+    tool of that cloud."""
 
     #: The endpoint, as ``http[s]://host[:port]``; of Azure with the account in its path.
     endpoint_url: str
@@ -72,6 +69,17 @@ class StoreOptions(TideOptions, total=False):
     sas: str
     #: Azure: a connection string.
     connection_string: str
+
+
+class UrlOptions(ReachOptions, EngineOptions, total=False):
+    """How the store of a URL is reached, and its engine."""
+
+    #: The engine, instead of options of one; that of the default settings if neither is given.
+    tide: Tidegate | None
+
+
+class StoreOptions(UrlOptions, TideOptions, total=False):
+    """How a store is reached, and its engine."""
 
 
 class Attributes(TypedDict, total=False):
@@ -143,3 +151,15 @@ class DownloadOptions(TypedDict, total=False):
     #: The object's size in bytes, for example from a listing; may be wrong.
     size_hint: int | None
     progress: ProgressCallback | None
+
+
+class OpenOptions(UrlOptions, WriteOptions, total=False):
+    """How the store of a URL is reached, and how an object is written."""
+
+
+class UploadUrlOptions(UrlOptions, UploadOptions, total=False):
+    """How the store of a URL is reached, and how a file is uploaded."""
+
+
+class DownloadUrlOptions(UrlOptions, DownloadOptions, total=False):
+    """How the store of a URL is reached, and how an object is downloaded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from . import _native
 from ._errors import closed
@@ -135,7 +135,7 @@ class Reader(io.RawIOBase):
             "position": self._position,
         }
 
-    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         return (_reader, (self.__getstate__(),))
 
     def __repr__(self) -> str:

@@ -208,16 +208,12 @@ class Store(StoreSettings):
         keys with a further ``/`` are listed only as the :class:`Prefix` up to it."""
         return _entries(self.native().list(prefix, recursive, start_after))
 
-    def copy(
-        self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]
-    ) -> _native.Object:
+    def copy(self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]) -> _native.Object:
         """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are not
         in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
         progress = options.pop("progress", None)
         target = (to or self).native()
-        return cast(
-            "_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress)
-        )
+        return cast("_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress))
 
     def rename(self, key: str, to_key: str, *, create_only: bool = False) -> _native.Object:
         """Gives an object another key."""

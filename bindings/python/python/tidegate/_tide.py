@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from . import _native
 from ._wait import wait
@@ -12,15 +12,16 @@ from ._wait import wait
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._options import StoreOptions
+    from ._options import ReachOptions
     from ._recover import LeftUpload
     from ._store import Store
 
 Path = str | os.PathLike[str]
 
 
-class TideOptions(TypedDict, total=False):
-    """The settings of an engine. They have the names that the Rust library and the command line give them."""
+class EngineOptions(TypedDict, total=False):
+    """The settings of an engine whose names no write has too. They have the names that the Rust library and the command
+    line give them."""
 
     #: The memory budget in bytes, 256 MiB by default: all writers and readers together hold at most this.
     memory: int
@@ -31,21 +32,15 @@ class TideOptions(TypedDict, total=False):
     #: Directories for the journals of the strategy ``journal``.
     journal: Path | Iterable[Path]
     #: When bytes in a journal survive a loss of power: ``"write"``, ``"sync"``, or ``(bytes, seconds)``.
-    durability: str | tuple[int, float]
+    durability: Literal["write", "sync"] | tuple[int, float]
     #: How many acknowledged bytes a journal keeps on its disk.
     journal_keep: int
     #: Seconds that a writer waits for memory that nothing in flight can free.
     memory_wait: float
-    #: Seconds that a writer may take no byte while others wait for the memory that it holds.
-    idle_limit: float
-    #: Requests in flight to one endpoint: ``"auto"``, or a number.
-    concurrency: int | str
     #: The most bytes a second that all transfers move together.
     bandwidth: int
     #: Most parts that one writer may have in flight.
     parts_in_flight: int
-    #: Part size in bytes, for writers that set none.
-    part_size: int
     #: Whether a part that is far slower than its peers is sent a second time.
     hedge: bool
     #: A directory for records of this process's upload sessions, which a sweep by another process leaves alone.
@@ -60,8 +55,19 @@ class TideOptions(TypedDict, total=False):
     min_rate: int
 
 
+class TideOptions(EngineOptions, total=False):
+    """All settings of an engine."""
+
+    #: Requests in flight to one endpoint: ``"auto"``, or a number.
+    concurrency: int | Literal["auto"]
+    #: Part size in bytes, for writers that set none.
+    part_size: int
+    #: Seconds that a writer may take no byte while others wait for the memory that it holds; for writers that set none.
+    idle_limit: float
+
+
 #: The names of the settings of engines; the other options of a store say how it is reached.
-TIDE_OPTIONS = frozenset(TideOptions.__annotations__)
+TIDE_OPTIONS = TideOptions.__optional_keys__
 
 #: The engines of processes, by process and settings. Nothing is ever waited for to change it, so a child that was forked
 #: while another thread changed it finds no lock that nobody will release. What a child inherits stays here, unused.
@@ -90,7 +96,7 @@ class Tidegate:
         if unknown := [name for name in options if name not in TIDE_OPTIONS]:
             raise TypeError(f"an engine has no option {unknown[0]!r}")
 
-    def open(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> Store:
+    def open(self, url: str | os.PathLike[str], **options: Unpack[ReachOptions]) -> Store:
         """Opens a store of this engine; see :class:`tidegate.Store`."""
         from ._store import Store
 

@@ -14,8 +14,7 @@ from ._wait import wait
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._open import DownloadUrlOptions, UploadUrlOptions
-    from ._options import CopyOptions, StoreOptions
+    from ._options import CopyOptions, DownloadUrlOptions, StoreOptions, UploadUrlOptions
 
 
 class SyncReport(NamedTuple):

@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native
 from ._ending import Ending, State
@@ -172,5 +172,5 @@ class Writer(io.BufferedIOBase):
     def __repr__(self) -> str:
         return f"<tidegate.Writer {self.name!r}, {self._ending.state.value}>"
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
         raise TypeError("a writer cannot be pickled: open one in each process")

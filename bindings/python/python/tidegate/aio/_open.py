@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from .. import _native
-from .._open import OpenOptions, checked_mode, split, taken
+from .._open import checked_mode, split, taken
 from .._tide import frozen
 from .._transfer import SyncReport, reported
 from ._files import Reader, Writer
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Unpack
 
-    from .._open import DownloadUrlOptions, UploadUrlOptions
-    from .._options import CopyOptions, StoreOptions
+    from .._options import CopyOptions, DownloadUrlOptions, OpenOptions, StoreOptions, UploadUrlOptions, UrlOptions
 
 File = TypeVar("File", Reader, Writer)
 
@@ -30,7 +29,7 @@ class Opening(Generic[File]):
     """A file that is being opened: await it, or use it with ``async with``."""
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, File]]) -> None:
-        self._begin = begin
+        self._begin: Callable[[], Coroutine[Any, Any, File]] = begin
         self._file: File | None = None
 
     def __await__(self) -> Generator[Any, Any, File]:
@@ -58,13 +57,11 @@ def _store(url: str, options: dict[str, Any]) -> Store:
 
 
 @overload
-def open(url: str | os.PathLike[str], mode: Literal["rb"] = "rb", **options: Unpack[StoreOptions]) -> Opening[Reader]: ...
+def open(url: str | os.PathLike[str], mode: Literal["rb"] = "rb", **options: Unpack[UrlOptions]) -> Opening[Reader]: ...
 
 
 @overload
-def open(
-    url: str | os.PathLike[str], mode: Literal["wb", "xb"], **options: Unpack[OpenOptions]
-) -> Opening[Writer]: ...
+def open(url: str | os.PathLike[str], mode: Literal["wb", "xb"], **options: Unpack[OpenOptions]) -> Opening[Writer]: ...
 
 
 def open(url: str | os.PathLike[str], mode: str = "rb", **options: Any) -> Any:
@@ -90,9 +87,7 @@ async def upload(path: str | os.PathLike[str], url: str, **options: Unpack[Uploa
     return await _store(place, taken(given)).upload(path, key, **given)
 
 
-async def download(
-    url: str, path: str | os.PathLike[str], **options: Unpack[DownloadUrlOptions]
-) -> _native.Object:
+async def download(url: str, path: str | os.PathLike[str], **options: Unpack[DownloadUrlOptions]) -> _native.Object:
     """Downloads ``url`` to the file at ``path``; see :func:`tidegate.download`."""
     place, key = split(url)
     given = cast("dict[str, Any]", options)

@@ -84,9 +84,7 @@ class LeftUpload:
         return f"<tidegate.LeftUpload of {self.url!r}, {self.length} bytes>"
 
 
-async def recover(
-    journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None
-) -> list[LeftUpload]:
+async def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
     """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
     left = cast("list[_native.LeftUpload]", await run(engine_of(journal, tide).engine().recover()))
     return [LeftUpload(each) for each in left]

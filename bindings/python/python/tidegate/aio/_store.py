@@ -167,7 +167,9 @@ class Store(StoreSettings):
             "_native.Object", await run(self.native().upload(os.fspath(path), key, native_options(options)), progress)
         )
 
-    async def download(self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]) -> _native.Object:
+    async def download(
+        self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]
+    ) -> _native.Object:
         """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
