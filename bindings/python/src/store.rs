@@ -378,16 +378,12 @@ pub(crate) fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if data.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("a bytes-like object is required, not 'str'"));
     }
-    let py = data.py();
-    let buffer = match PyBuffer::<u8>::get(data) {
-        Ok(buffer) if buffer.is_c_contiguous() => buffer,
-        // A buffer of other items, such as the numbers of an array.
-        _ => {
-            let view = py.import("builtins")?.getattr("memoryview")?.call1((data,))?;
-            PyBuffer::<u8>::get(&view.call_method1("cast", ("B",))?)?
-        }
-    };
-    Ok(buffer.to_vec(py)?.into())
+    if let Ok(buffer) = PyBuffer::<u8>::get(data) {
+        return Ok(buffer.to_vec(data.py())?.into());
+    }
+    // A buffer of other items, such as the numbers of an array.
+    let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,))?;
+    Ok(Bytes::from_owner(view.call_method0("tobytes")?.extract::<PyBackedBytes>()?))
 }
 
 /// The fewest ranges, in order and without overlaps, that have all bytes of `ranges`.
