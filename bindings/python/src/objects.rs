@@ -200,7 +200,9 @@ impl Object {
                 "crc32c" => object.crc32c = text()?,
                 "token" => object.token = text()?,
                 "tag_count" => object.tag_count = value.extract()?,
-                "encryption" => object.attributes.encryption = text()?.as_deref().map(encryption).transpose()?,
+                "encryption" => {
+                    object.attributes.encryption = text()?.as_deref().map(encryption).transpose()?
+                }
                 "content_type" => object.attributes.content_type = text()?,
                 "cache_control" => object.attributes.cache_control = text()?,
                 "content_encoding" => object.attributes.content_encoding = text()?,

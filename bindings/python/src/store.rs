@@ -167,9 +167,12 @@ impl Store {
 
     fn tags(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
         let store = self.get(py)?.clone();
-        Ok(Operation::new(&self.shared, None, async move { store.tags(&key).await }, |py, tags: BTreeMap<_, _>| {
-            Ok(tags.into_pyobject(py)?.into_any().unbind())
-        }))
+        Ok(Operation::new(
+            &self.shared,
+            None,
+            async move { store.tags(&key).await },
+            |py, tags: BTreeMap<_, _>| Ok(tags.into_pyobject(py)?.into_any().unbind()),
+        ))
     }
 
     fn delete(&self, py: Python<'_>, key: String, if_unchanged: Option<Object>) -> PyResult<Operation> {
@@ -328,7 +331,12 @@ impl Store {
     }
 
     /// Starts an upload.
-    fn writer(&self, py: Python<'_>, key: String, options: Option<&Bound<'_, PyDict>>) -> PyResult<Operation> {
+    fn writer(
+        &self,
+        py: Python<'_>,
+        key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
         let url = url_of(self.get(py)?, &key);
         let builder = WriteOptions::of(options)?.set(self.get(py)?.writer(key));
         let shared = self.shared.clone();
@@ -388,7 +396,8 @@ pub(crate) fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 
 /// The fewest ranges, in order and without overlaps, that have all bytes of `ranges`.
 fn unions(ranges: &[(u64, u64)]) -> Vec<Range<u64>> {
-    let mut sorted: Vec<_> = ranges.iter().filter(|(start, end)| start < end).map(|(start, end)| *start..*end).collect();
+    let mut sorted: Vec<_> =
+        ranges.iter().filter(|(start, end)| start < end).map(|(start, end)| *start..*end).collect();
     sorted.sort_unstable_by_key(|range| range.start);
     let mut unions: Vec<Range<u64>> = Vec::new();
     for range in sorted {

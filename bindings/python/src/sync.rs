@@ -81,7 +81,8 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
             }
             // The source is the first input, so its object comes first.
             (Some(first), Some(second))
-                if first.input < second.input && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
+                if first.input < second.input
+                    && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
             {
                 pair(Some(first.item), Some(second.item), &mut report)
             }

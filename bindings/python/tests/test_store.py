@@ -7,6 +7,7 @@ import urllib.request
 import numpy
 import pytest
 import tidegate
+
 from conftest import reached
 
 

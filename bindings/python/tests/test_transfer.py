@@ -4,6 +4,7 @@ import os
 
 import pytest
 import tidegate
+
 from conftest import reached
 
 
@@ -51,9 +52,7 @@ def test_a_copy_between_stores_keeps_the_attributes(store, minio_bucket):
 
 
 def tree(directory):
-    return {
-        str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
-    }
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
