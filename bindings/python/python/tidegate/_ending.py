@@ -39,8 +39,8 @@ class Ending:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through wrappers,
-        which do not close what is closed."""
+        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through
+        wrappers, which do not close what is closed."""
         return self.state in (State.PUBLISHED, State.DISCARDED)
 
     def begins_to_publish(self, error: object = None) -> bool:

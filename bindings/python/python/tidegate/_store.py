@@ -40,8 +40,8 @@ class DeleteReport(NamedTuple):
 
 
 class StoreSettings:
-    """How a store is reached: what both faces of a store have. A pickle has just this; so credentials that were found in
-    the environment are not in it."""
+    """How a store is reached: what both faces of a store have. A pickle has just this; so credentials that were found
+    in the environment are not in it."""
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
         self.url = os.fspath(url)
@@ -114,8 +114,8 @@ class StoreSettings:
 
 
 class Store(StoreSettings):
-    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a path,
-    or ``memory://name``. Opening sends nothing.
+    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a
+    path, or ``memory://name``. Opening sends nothing.
 
     A store can be used by all threads, after a fork, and from a pickle. (The objects of ``memory://`` are in one
     process.)
@@ -126,7 +126,7 @@ class Store(StoreSettings):
     11
     >>> store.get("a/b.json")
     b'{"rows": 3}'
-    >>> [object.key for object in store.list()]
+    >>> [object.key for object in store.list("a/")]
     ['a/b.json']
     """
 
@@ -209,8 +209,8 @@ class Store(StoreSettings):
         return _entries(self.native().list(prefix, recursive, start_after))
 
     def copy(self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]) -> _native.Object:
-        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are not
-        in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
         progress = options.pop("progress", None)
         target = (to or self).native()
         return cast("_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress))
@@ -242,8 +242,8 @@ class Store(StoreSettings):
         """Opens ``key``, or a range of it, for reading; see :class:`Reader`.
 
         Opening makes the first request, for the bytes from the beginning on. With ``random`` it only asks for the
-        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the object,
-        opening makes no request.
+        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
+        object, opening makes no request.
         """
         return Reader(self, key, range=range, if_unchanged=if_unchanged, random=random)
 
