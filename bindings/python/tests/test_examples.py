@@ -7,6 +7,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+
 import tidegate
 from harness.command import binary
 
