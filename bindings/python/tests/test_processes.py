@@ -181,7 +181,9 @@ def test_fork_while_threads_download_into_new_directories_does_not_hang_the_chil
         thread.start()
     try:
         for number in range(20):
-            assert in_child(lambda number=number: store.download("a", tmp_path / f"child{number}" / "a").size) == 1 << 20
+            assert (
+                in_child(lambda number=number: store.download("a", tmp_path / f"child{number}" / "a").size) == 1 << 20
+            )
     finally:
         stopped.set()
         for thread in threads:
