@@ -53,7 +53,8 @@ class StoreSettings:
         self.tide: Tidegate = tide if tide is not None else Tidegate(**engine)
         self._options = frozen(given)
         self._prefix: tuple[str, ...] = ()
-        self._opened = (os.getpid(), self._open())
+        # At once, so that a mistake in the URL or in the options is known here.
+        self._opened: tuple[int, _native.Store] | None = (os.getpid(), self._open())
 
     def _open(self) -> _native.Store:
         store = _native.Store(self.tide.engine(), self.url, dict(self._options))
@@ -63,11 +64,10 @@ class StoreSettings:
 
     def native(self) -> _native.Store:
         """The native half of this process."""
-        process, store = self._opened
-        if process != os.getpid():
-            store = self._open()
-            self._opened = (os.getpid(), store)
-        return store
+        opened = self._opened
+        if opened is None or opened[0] != os.getpid():
+            opened = self._opened = (os.getpid(), self._open())
+        return opened[1]
 
     @property
     def location(self) -> str:
@@ -96,7 +96,8 @@ class StoreSettings:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.url, self.tide = state["url"], state["tide"]
         self._options, self._prefix = state["options"], state["prefix"]
-        self._opened = (os.getpid(), self._open())
+        # A process that only passes a store on needs no engine.
+        self._opened = None
 
     def _identity(self) -> tuple[Any, ...]:
         return (type(self), self.url, self.tide, self._options, self._prefix)
@@ -147,7 +148,7 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None = None,
         progress: ProgressCallback | None = None,
     ) -> bytes:
-        """Reads the whole object ``key``."""
+        """Reads the whole object ``key``. Its bytes are the caller's own memory, beside the memory budget."""
         return self._bytes(key, None, if_unchanged, progress)
 
     def get_range(
