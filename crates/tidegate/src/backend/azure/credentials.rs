@@ -19,7 +19,7 @@ pub(super) struct AzureKeyring {
     credential: AzureCredential,
 }
 
-/// What requests are sent with.
+/// The credentials of an account.
 #[expect(clippy::large_enum_variant, reason = "there is one for each account, and it is not moved")]
 pub(super) enum AzureCredential {
     /// Nothing, as the settings say.
@@ -165,7 +165,7 @@ impl AzureKeyring {
                 }
                 fault.kind = FaultKind::Credentials;
                 fault.message = format!(
-                    "no credentials found ({looked}), and the store takes no request without: {}",
+                    "no credentials found ({looked}), and the store refuses anonymous requests: {}",
                     fault.message
                 );
             }

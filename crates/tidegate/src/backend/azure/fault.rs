@@ -118,7 +118,7 @@ fn clause(said: &AzureError) -> Option<String> {
                                snapshots first, if nobody needs them (`az storage blob delete --delete-snapshots only`)"
             .to_owned(),
         "PublicAccessNotPermitted" | "NoAuthenticationInformation" => {
-            "the account lets nobody in without credentials".to_owned()
+            "the account refuses anonymous requests".to_owned()
         }
         _ => {
             let line = said.message.lines().next().unwrap_or_default().trim().trim_end_matches('.');

@@ -70,12 +70,6 @@ const LACKS: &[Lack] = &[
         "it refuses keys that are no paths of files",
     ),
     lack(
-        "minio",
-        "attributes_come_back_however_an_object_is_sent",
-        "XAmzContentChecksumMismatch",
-        "it refuses to complete an upload in parts of an object with these attributes; which one does it is not known",
-    ),
-    lack(
         "versitygw",
         "a_listing_is_in_key_order_and_stops_at_a_slash",
         "ExistingObjectIsDirectory",

@@ -40,6 +40,9 @@ pub(in crate::backend) trait ListsSessions: Clone + Send + Sync + 'static {
     }
 }
 
+/// The root of the answer in gofakes3, the server of `rclone serve s3`.
+const ROOT_OF_GOFAKES3: &str = "InitiateMultipartUpload";
+
 /// The session that an answer says was opened.
 pub(in crate::backend) fn opened(
     key: &str,
@@ -47,7 +50,10 @@ pub(in crate::backend) fn opened(
     body: &[u8],
     region: &str,
 ) -> Result<Session, Fault> {
-    let root = "InitiateMultipartUploadResult";
+    let root = match BodyKind::of(body) {
+        BodyKind::Xml(root) if root == ROOT_OF_GOFAKES3 => ROOT_OF_GOFAKES3,
+        _ => "InitiateMultipartUploadResult",
+    };
     let result: InitiateMultipartUploadResult = fault::document(headers, body, root, region)?;
     if result.upload_id.is_empty() {
         return Err(not_a_store("an UploadId", headers, body));

@@ -204,7 +204,7 @@ async fn what_was_looked_for_is_told_where_the_store_wants_credentials() {
         fault.message,
         "no credentials found (AZURE_STORAGE_CONNECTION_STRING is not set; AZURE_STORAGE_ACCOUNT_KEY is of account \
          `acc2`; AZURE_STORAGE_SAS_TOKEN is not set; access tokens are sent to Azure's hosts only), and the store \
-         takes no request without: no (NoAuthenticationInformation, HTTP 401)"
+         refuses anonymous requests: no (NoAuthenticationInformation, HTTP 401)"
     );
     let private = refused(FaultKind::NotFound, "Not Found (ResourceNotFound, HTTP 404)");
     assert_eq!(private.kind, FaultKind::Credentials);
