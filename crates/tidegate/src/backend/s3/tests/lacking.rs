@@ -235,6 +235,14 @@ async fn the_answer_of_gofakes3_opens_a_session() {
     assert_eq!(session.id, "u");
 }
 
+/// So gofakes3 answers until a bucket has its first upload.
+#[tokio::test]
+async fn an_unknown_upload_in_answer_to_a_listing_is_an_empty_listing() {
+    let (s3, _) = lacking(|_| true, refusal("404 Not Found", "NoSuchUpload", "no"), |_| kept()).await;
+    let listed: Vec<OpenSession> = s3.sessions("").try_collect().await.unwrap();
+    assert_eq!(listed, []);
+}
+
 #[tokio::test]
 async fn keys_are_listed_as_they_stand_where_the_server_does_not_encode_them() {
     let page = "<ListBucketResult><Contents><Key>a+b%20c</Key><Size>1</Size></Contents></ListBucketResult>";
