@@ -73,8 +73,7 @@ impl Sweep {
     ///
     /// # Errors
     /// The first error ends the stream: an error of the listing, [`ErrorKind::Source`] if the records cannot be read,
-    /// or
-    /// [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
+    /// or [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
     pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
         let swept = store.candidates(&prefix).map(move |found| {

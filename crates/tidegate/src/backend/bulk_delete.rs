@@ -24,8 +24,7 @@ pub trait BulkDelete: Debug + Send + Sync {
     /// the answer does not mention.
     ///
     /// [`FaultKind::Unsupported`] for the whole request if the server has no such request. A backend remembers this,
-    /// and
-    /// [`Backend::bulk_delete`](super::Backend::bulk_delete) is `None` from then on.
+    /// and [`Backend::bulk_delete`](super::Backend::bulk_delete) is `None` from then on.
     ///
     /// [`FaultKind::NotAStore`]: super::FaultKind::NotAStore
     /// [`FaultKind::Unsupported`]: super::FaultKind::Unsupported

@@ -66,9 +66,9 @@ impl Buckets for AzureBuckets {
         let (client, name) = self.scheme.client(bucket, &self.facts)?;
         let url = client.container(name)?.url.container(&[("restype", "container")]);
         let (headers, body) = client.shared.ask(AzureRequest::new(Method::PUT, url, attempt)).await.map_err(
-            |fault| match fault.message.contains("ContainerAlreadyExists") {
-                true => Fault { kind: FaultKind::Exists, ..fault },
-                false => fault,
+            |fault| match fault.code.as_str() {
+                "ContainerAlreadyExists" => Fault { kind: FaultKind::Exists, ..fault },
+                _ => fault,
             },
         )?;
         if headers.contains_key(header::ETAG) && headers.contains_key("x-ms-version") {

@@ -80,7 +80,7 @@ pub(super) async fn copy(
         let fault = shared.refused(answer).await;
         // Azurite does not tell a condition on the source from one on the target, which has none here.
         let is_source = fault.kind == FaultKind::Exists
-            && fault.message.contains("ConditionNotMet")
+            && fault.code == "ConditionNotMet"
             && !options.create_only
             && options.replaces.is_none();
         let kind = if is_source { FaultKind::NotFound } else { fault.kind };

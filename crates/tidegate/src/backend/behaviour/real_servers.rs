@@ -69,6 +69,11 @@ const LACKS: &[Lack] = &[
         "XMinioInvalidObjectName",
         "it refuses keys that are no paths of files",
     ),
+    Lack {
+        at_times: true,
+        ..lack("minio", "a_write_may_replace_one_object_and_no_other", "closed the connection", EARLY)
+    },
+    Lack { at_times: true, ..lack("minio", "create_only_never_replaces", "closed the connection", EARLY) },
     lack(
         "versitygw",
         "a_listing_is_in_key_order_and_stops_at_a_slash",
