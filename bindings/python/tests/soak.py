@@ -75,7 +75,7 @@ def process(number: int, store: tidegate.Store, seconds: float, threads: int, re
         dice = random.Random(number * 1000 + thread)
         try:
             while time.monotonic() < ends:
-                calls[thread] += turn(store, f"{number}/{thread}", dice)
+                calls[thread] += turn(store, f"{number}/{thread}/own", dice)
                 if dice.random() < 0.01:
                     in_child(store, f"{number}/{thread}/child", dice.randrange(1 << 30))
         except BaseException as error:
