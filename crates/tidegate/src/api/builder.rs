@@ -368,6 +368,7 @@ impl TidegateBuilder {
             records: Records::new(self.records, self.owners.clone()),
             owners: self.owners,
             batches: Batches::default(),
+            parents: Arc::default(),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,

@@ -76,7 +76,7 @@ pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
 pub use links::{LINK_SUFFIX, LONGEST_LINK, LinkPolicy};
-use parents::Parents;
+pub(crate) use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;

@@ -1,0 +1,91 @@
+"""Tidegate moves byte streams into and out of object storage as fast as the network allows, in a fixed amount of
+memory, and never loses, truncates or half-publishes an object.
+
+>>> import tidegate
+>>> with tidegate.open("memory://demo/hello.txt", "w") as file:
+...     _ = file.write("hello, tide")
+>>> tidegate.open("memory://demo/hello.txt").read()
+'hello, tide'
+"""
+
+from ._errors import (
+    AlreadyExistsError,
+    ClockSkewError,
+    ClosedError,
+    CredentialsError,
+    Error,
+    ForkError,
+    IdleError,
+    IntegrityError,
+    InvalidInputError,
+    NoBucketError,
+    NoSpaceError,
+    NotAStoreError,
+    NotEmptyError,
+    NotFoundError,
+    PermissionDeniedError,
+    ReplacedError,
+    SessionLostError,
+    SourceError,
+    StarvedError,
+    StoreTimeoutError,
+    ThrottledError,
+    TooLargeError,
+    UnavailableError,
+    UncertainError,
+    UnsupportedError,
+)
+from ._native import Object, Other, Prefix, Progress
+from ._open import open
+from ._reader import Reader
+from ._recover import LeftUpload, recover
+from ._store import DeleteReport, Store
+from ._tide import Tidegate
+from ._transfer import SyncError, SyncReport, copy, download, sync, upload
+from ._writer import Writer
+
+__all__ = [
+    "AlreadyExistsError",
+    "ClockSkewError",
+    "ClosedError",
+    "CredentialsError",
+    "DeleteReport",
+    "Error",
+    "ForkError",
+    "IdleError",
+    "IntegrityError",
+    "InvalidInputError",
+    "LeftUpload",
+    "NoBucketError",
+    "NoSpaceError",
+    "NotAStoreError",
+    "NotEmptyError",
+    "NotFoundError",
+    "Object",
+    "Other",
+    "PermissionDeniedError",
+    "Prefix",
+    "Progress",
+    "Reader",
+    "ReplacedError",
+    "SessionLostError",
+    "SourceError",
+    "StarvedError",
+    "Store",
+    "StoreTimeoutError",
+    "SyncError",
+    "SyncReport",
+    "ThrottledError",
+    "Tidegate",
+    "TooLargeError",
+    "UnavailableError",
+    "UncertainError",
+    "UnsupportedError",
+    "Writer",
+    "copy",
+    "download",
+    "open",
+    "recover",
+    "sync",
+    "upload",
+]

@@ -1,0 +1,143 @@
+"""How an upload ends: by being published, or discarded. The blocking and the asyncio writer share this."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+import weakref
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from . import _tide
+from ._errors import ClosedError, closed, inherited
+from ._torn import Opening
+
+if TYPE_CHECKING:
+    from . import _native
+
+
+class State(Enum):
+    OPEN = "open"
+    #: A call has failed. Nothing will be published, and the next close says so.
+    FAILED = "failed"
+    PUBLISHED = "published"
+    DISCARDED = "discarded"
+
+
+class Ending:
+    """The state of one upload, and what decides it."""
+
+    __slots__ = ("native", "opening", "state", "__weakref__")
+
+    def __init__(self, native: _native.Writer) -> None:
+        self.native = native
+        self.opening = Opening()
+        self.state = State.OPEN
+        _open.add(self)
+        _watch_exit()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through
+        wrappers, which do not close what is closed."""
+        return self.state in (State.PUBLISHED, State.DISCARDED)
+
+    def begins_to_publish(self, error: object = None) -> bool:
+        """Called by a close: whether it is to publish. If not, nothing is left to do. ``error`` is what ends a ``with``
+        block.
+
+        Raises :class:`ClosedError` if a call has failed before and nothing else says so, and :class:`ForkError` if
+        another process has opened the writer.
+        """
+        if self.is_closed:
+            return False
+        has_failed = self.state is State.FAILED
+        if error is not None or _exiting or self.opening.has_failed():
+            self.drop()
+            return False
+        if has_failed:
+            self.drop()
+            raise self.closed_error("a call has failed before, and nothing was published")
+        if not self.native.is_own():
+            self.drop()
+            raise inherited(self.native.process)
+        # Before it is published: whatever happens then, it is not published a second time.
+        self.leave(State.DISCARDED)
+        return True
+
+    def published(self) -> None:
+        self.state = State.PUBLISHED
+
+    def drop(self) -> None:
+        """Discards without waiting. In a forked child, only forgets."""
+        if not self.is_closed:
+            self.leave(State.DISCARDED)
+            self.native.drop()
+
+    def fail(self) -> None:
+        """A call has failed: discards, and has the next close say so."""
+        if not self.is_closed:
+            self.leave(State.FAILED)
+            self.native.drop()
+
+    def leave(self, state: State) -> None:
+        self.state = state
+        _open.discard(self)
+
+    def check_open(self) -> None:
+        if self.state is State.OPEN:
+            return
+        raise self.closed_error(
+            {
+                State.FAILED: "a call has failed before, and nothing was published",
+                State.DISCARDED: "I/O operation on a closed file, which was discarded",
+            }.get(self.state, "I/O operation on a closed file, which was published")
+        )
+
+    def closed_error(self, message: str) -> ClosedError:
+        return closed(self.native.url, message)
+
+
+#: The uploads of this process that have not ended.
+_open: weakref.WeakSet[Ending] = weakref.WeakSet()
+#: Whether the interpreter exits: closing discards from then on.
+_exiting = False
+#: The process whose exit is watched.
+_watched = 0
+
+#: Seconds that the exit waits until the sessions of discarded uploads are aborted.
+_EXIT_WAIT = 2.0
+
+
+def _watch_exit() -> None:
+    global _watched
+    if _watched == os.getpid():
+        return
+    _watched = os.getpid()
+    # A child of multiprocessing ends without the interpreter's own exit.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, _discard_all, exitpriority=-100)
+
+
+@atexit.register
+def _discard_all() -> None:
+    """Discards what was not closed when the process ends."""
+    global _exiting
+    _exiting = True
+    for ending in list(_open):
+        ending.drop()
+    deadline = time.monotonic() + _EXIT_WAIT
+    for (process, _), engine in list(_tide.engines.items()):
+        if process == os.getpid():
+            engine.settled().has_ended_in(max(0.0, deadline - time.monotonic()))
+
+
+def _forget_in_child() -> None:
+    global _open, _exiting
+    _open, _exiting = weakref.WeakSet(), False
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,175 @@
+"""Engines: one for each process and each set of settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+
+from . import _native
+from ._wait import wait
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._options import ReachOptions
+    from ._recover import LeftUpload
+    from ._store import Store
+
+Path = str | os.PathLike[str]
+
+
+class EngineOptions(TypedDict, total=False):
+    """The settings of an engine whose names no write has too. They have the names that the Rust library and the command
+    line give them."""
+
+    #: The memory budget in bytes, 256 MiB by default: all writers and readers together hold at most this.
+    memory: int
+    #: Size of the buffers that the budget consists of, in bytes.
+    slab: int
+    #: Directories for bytes that do not fit in memory.
+    spool: Path | Iterable[Path]
+    #: Directories for the journals of the strategy ``journal``.
+    journal: Path | Iterable[Path]
+    #: When bytes in a journal survive a loss of power: ``"write"``, ``"sync"``, or ``(bytes, seconds)``.
+    durability: Literal["write", "sync"] | tuple[int, float]
+    #: How many acknowledged bytes a journal keeps on its disk.
+    journal_keep: int
+    #: Seconds that a writer waits for memory that nothing in flight can free.
+    memory_wait: float
+    #: The most bytes a second that all transfers move together.
+    bandwidth: int
+    #: Most parts that one writer may have in flight.
+    parts_in_flight: int
+    #: Whether a part that is far slower than its peers is sent a second time.
+    hedge: bool
+    #: A directory for records of this process's upload sessions, which a sweep by another process leaves alone.
+    records: Path
+    #: More users whose journals, records and partial downloads are trusted, by number.
+    owner: Iterable[int]
+    #: Most attempts of one request.
+    attempts: int
+    #: Seconds that one attempt may go without moving a byte.
+    patience: float
+    #: The least rate of a response, in bytes a second.
+    min_rate: int
+
+
+class TideOptions(EngineOptions, total=False):
+    """All settings of an engine."""
+
+    #: Requests in flight to one endpoint: ``"auto"``, or a number.
+    concurrency: int | Literal["auto"]
+    #: Part size in bytes, for writers that set none.
+    part_size: int
+    #: Seconds that a writer may take no byte while others wait for the memory that it holds; for writers that set none.
+    idle_limit: float
+
+
+#: The names of the settings of engines; the other options of a store say how it is reached.
+TIDE_OPTIONS = TideOptions.__optional_keys__
+
+#: The engines of processes, by process and settings. Nothing is ever waited for to change it, so a child that was
+#: forked while another thread changed it finds no lock that nobody will release. What a child inherits stays here,
+#: unused.
+engines: dict[tuple[int, Tidegate], _native.Engine] = {}
+
+
+class Tidegate:
+    """The settings of an engine: one memory budget, and one limiter for each endpoint.
+
+    All stores of one process with equal settings share one engine, which is made when it is first needed, and anew
+    after a fork. So this can be compared, hashed, and pickled.
+
+    >>> import tidegate
+    >>> tide = tidegate.Tidegate(memory=64 << 20)
+    >>> store = tide.open("memory://demo")
+    >>> store.put("a/b.json", b"{}").size
+    2
+    """
+
+    __slots__ = ("_items",)
+
+    _items: tuple[tuple[str, Any], ...]
+
+    def __init__(self, **options: Unpack[TideOptions]) -> None:
+        self._items = frozen(options)
+        if unknown := [name for name in options if name not in TIDE_OPTIONS]:
+            raise TypeError(f"an engine has no option {unknown[0]!r}")
+
+    def open(self, url: str | os.PathLike[str], **options: Unpack[ReachOptions]) -> Store:
+        """Opens a store of this engine; see :class:`tidegate.Store`."""
+        from ._store import Store
+
+        return Store(url, tide=self, **options)
+
+    @property
+    def options(self) -> TideOptions:
+        """The settings that were given."""
+        return cast("TideOptions", dict(self._items))
+
+    def progress(self) -> _native.Progress:
+        """The figures of everything that this engine does, summed up."""
+        return self.engine().progress()
+
+    def usage(self) -> dict[str, int]:
+        """Use of the memory budget in bytes: ``total``, ``held``, ``peak``, …"""
+        return self.engine().usage()
+
+    def settled(self) -> list[Exception]:
+        """Waits until the upload sessions of discarded writers are aborted; returns the errors of those that stay."""
+        return cast("list[Exception]", wait(self.engine().settled()))
+
+    def create_bucket(self, url: str) -> None:
+        """Creates the bucket of ``url``, such as ``s3://bucket``."""
+        wait(self.engine().create_bucket(url))
+
+    def remove_bucket(self, url: str) -> None:
+        """Removes an empty bucket."""
+        wait(self.engine().remove_bucket(url))
+
+    def recover(self) -> list[LeftUpload]:
+        """The uploads in the journal directories: those that were left, and those that are being written now."""
+        from ._recover import LeftUpload
+
+        return [LeftUpload(left) for left in cast("list[_native.LeftUpload]", wait(self.engine().recover()))]
+
+    def engine(self) -> _native.Engine:
+        """This process's engine of these settings."""
+        key = (os.getpid(), self)
+        found = engines.get(key)
+        if found is None:
+            made = _native.Engine(dict(self._items))
+            found = engines.setdefault(key, made)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tidegate) and self._items == other._items
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return f"Tidegate({', '.join(f'{name}={value!r}' for name, value in self._items)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_tidegate, (dict(self._items),))
+
+
+def _tidegate(options: TideOptions) -> Tidegate:
+    return Tidegate(**options)
+
+
+def frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The options in the order of their names, with values that can be compared and hashed. ``None`` is no value."""
+    return tuple((name, _value(value)) for name, value in sorted(options.items()) if value is not None)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str | bytes | int | float):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Iterable):
+        return tuple(_value(item) for item in value)
+    return value

@@ -1,0 +1,19 @@
+"""The same package for asyncio: calls are awaited, and an operation ends when its task is cancelled.
+
+>>> import asyncio
+>>> import tidegate.aio
+>>> async def main():
+...     async with tidegate.aio.open("memory://demo/hello.txt", "wb") as file:
+...         await file.write(b"hello, tide")
+...     async with tidegate.aio.open("memory://demo/hello.txt") as file:
+...         return await file.read()
+>>> asyncio.run(main())
+b'hello, tide'
+"""
+
+from ._files import Reader, Writer
+from ._open import copy, download, open, sync, upload
+from ._recover import LeftUpload, recover
+from ._store import Store
+
+__all__ = ["LeftUpload", "Reader", "Store", "Writer", "copy", "download", "open", "recover", "sync", "upload"]

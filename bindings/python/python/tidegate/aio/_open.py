@@ -1,0 +1,125 @@
+"""Files by their URLs, and transfers, for asyncio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from functools import lru_cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+
+from .. import _native
+from .._open import checked_mode, split, taken
+from .._tide import frozen
+from .._transfer import SyncReport, reported
+from ._files import Reader, Writer
+from ._start import run
+from ._store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Unpack
+
+    from .._options import CopyOptions, DownloadUrlOptions, OpenOptions, StoreOptions, UploadUrlOptions, UrlOptions
+
+File = TypeVar("File", Reader, Writer)
+
+
+class Opening(Generic[File]):
+    """A file that is being opened: await it, or use it with ``async with``."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, File]]) -> None:
+        self._begin: Callable[[], Coroutine[Any, Any, File]] = begin
+        self._file: File | None = None
+
+    def __await__(self) -> Generator[Any, Any, File]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> File:
+        self._file = await self._begin()
+        await self._file.__aenter__()
+        return self._file
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if self._file is not None:
+            await self._file.__aexit__(kind, error, traceback)
+
+
+@lru_cache(maxsize=64)
+def _kept(url: str, options: tuple[tuple[str, Any], ...]) -> Store:
+    return Store(url, **dict(options))
+
+
+def _store(url: str, options: dict[str, Any]) -> Store:
+    return _kept(url, frozen(options))
+
+
+@overload
+def open(url: str | os.PathLike[str], mode: Literal["rb"] = "rb", **options: Unpack[UrlOptions]) -> Opening[Reader]: ...
+
+
+@overload
+def open(url: str | os.PathLike[str], mode: Literal["wb", "xb"], **options: Unpack[OpenOptions]) -> Opening[Writer]: ...
+
+
+def open(url: str | os.PathLike[str], mode: str = "rb", **options: Any) -> Any:
+    """Opens an object as a binary file, to be awaited or used with ``async with``; see :func:`tidegate.open`."""
+    what, is_text = checked_mode(mode)
+    if is_text:
+        raise ValueError(f"mode {mode!r}: files of asyncio are binary")
+    place, key = split(url)
+    store = _store(place, taken(options))
+    if what == "r":
+        if options:
+            raise TypeError(f"the option {next(iter(options))!r} is one of writing")
+        return Opening(lambda: store.reader(key))
+    if what == "x":
+        options["create_only"] = True
+    return Opening(lambda: store.writer(key, **options))
+
+
+async def upload(path: str | os.PathLike[str], url: str, **options: Unpack[UploadUrlOptions]) -> _native.Object:
+    """Uploads the file at ``path`` to ``url``; see :func:`tidegate.upload`."""
+    place, key = split(url)
+    given = cast("dict[str, Any]", options)
+    return await _store(place, taken(given)).upload(path, key, **given)
+
+
+async def download(url: str, path: str | os.PathLike[str], **options: Unpack[DownloadUrlOptions]) -> _native.Object:
+    """Downloads ``url`` to the file at ``path``; see :func:`tidegate.download`."""
+    place, key = split(url)
+    given = cast("dict[str, Any]", options)
+    return await _store(place, taken(given)).download(key, path, **given)
+
+
+async def copy(
+    url: str,
+    to_url: str,
+    *,
+    source: StoreOptions | None = None,
+    target: StoreOptions | None = None,
+    **options: Unpack[CopyOptions],
+) -> _native.Object:
+    """Copies an object; see :func:`tidegate.copy`."""
+    (place, key), (to_place, to_key) = split(url), split(to_url)
+    from_store, to_store = _store(place, dict(source or {})), _store(to_place, dict(target or {}))
+    progress = options.pop("progress", None)
+    ours, theirs = from_store.native(), to_store.native()
+    method = ours.copy if ours.is_one_with(theirs) else ours.copy_through
+    return cast("_native.Object", await run(method(key, theirs, to_key, dict(options)), progress))
+
+
+async def sync(
+    source: str | os.PathLike[str] | Store,
+    target: str | os.PathLike[str] | Store,
+    *,
+    delete: bool = False,
+    delete_all: bool = False,
+    dry_run: bool = False,
+) -> SyncReport:
+    """Makes ``target`` like ``source``; see :func:`tidegate.sync`."""
+    from_store = source if isinstance(source, Store) else _store(os.fspath(source), {})
+    to_store = target if isinstance(target, Store) else _store(os.fspath(target), {})
+    return reported(await run(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run)))

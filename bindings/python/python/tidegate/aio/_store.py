@@ -1,0 +1,188 @@
+"""Stores whose calls are awaited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from .. import _native
+from .._store import DeleteReport, Range, StoreSettings, native_options
+from .._wait import ProgressCallback
+from ._files import Reader, Writer
+from ._recover import LeftUpload
+from ._start import run
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from _typeshed import ReadableBuffer
+
+    from .._options import CopyOptions, DownloadOptions, UploadOptions, WriteOptions
+
+#: What a method that stands after `Store.list` calls `list`.
+List = list
+
+
+class Store(StoreSettings):
+    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a
+    path, or ``memory://name``. Opening sends nothing.
+
+    A store can be used by all threads, after a fork, and from a pickle. (The objects of ``memory://`` are in one
+    process.)
+
+    >>> import asyncio
+    >>> import tidegate.aio
+    >>> async def main():
+    ...     store = tidegate.aio.Store("memory://docs")
+    ...     await store.put("a/b.json", b'{"rows": 3}')
+    ...     async for object in store.list("a/"):
+    ...         print(object.key, await store.get(object.key))
+    >>> asyncio.run(main())
+    a/b.json b'{"rows": 3}'
+    """
+
+    def within(self, prefix: str) -> Store:
+        return cast("Store", super().within(prefix))
+
+    # Whole objects.
+
+    async def put(self, key: str, data: ReadableBuffer, **options: Unpack[WriteOptions]) -> _native.Object:
+        """Writes ``data`` as the object ``key``: when this returns it is visible as a whole, otherwise not at all."""
+        progress = options.pop("progress", None)
+        return cast("_native.Object", await run(self.native().put(key, data, native_options(options)), progress))
+
+    async def get(
+        self,
+        key: str,
+        *,
+        if_unchanged: _native.Object | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> bytes:
+        """Reads the whole object ``key``."""
+        return await self._bytes(key, None, if_unchanged, progress)
+
+    async def get_range(
+        self,
+        key: str,
+        start: int,
+        end: int | None = None,
+        *,
+        if_unchanged: _native.Object | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> bytes:
+        """Reads the bytes from ``start`` until before ``end``, or until the end of the object."""
+        return await self._bytes(key, (start, end), if_unchanged, progress)
+
+    async def _bytes(
+        self,
+        key: str,
+        range: Range | None,
+        if_unchanged: _native.Object | None,
+        progress: ProgressCallback | None,
+    ) -> bytes:
+        return cast("bytes", await run(self.native().get_bytes(key, range, if_unchanged), progress))
+
+    async def get_ranges(
+        self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None
+    ) -> List[bytes]:
+        """Reads several ranges of one object, each from its first byte until before its second number, in parallel.
+        Ranges that lie close together share a request."""
+        return cast("list[bytes]", await run(self.native().get_ranges(key, list(ranges), if_unchanged)))
+
+    async def head(self, key: str) -> _native.Object:
+        """Describes an object; :class:`NotFoundError` if the key has none."""
+        return cast("_native.Object", await run(self.native().head(key)))
+
+    async def exists(self, key: str) -> bool:
+        """Whether the key has an object."""
+        return cast("bool", await run(self.native().exists(key)))
+
+    async def tags(self, key: str) -> dict[str, str]:
+        """The tags of an object."""
+        return cast("dict[str, str]", await run(self.native().tags(key)))
+
+    async def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
+        """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
+        await run(self.native().delete(key, if_unchanged))
+
+    async def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        """Removes objects, many at a time. A key without an object counts as removed. The report has the failures."""
+        return DeleteReport(*cast("tuple[int, list[Any]]", await run(self.native().delete_many(list(keys)))))
+
+    def list(
+        self, prefix: str = "", *, recursive: bool = True, start_after: str | None = None
+    ) -> AsyncIterator[_native.Object | _native.Prefix | _native.Other]:
+        """Lists the objects whose keys begin with ``prefix``, in the order of their keys. If ``recursive`` is false,
+        keys with a further ``/`` are listed only as the :class:`Prefix` up to it."""
+        return _entries(self.native().list(prefix, recursive, start_after))
+
+    async def copy(
+        self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]
+    ) -> _native.Object:
+        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        progress = options.pop("progress", None)
+        target = (to or self).native()
+        return cast(
+            "_native.Object", await run(self.native().copy(key, target, to_key, native_options(options)), progress)
+        )
+
+    async def rename(self, key: str, to_key: str, *, create_only: bool = False) -> _native.Object:
+        """Gives an object another key."""
+        return cast("_native.Object", await run(self.native().rename(key, to_key, create_only)))
+
+    async def presign(self, key: str, expires: float = 3600, *, method: Literal["GET", "PUT"] = "GET") -> str:
+        """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
+        return cast("str", await run(self.native().presign(key, expires, method)))
+
+    # Files.
+
+    async def writer(self, key: str, **options: Unpack[WriteOptions]) -> Writer:
+        """Opens ``key`` for writing; see :class:`Writer`."""
+        progress = options.pop("progress", None)
+        native = cast("_native.Writer", await run(self.native().writer(key, native_options(options))))
+        return Writer(native, progress)
+
+    async def reader(
+        self,
+        key: str,
+        *,
+        range: Range | None = None,
+        if_unchanged: _native.Object | None = None,
+        random: bool = False,
+    ) -> Reader:
+        """Opens ``key``, or a range of it, for reading; see :class:`Reader`.
+
+        Opening makes the first request, for the bytes from the beginning on. With ``random`` it only asks for the
+        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
+        object, opening makes no request.
+        """
+        return await Reader._open(self, key, range, if_unchanged, random)
+
+    async def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
+        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
+        progress = options.pop("progress", None)
+        return cast(
+            "_native.Object", await run(self.native().upload(os.fspath(path), key, native_options(options)), progress)
+        )
+
+    async def download(
+        self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]
+    ) -> _native.Object:
+        """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
+        there. A download that was cut off is resumed."""
+        progress = options.pop("progress", None)
+        return cast(
+            "_native.Object", await run(self.native().download(key, os.fspath(path), native_options(options)), progress)
+        )
+
+    async def left(self, key: str) -> List[LeftUpload]:
+        """The uploads of ``key`` that were left in the journal directories; see :func:`tidegate.recover`."""
+        return [LeftUpload(each, self) for each in cast("list[_native.LeftUpload]", await run(self.native().left(key)))]
+
+
+async def _entries(listing: _native.Listing) -> AsyncIterator[_native.Object | _native.Prefix | _native.Other]:
+    while batch := cast("list[Any]", await run(listing.next_batch())):
+        for entry in batch:
+            yield entry

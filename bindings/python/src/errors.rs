@@ -1,0 +1,52 @@
+//! The library's errors as exceptions. Their classes are Python's own, in `tidegate/_errors.py`.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// The exception for `error`, or the one that kept it from being made.
+pub(crate) fn raised(py: Python<'_>, error: &tidegate::Error) -> PyErr {
+    exception(py, error).map_or_else(|failed| failed, |made| PyErr::from_value(made.into_bound(py)))
+}
+
+/// The exception for `error`, to be returned instead of raised.
+pub(crate) fn exception(py: Python<'_>, error: &tidegate::Error) -> PyResult<Py<PyAny>> {
+    let fields = PyDict::new(py);
+    fields.set_item("kind", error.kind().name())?;
+    fields.set_item("operation", error.operation().name())?;
+    fields.set_item("url", error.object())?;
+    fields.set_item("part", error.part().map(|(number, range)| (number, range.start, range.end)))?;
+    fields.set_item("attempts", error.attempts())?;
+    fields.set_item("elapsed", error.elapsed().as_secs_f64())?;
+    fields.set_item("is_unreachable", error.is_unreachable())?;
+    let make = function(py, &MAKE, "from_fields")?;
+    Ok(make.call1((error.to_string(), fields))?.unbind())
+}
+
+/// The exception for the use of what process `parent` made, in a process that was forked from it.
+pub(crate) fn forked(py: Python<'_>, parent: i32) -> PyErr {
+    made(function(py, &FORKED, "inherited").and_then(|make| make.call1((parent,))))
+}
+
+/// The exception for the use of a writer or reader that has ended.
+pub(crate) fn closed(py: Python<'_>, url: &str, what: &str) -> PyErr {
+    made(function(py, &CLOSED, "closed").and_then(|make| make.call1((url, what))))
+}
+
+fn made(exception: PyResult<Bound<'_, PyAny>>) -> PyErr {
+    exception.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static FORKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static CLOSED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn function<'py>(
+    py: Python<'py>,
+    kept: &'static PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let found =
+        kept.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tidegate._errors")?.getattr(name)?.unbind()))?;
+    Ok(found.bind(py).clone())
+}

@@ -1,0 +1,410 @@
+//! A store: each method sets up one operation.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::arguments::Argument;
+use crate::engine::{Engine, Shared};
+use crate::errors;
+use crate::left::LeftUpload;
+use crate::listing::Listing;
+use crate::objects::{Object, object};
+use crate::operation::{Operation, wait};
+use crate::process::OfProcess;
+use crate::reader::{self, Reader};
+use crate::settings;
+use crate::sync::{SyncOptions, sync};
+use crate::write_options::WriteOptions;
+use crate::writer::Writer;
+
+/// One bucket or root, or a prefix of it.
+#[pyclass(frozen, module = "tidegate._native")]
+pub(crate) struct Store {
+    shared: Shared,
+    store: OfProcess<tidegate::Store>,
+}
+
+impl Store {
+    pub(crate) fn get<'a>(&'a self, py: Python<'_>) -> PyResult<&'a tidegate::Store> {
+        self.store.get(py)
+    }
+}
+
+#[pymethods]
+impl Store {
+    /// Opens the store; sends nothing.
+    #[new]
+    fn new(py: Python<'_>, engine: &Engine, url: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let shared = engine.shared();
+        let running = shared.get(py)?;
+        let open = settings::store(running.tide(), url, options)?;
+        let mut open = open.into_future();
+        let store = wait(py, running, &mut open)?.map_err(|error| errors::raised(py, &error))?;
+        Ok(Self { shared: shared.clone(), store: OfProcess::new(store) })
+    }
+
+    /// The part of the store below a prefix.
+    fn within(&self, py: Python<'_>, prefix: &str) -> PyResult<Self> {
+        let store = self.get(py)?.within(prefix);
+        Ok(Self { shared: self.shared.clone(), store: OfProcess::new(store) })
+    }
+
+    fn location(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.location())
+    }
+
+    fn in_flight_limit(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.in_flight_limit())
+    }
+
+    fn is_one_with(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        Ok(self.get(py)?.is_one_with(other.get(py)?))
+    }
+
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: String,
+        data: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let builder = WriteOptions::of(options)?.set(self.get(py)?.put(key, bytes_of(data)?));
+        let progress = builder.progress();
+        Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
+    }
+
+    /// All bytes of the object, or of a range of it.
+    fn get_bytes(
+        &self,
+        py: Python<'_>,
+        key: String,
+        range: Option<(u64, Option<u64>)>,
+        if_unchanged: Option<Object>,
+    ) -> PyResult<Operation> {
+        let builder = reader::builder(self.get(py)?, key, range, if_unchanged.as_ref());
+        let progress = builder.progress();
+        let read = async move {
+            let mut reader = builder.await?;
+            let Range { start, end } = reader.range();
+            let first = reader.try_next().await?.unwrap_or_default();
+            if first.len() as u64 == end - start {
+                // The checksum is compared at the end.
+                while reader.try_next().await?.is_some() {}
+                return Ok(first);
+            }
+            let mut bytes = BytesMut::with_capacity((end - start) as usize);
+            bytes.extend_from_slice(&first);
+            drop(first);
+            while let Some(piece) = reader.try_next().await? {
+                bytes.extend_from_slice(&piece);
+            }
+            Ok(bytes.freeze())
+        };
+        Ok(Operation::new(&self.shared, Some(progress), read, |py, bytes| {
+            Ok(PyBytes::new(py, &bytes).into_any().unbind())
+        }))
+    }
+
+    /// The bytes of several ranges, in the order in which they were given.
+    fn get_ranges(
+        &self,
+        py: Python<'_>,
+        key: String,
+        ranges: Vec<(u64, u64)>,
+        if_unchanged: Option<Object>,
+    ) -> PyResult<Operation> {
+        if let Some((start, end)) = ranges.iter().find(|(start, end)| end < start) {
+            return Err(PyValueError::new_err(format!("the range ({start}, {end}) ends before it begins")));
+        }
+        let unions = unions(&ranges);
+        let mut builder = self.get(py)?.blocks(key, unions.clone());
+        if let Some(object) = &if_unchanged {
+            builder = builder.if_unchanged(&object.0);
+        }
+        let progress = builder.progress();
+        let read = async move {
+            let blocks: Vec<_> = builder.await?.try_collect().await?;
+            // The union that a range is in is the last that does not begin after it.
+            let part = |(start, end): (u64, u64)| -> Bytes {
+                let number = unions.partition_point(|union| union.start <= start).saturating_sub(1);
+                let from = unions.get(number).map_or(0, |union| union.start);
+                let bytes = blocks.get(number).map(|block| block.bytes.clone()).unwrap_or_default();
+                match start == end {
+                    true => Bytes::new(),
+                    false => bytes.slice((start - from) as usize..(end - from) as usize),
+                }
+            };
+            Ok(ranges.into_iter().map(part).collect::<Vec<_>>())
+        };
+        Ok(Operation::new(&self.shared, Some(progress), read, |py, parts| {
+            let parts = parts.iter().map(|part| PyBytes::new(py, part));
+            Ok(PyList::new(py, parts.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
+    fn head(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(&self.shared, None, async move { store.head(&key).await }, object))
+    }
+
+    fn exists(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(&self.shared, None, async move { store.exists(&key).await }, |py, exists| {
+            Ok(exists.into_pyobject(py)?.to_owned().into_any().unbind())
+        }))
+    }
+
+    fn tags(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(
+            &self.shared,
+            None,
+            async move { store.tags(&key).await },
+            |py, tags: BTreeMap<_, _>| Ok(tags.into_pyobject(py)?.into_any().unbind()),
+        ))
+    }
+
+    fn delete(&self, py: Python<'_>, key: String, if_unchanged: Option<Object>) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::of_nothing(&self.shared, async move {
+            match if_unchanged {
+                Some(object) => store.delete_if_unchanged(&key, &object.0).await,
+                None => store.delete(&key).await,
+            }
+        }))
+    }
+
+    /// How many keys were removed, and the others, each with its exception.
+    fn delete_many(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<Operation> {
+        let removals = self.get(py)?.delete_many(keys);
+        Ok(Operation::new(&self.shared, None, async move { Ok(removals.await) }, |py, report| {
+            let failed = report.failed.iter().map(|(key, error)| Ok((key, errors::exception(py, error)?)));
+            let failed = failed.collect::<PyResult<Vec<_>>>()?;
+            Ok((report.deleted, failed).into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// Has the store copy an object.
+    fn copy(
+        &self,
+        py: Python<'_>,
+        key: String,
+        to: &Self,
+        to_key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let builder = WriteOptions::of(options)?.set_copy(self.get(py)?.copy(key, to.get(py)?, to_key))?;
+        let progress = builder.progress();
+        Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
+    }
+
+    /// Copies an object through this machine, with its attributes.
+    fn copy_through(
+        &self,
+        py: Python<'_>,
+        key: String,
+        to: &Self,
+        to_key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let reader = self.get(py)?.reader(key);
+        let (given, to) = (WriteOptions::of(options)?, to.get(py)?.clone());
+        let mut writer = to.writer(to_key);
+        let progress = writer.progress();
+        let copied = async move {
+            let mut reader = reader.await?;
+            let (size, source) = (reader.object().size, reader.object().attributes.clone());
+            writer = given.over(source).set(writer).exact_size(size);
+            let mut writer = writer.await?;
+            writer.read_from(&mut reader).await?;
+            writer.finish().await
+        };
+        Ok(Operation::new(&self.shared, Some(progress), copied, object))
+    }
+
+    /// Makes another store like this one.
+    fn sync_to(
+        &self,
+        py: Python<'_>,
+        to: &Self,
+        delete: bool,
+        delete_all: bool,
+        dry_run: bool,
+    ) -> PyResult<Operation> {
+        let (source, target) = (self.get(py)?.clone(), to.get(py)?.clone());
+        let options = SyncOptions { delete, delete_all, dry_run };
+        Ok(Operation::new(&self.shared, None, sync(source, target, options), |py, report| report.value(py)))
+    }
+
+    fn rename(&self, py: Python<'_>, key: String, to_key: String, create_only: bool) -> PyResult<Operation> {
+        let builder = self.get(py)?.rename(key, to_key);
+        let builder = if create_only { builder.create_only() } else { builder };
+        Ok(Operation::new(&self.shared, None, builder.into_future(), object))
+    }
+
+    /// A URL to read the object, or to write it.
+    fn presign(&self, py: Python<'_>, key: String, seconds: f64, method: &str) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let expires = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| PyValueError::new_err(format!("{seconds} seconds are no time to expire after")))?;
+        let writes = match method {
+            "GET" => false,
+            "PUT" => true,
+            _ => return Err(PyValueError::new_err(format!("method {method:?} is none of \"GET\", \"PUT\""))),
+        };
+        let url = async move {
+            match writes {
+                true => store.presign_put(&key, expires).await,
+                false => store.presign_get(&key, expires).await,
+            }
+        };
+        Ok(Operation::new(&self.shared, None, url, |py, url| Ok(PyString::new(py, &url).into_any().unbind())))
+    }
+
+    fn list(
+        &self,
+        py: Python<'_>,
+        prefix: String,
+        recursive: bool,
+        start_after: Option<String>,
+    ) -> PyResult<Listing> {
+        let mut entries = self.get(py)?.list(prefix).recursive(recursive);
+        if let Some(key) = start_after {
+            entries = entries.start_after(key);
+        }
+        Ok(Listing::new(&self.shared, entries))
+    }
+
+    fn upload(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let builder = WriteOptions::of(options)?.set(self.get(py)?.upload(path, key));
+        let progress = builder.progress();
+        Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
+    }
+
+    fn download(
+        &self,
+        py: Python<'_>,
+        key: String,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let mut builder = self.get(py)?.download(key, path);
+        for (name, value) in options.iter().flat_map(|options| options.iter()) {
+            let name = name.cast_into::<PyString>()?;
+            let name = name.to_str()?;
+            let given = Argument { name, value };
+            if given.value.is_none() {
+                continue;
+            }
+            builder = match name {
+                "create_only" => match given.get()? {
+                    true => builder.create_only(),
+                    false => builder,
+                },
+                "sync" => builder.sync(given.get()?),
+                "keep_modified" => builder.keep_modified(given.get()?),
+                "preserve" => builder.preserve(given.get()?),
+                "refuse_links_below" => builder.refuse_links_below(given.get::<PathBuf>()?),
+                "size_hint" => builder.size_hint(given.get()?),
+                _ => return Err(given.unknown()),
+            };
+        }
+        let progress = builder.progress();
+        Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
+    }
+
+    /// Starts an upload.
+    fn writer(
+        &self,
+        py: Python<'_>,
+        key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
+        let url = url_of(self.get(py)?, &key);
+        let builder = WriteOptions::of(options)?.set(self.get(py)?.writer(key));
+        let shared = self.shared.clone();
+        Ok(Operation::new(&self.shared, None, builder.into_future(), move |py, writer| {
+            Ok(Py::new(py, Writer::new(&shared, writer, url))?.into_any())
+        }))
+    }
+
+    /// Starts to read. The first request is made at once, unless the object is described (`if_unchanged`) or is to be
+    /// read at random.
+    fn reader(
+        &self,
+        py: Python<'_>,
+        key: String,
+        range: Option<(u64, Option<u64>)>,
+        if_unchanged: Option<Object>,
+        random: bool,
+    ) -> PyResult<Operation> {
+        let (store, shared) = (self.get(py)?.clone(), self.shared.clone());
+        let read = reader::open(store, key, range, if_unchanged, random);
+        Ok(Operation::new(&self.shared, None, read, move |py, opened| {
+            Ok(Py::new(py, Reader::new(&shared, opened))?.into_any())
+        }))
+    }
+
+    /// The uploads of a key in the journal directories.
+    fn left(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
+        let (store, shared) = (self.get(py)?.clone(), self.shared.clone());
+        let left = async move { store.left(&key).await };
+        Ok(Operation::new(&self.shared, None, left, move |py, left| {
+            let left = left.into_iter().map(|left| Py::new(py, LeftUpload::new(&shared, left)));
+            Ok(PyList::new(py, left.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind())
+        }))
+    }
+}
+
+/// The URL of a key, for messages.
+pub(crate) fn url_of(store: &tidegate::Store, key: &str) -> Arc<str> {
+    format!("{}/{key}", store.location()).into()
+}
+
+/// The bytes of a Python value: those of a `bytes` are shared, those of any other buffer are copied.
+pub(crate) fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if data.is_instance_of::<PyBytes>() {
+        return Ok(Bytes::from_owner(data.extract::<PyBackedBytes>()?));
+    }
+    if data.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err("a bytes-like object is required, not 'str'"));
+    }
+    if let Ok(buffer) = PyBuffer::<u8>::get(data) {
+        return Ok(buffer.to_vec(data.py())?.into());
+    }
+    // A buffer of other items, such as the numbers of an array.
+    let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,))?;
+    Ok(Bytes::from_owner(view.call_method0("tobytes")?.extract::<PyBackedBytes>()?))
+}
+
+/// The fewest ranges, in order and without overlaps, that have all bytes of `ranges`.
+fn unions(ranges: &[(u64, u64)]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> =
+        ranges.iter().filter(|(start, end)| start < end).map(|(start, end)| *start..*end).collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut unions: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match unions.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => unions.push(range),
+        }
+    }
+    unions
+}

@@ -1,0 +1,234 @@
+//! Makes one tree like another: copies what the target lacks, what has another size, and what is newer at the source.
+//! The command line's `sync` compares in more ways; this is what the library's own calls do together.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures::{StreamExt, TryStreamExt};
+use pyo3::prelude::*;
+use tidegate::merge::{MergeStream, Merged};
+use tidegate::{Entry, ErrorKind, Object, Store};
+use tokio::task::JoinSet;
+
+use crate::errors;
+
+/// How many objects are copied or removed at once: the limiter decides how many of their requests are in flight.
+const AT_ONCE: usize = 64;
+
+/// What the caller has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SyncOptions {
+    /// Removes what only the target has.
+    pub(crate) delete: bool,
+    /// Also if the source has nothing.
+    pub(crate) delete_all: bool,
+    /// Changes nothing.
+    pub(crate) dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Default)]
+pub(crate) struct SyncReport {
+    copied: u64,
+    unchanged: u64,
+    removed: u64,
+    /// Names of local directories that are neither files nor directories.
+    left_out: u64,
+    failed: Vec<(String, tidegate::Error)>,
+    /// Of a dry run: what would be done, and to which key.
+    planned: Vec<(&'static str, String)>,
+    /// Whether nothing was removed because the source is empty.
+    is_refused: bool,
+}
+
+impl SyncReport {
+    pub(crate) fn value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let failed = self.failed.iter().map(|(key, error)| Ok((key, errors::exception(py, error)?)));
+        let failed = failed.collect::<PyResult<Vec<_>>>()?;
+        let Self { copied, unchanged, removed, left_out, planned, is_refused, .. } = self;
+        let fields = (copied, unchanged, removed, left_out, failed, planned, is_refused);
+        Ok(fields.into_pyobject(py)?.into_any().unbind())
+    }
+}
+
+/// A key, and its objects in both trees.
+struct Pair {
+    source: Option<Object>,
+    target: Option<Object>,
+}
+
+/// Makes `target` like `source`.
+///
+/// # Errors
+/// If a tree cannot be listed. Objects that cannot be copied are in the report, and then nothing is removed.
+pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> tidegate::Result<SyncReport> {
+    let mut report = SyncReport::default();
+    let mut extra = Vec::new();
+    let mut copies = JoinSet::new();
+    let inputs = [source.list(""), target.list("")];
+    let mut merged = MergeStream::new(inputs, |a: &Entry, b: &Entry| a.key().cmp(b.key()));
+    let mut pending: Option<Merged<Entry>> = None;
+    let mut is_empty = true;
+    let source_is_local = is_local(&source);
+    loop {
+        let next = merged.try_next().await.map_err(|failed| failed.error)?;
+        let pair = match (pending.take(), next) {
+            (None, None) => break,
+            (None, next) => {
+                pending = next;
+                continue;
+            }
+            // The source is the first input, so its object comes first.
+            (Some(first), Some(second))
+                if first.input < second.input
+                    && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
+            {
+                pair(Some(first.item), Some(second.item), &mut report)
+            }
+            (Some(first), next) => {
+                pending = next;
+                match first.input {
+                    0 => pair(Some(first.item), None, &mut report),
+                    _ => pair(None, Some(first.item), &mut report),
+                }
+            }
+        };
+        match pair {
+            Pair { source: Some(from), target: to } => {
+                is_empty = false;
+                if to.is_some_and(|to| is_same(&from, &to, source_is_local)) {
+                    report.unchanged += 1;
+                } else if options.dry_run {
+                    report.planned.push(("copy", from.key));
+                } else {
+                    room(&mut copies, &mut report).await;
+                    copies.spawn(copy(source.clone(), target.clone(), from));
+                }
+            }
+            Pair { source: None, target: Some(object) } if options.delete => extra.push(object),
+            Pair { .. } => {}
+        }
+    }
+    while let Some(ended) = copies.join_next().await {
+        count(ended, &mut report);
+    }
+    if !report.failed.is_empty() || extra.is_empty() {
+        return Ok(report);
+    }
+    if is_empty && !options.delete_all {
+        report.is_refused = true;
+    } else if options.dry_run {
+        report.planned.extend(extra.into_iter().map(|object| ("remove", object.key)));
+    } else {
+        remove(&target, extra, &mut report).await;
+    }
+    Ok(report)
+}
+
+fn pair(source: Option<Entry>, target: Option<Entry>, report: &mut SyncReport) -> Pair {
+    let mut object = |entry: Option<Entry>, counts: bool| match entry {
+        Some(Entry::Object(object)) => Some(object),
+        Some(_) => {
+            report.left_out += u64::from(counts);
+            None
+        }
+        None => None,
+    };
+    Pair { source: object(source, true), target: object(target, false) }
+}
+
+/// Whether the target need not be written: it has the size, and is not older. The time of a file has fractions of a
+/// second, and most stores list whole seconds: a file that is changed in the second of its upload counts as newer, and
+/// objects of stores are compared by whole seconds.
+fn is_same(source: &Object, target: &Object, source_is_local: bool) -> bool {
+    let has_size = source.known_size().is_some() && source.known_size() == target.known_size();
+    let is_newer = |(source, target): (SystemTime, SystemTime)| match source_is_local {
+        true => source > target,
+        false => seconds(source) > seconds(target),
+    };
+    has_size && source.modified.zip(target.modified).is_some_and(|times| !is_newer(times))
+}
+
+/// Whole seconds since 1970.
+fn seconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX) - 1,
+    }
+}
+
+type Copied = (String, tidegate::Result<Object>);
+
+/// Waits until another copy may begin.
+async fn room(copies: &mut JoinSet<Copied>, report: &mut SyncReport) {
+    if copies.len() >= AT_ONCE
+        && let Some(ended) = copies.join_next().await
+    {
+        count(ended, report);
+    }
+}
+
+fn count(ended: Result<Copied, tokio::task::JoinError>, report: &mut SyncReport) {
+    match ended {
+        Ok((_, Ok(_))) => report.copied += 1,
+        Ok((key, Err(error))) => report.failed.push((key, error)),
+        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+        // A copy is cancelled only with all of this.
+        Err(_) => {}
+    }
+}
+
+async fn copy(source: Store, target: Store, object: Object) -> Copied {
+    let key = object.key.clone();
+    let copied = match (file(&source, &key), file(&target, &key)) {
+        (Some(path), None) => target.upload(path, &key).await,
+        (None, Some(path)) => {
+            let download = source.download(&key, path).keep_modified(true).size_hint(object.size);
+            download.refuse_links_below(target.location()).await
+        }
+        _ if source.is_one_with(&target) => source.copy(&key, &target, &key).await,
+        _ => copy_through(&source, &target, object).await,
+    };
+    (key, copied)
+}
+
+/// Copies through this machine.
+async fn copy_through(source: &Store, target: &Store, object: Object) -> tidegate::Result<Object> {
+    let mut reader = source.reader(&object.key).await?;
+    let (size, mut attributes) = (reader.object().size, reader.object().attributes.clone());
+    // What the other store calls its classes, and by whose keys it encrypts, is its own.
+    (attributes.storage_class, attributes.encryption) = (None, None);
+    let mut writer = target.writer(&object.key).attributes(attributes).exact_size(size).await?;
+    writer.read_from(&mut reader).await?;
+    writer.finish().await
+}
+
+/// The local file of a key, if the store is a local directory and the key is a path in it. Other keys are left to the
+/// store, which refuses them.
+fn file(store: &Store, key: &str) -> Option<PathBuf> {
+    let is_name = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+    (is_local(store) && key.split('/').all(is_name)).then(|| Path::new(&store.location()).join(key))
+}
+
+/// Whether the store is a local directory, whose location is a path.
+fn is_local(store: &Store) -> bool {
+    !store.location().contains("://")
+}
+
+/// Removes objects that are still as they were listed.
+async fn remove(target: &Store, extra: Vec<Object>, report: &mut SyncReport) {
+    let removals = extra.into_iter().map(|object| async move {
+        let removed = target.delete_if_unchanged(&object.key, &object).await;
+        (object.key, removed)
+    });
+    let mut removals = futures::stream::iter(removals).buffer_unordered(AT_ONCE);
+    while let Some((key, removed)) = removals.next().await {
+        match removed {
+            Ok(()) => report.removed += 1,
+            // Somebody has written it since.
+            Err(error) if error.kind() == ErrorKind::Replaced => {}
+            Err(error) => report.failed.push((key, error)),
+        }
+    }
+}
