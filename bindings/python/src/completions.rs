@@ -46,7 +46,8 @@ impl Completions {
 impl Completions {
     #[new]
     fn new() -> PyResult<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
+        let wake =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
         Ok(Self { queue: OfProcess::new(Arc::new(Queue { wake, ended: Mutex::default() })) })
     }
 

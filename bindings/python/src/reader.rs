@@ -140,9 +140,10 @@ impl OpenReader {
         }
         let follows = self.followed == Some(position);
         self.streak = if follows { self.streak + 1 } else { 0 };
-        let is_there = self.stream.as_ref().is_some_and(|stream| {
-            (stream.at..=stream.at + stream.rest.len() as u64).contains(&position)
-        });
+        let is_there = self
+            .stream
+            .as_ref()
+            .is_some_and(|stream| (stream.at..=stream.at + stream.rest.len() as u64).contains(&position));
         // The first read, and reads that follow each other.
         let begins = self.stream.is_none() && self.followed.is_none();
         if !is_there && !begins && self.streak < STREAK {

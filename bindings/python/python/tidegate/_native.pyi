@@ -9,6 +9,21 @@ from typing import Any, final
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+__all__ = [
+    "Completions",
+    "Engine",
+    "LeftUpload",
+    "Listing",
+    "Object",
+    "Operation",
+    "Other",
+    "Prefix",
+    "Progress",
+    "Reader",
+    "Store",
+    "Writer",
+]
+
 _Options = Mapping[str, Any] | None
 _Range = tuple[int, int | None] | None
 
@@ -122,7 +137,7 @@ class Object:
     def is_same(self, other: Object) -> bool:
         """Whether ``other`` describes the same bytes: the same size, and the same tag or version."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     @staticmethod
@@ -185,7 +200,7 @@ class Object:
 class Prefix:
     """A prefix that ends with ``/``, of a listing that is not recursive."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     @property
     def key(self) -> str: ...
@@ -194,7 +209,7 @@ class Prefix:
 class Other:
     """A name in a local directory that is neither a file nor a directory."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     @property
     def key(self) -> str: ...
@@ -203,7 +218,7 @@ class Other:
 class Progress:
     """The figures of a transfer at one moment, in bytes unless said otherwise."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
     @property
     def accepted(self) -> int:
         """Bytes taken from the producer."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native
 from ._ending import Ending, State
+from ._errors import ForkError
 from ._wait import REPORT_EVERY, ProgressCallback, wait
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Writer(io.BufferedIOBase):
             taken = self._native.write(data)
             if type(taken) is not int:
                 taken = wait(cast("_native.Operation", taken))
-        except (TypeError, BufferError):
+        except (TypeError, BufferError, ForkError):
             raise  # nothing was taken
         except BaseException:
             ending.fail()

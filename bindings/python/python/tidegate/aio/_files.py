@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from .. import _native
 from .._ending import Ending, State
-from .._errors import closed
+from .._errors import ForkError, closed
 from .._wait import REPORT_EVERY, ProgressCallback
 from ._start import run
 
@@ -68,7 +68,7 @@ class Writer:
             taken = self._native.write(data)
             if type(taken) is not int:
                 taken = await run(cast("_native.Operation", taken))
-        except (TypeError, BufferError):
+        except (TypeError, BufferError, ForkError):
             raise  # nothing was taken
         except BaseException:
             ending.fail()

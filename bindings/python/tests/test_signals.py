@@ -1,0 +1,121 @@
+"""Ctrl-C: every call that waits ends within a second, and publishes nothing."""
+
+import signal
+import socket
+import textwrap
+import threading
+import time
+
+import pytest
+
+CALLS = {
+    "get": "store.get('a')",
+    "put": "store.put('a', b'1')",
+    "large put": "store.put('a', bytes(40 << 20), part_size=5 << 20)",
+    "head": "store.head('a')",
+    "list": "list(store.list())",
+    "open to read": "tidegate.open(URL + '/a', 'rb', endpoint_url=ENDPOINT, access_key='a', secret_key='b')",
+    "close": "file = store.writer('a'); file.write(b'1'); waiting(); file.close()",
+    "write": "file = store.writer('a', part_size=5 << 20)\nwaiting()\nwhile True: file.write(bytes(1 << 20))",
+    "progress": "store.put('a', b'1', progress=lambda _: None)",
+    "sync": "tidegate.sync(store, '.')",
+    "aio get": "asyncio.run(tidegate.aio.Store(URL, **OPTIONS).get('a'))",
+    "aio put": "asyncio.run(tidegate.aio.Store(URL, **OPTIONS).put('a', bytes(1 << 20)))",
+}
+
+
+@pytest.fixture
+def silent():
+    """A server that takes connections and bytes, and never answers."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    kept = []
+
+    def accept():
+        while True:
+            try:
+                kept.append(listener.accept()[0])
+            except OSError:
+                return
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+    for connection in kept:
+        connection.close()
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_ctrl_c_ends_a_wait_within_a_second(program, silent, call):
+    running = program(
+        f"""
+import asyncio, time, tidegate, tidegate.aio
+ENDPOINT = "http://127.0.0.1:{silent}"
+URL = "s3://bucket"
+OPTIONS = dict(endpoint_url=ENDPOINT, access_key="a", secret_key="b", memory=16 << 20)
+store = tidegate.Store(URL, **OPTIONS)
+def waiting():
+    print("waiting", flush=True)
+waiting()
+def call():
+{textwrap.indent(call, "    ")}
+try:
+    call()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    )
+    assert running.line() == "waiting"
+    if "waiting()" in call:
+        assert running.line() == "waiting"
+    time.sleep(0.5)  # It waits by now, most likely; if not yet, the signal is handled as well.
+    began = time.monotonic()
+    running.process.send_signal(signal.SIGINT)
+    assert running.line() == "interrupted"
+    took = time.monotonic() - began
+    assert took < 1, f"{took:.2f} s"
+    # Aborts of sessions that the server never answers do not keep the process.
+    running.process.stdin.close()
+    assert running.process.wait(10) == 0
+
+
+def test_ctrl_c_in_a_with_block_publishes_nothing(program, bucket):
+    running = program(
+        """
+        import os, tidegate
+        try:
+            with tidegate.open(os.environ["BUCKET"] + "/a", "wb") as file:
+                print("open", flush=True)
+                while True:
+                    file.write(bytes(1000))
+                    if file.tell() > 2 << 30: break
+        except KeyboardInterrupt:
+            print("interrupted", file.closed, file.object)
+        """
+    )
+    assert running.line() == "open"
+    time.sleep(0.3)
+    running.process.send_signal(signal.SIGINT)
+    assert running.succeeds().strip() == "interrupted True None"
+    bucket.assert_untouched("a")
+
+
+def test_the_handler_of_another_signal_runs_during_a_wait(program, silent):
+    running = program(
+        f"""
+import signal, tidegate
+store = tidegate.Store("s3://bucket", endpoint_url="http://127.0.0.1:{silent}", access_key="a", secret_key="b")
+class Alarm(Exception): pass
+def handle(*_): raise Alarm
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    store.get("a")
+except Alarm:
+    print("alarm")
+"""
+    )
+    assert running.line() == "alarm"
+    assert running.process.wait(10) == 0

@@ -1,0 +1,369 @@
+"""Torn files: what is in the store after an exception, after a file was dropped, and after an exit."""
+
+import gc
+import io
+import secrets
+import sys
+
+import pytest
+import tidegate
+from wrappers import WRAPPERS
+
+every_wrapper = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+
+
+class Trouble(Exception):
+    pass
+
+
+def wrote(store, key):
+    """What is visible under the key, by a store that nobody has written through."""
+    return store.get(key) if store.exists(key) else None
+
+
+def close_all(layers):
+    for layer in layers:
+        layer.close()
+
+
+class Pipe(io.RawIOBase):
+    """A file of this machine that can be written to, and cannot seek."""
+
+    def __init__(self, name):
+        self.name = name  # gzip puts it into its header
+        self.written = bytearray()
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.written += data
+        return len(data)
+
+
+@every_wrapper
+def test_a_file_that_is_closed_well_is_published(memory, wrap):
+    with memory.writer("a") as file:
+        close_all(wrap(file))
+    pipe = Pipe(file.name)
+    close_all(wrap(pipe))
+    # Some formats have the time in them.
+    assert len(memory.get("a")) == len(pipe.written) > 0
+    assert file.object == memory.head("a")
+
+
+@every_wrapper
+def test_an_exception_in_a_with_block_publishes_nothing(memory, wrap):
+    with pytest.raises(Trouble), memory.writer("a") as file:
+        layers = wrap(file)
+        raise Trouble
+    assert wrote(memory, "a") is None
+    assert file.closed
+    # Closing what is around it changes nothing, whatever it says.
+    for layer in layers:
+        try:
+            layer.close()
+        except (ValueError, OSError):
+            pass
+    assert wrote(memory, "a") is None
+
+
+@every_wrapper
+def test_an_exception_in_nested_with_blocks_publishes_nothing(memory, wrap):
+    """The wrapper is closed, and writes its end, before the file's own block ends."""
+    with pytest.raises(Trouble), memory.writer("a") as file:
+        layers = wrap(file)
+        try:
+            raise Trouble
+        finally:
+            close_all(layers)
+    assert wrote(memory, "a") is None
+
+
+@every_wrapper
+def test_close_in_finally_publishes_nothing_after_an_exception(memory, wrap):
+    file = memory.writer("a")
+    with pytest.raises(Trouble):
+        try:
+            layers = wrap(file)
+            raise Trouble
+        finally:
+            close_all(layers)
+            file.close()
+    assert wrote(memory, "a") is None
+    assert file.object is None
+
+
+@every_wrapper
+def test_a_file_that_is_dropped_is_not_published(memory, wrap):
+    def write():
+        layers = wrap(memory.writer("a"))
+        return len(layers)
+
+    write()
+    gc.collect()
+    assert wrote(memory, "a") is None
+
+
+# Finalizers of zipfile and tarfile write into files that were finalized before, and Python says so.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@every_wrapper
+def test_a_file_that_is_dropped_in_a_cycle_is_not_published(memory, wrap):
+    def write():
+        file = memory.writer("a")
+        cycle = [file, wrap(file)]
+        cycle.append(cycle)
+
+    write()
+    gc.collect()
+    assert wrote(memory, "a") is None
+
+
+@every_wrapper
+def test_a_file_that_is_dropped_by_an_exception_is_not_published(memory, wrap):
+    def write():
+        kept = wrap(memory.writer("a"))
+        raise Trouble(len(kept))
+
+    with pytest.raises(Trouble):
+        write()
+    gc.collect()
+    assert wrote(memory, "a") is None
+
+
+def test_files_that_are_open_at_the_exit_are_not_published(program, bucket):
+    running = program(
+        """
+        import sys
+        sys.path.insert(0, TESTS)
+        import os, tidegate
+        from wrappers import WRAPPERS
+        store = tidegate.Store(os.environ["BUCKET"], concurrency=2)
+        kept = []
+        for name, wrap in WRAPPERS.items():
+            file = store.writer(name)
+            kept.append((file, wrap(file)))
+        print(len(kept))
+        """.replace("TESTS", repr(str(__file__).rsplit("/", 1)[0]))
+    )
+    assert int(running.succeeds(60)) == len(WRAPPERS)
+    assert bucket.keys() == []
+    assert bucket.sessions("large") == []
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "raise KeyError", "os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_no_end_of_a_process_publishes(program, bucket, end):
+    running = program(
+        f"""
+        import os, sys, tidegate
+        with tidegate.open(os.environ["BUCKET"] + "/a", "wb") as file:
+            file.write(bytes(20 << 20))
+            text = tidegate.open(os.environ["BUCKET"] + "/b", "w")
+            text.write("tide")
+            {end}
+        """
+    )
+    code, _, _ = running.ended()
+    assert code != 0
+    assert bucket.keys() == []
+
+
+def test_a_generator_that_is_dropped_publishes_nothing(memory):
+    def rows():
+        with memory.writer("a") as file:
+            while True:
+                file.write(b"row")
+                yield
+
+    generator = rows()
+    next(generator)
+    del generator
+    gc.collect()
+    assert wrote(memory, "a") is None
+
+
+# What is no accident.
+
+
+def test_an_exception_that_was_handled_within_the_block_does_not_discard(memory):
+    with memory.writer("a") as file:
+        try:
+            raise Trouble
+        except Trouble:
+            file.write(b"handled")
+    assert memory.get("a") == b"handled"
+
+
+def test_an_exception_that_was_handled_before_close_does_not_discard(memory):
+    file = memory.writer("a")
+    try:
+        raise Trouble
+    except Trouble:
+        pass
+    file.close()
+    assert memory.exists("a")
+
+
+def test_a_file_that_is_opened_in_an_except_block_is_published_there(memory):
+    try:
+        raise Trouble
+    except Trouble:
+        file = memory.writer("closed")
+        file.write(b"1")
+        file.close()
+        with memory.writer("with") as file:
+            file.write(b"2")
+        with tidegate.open(f"{memory.url}/text", "w") as text:
+            text.write("3")
+    assert [entry.key for entry in memory.list()] == ["closed", "text", "with"]
+
+
+def test_a_file_that_is_opened_in_nested_except_blocks_is_published_in_the_outer_one(memory):
+    try:
+        raise Trouble
+    except Trouble:
+        try:
+            raise KeyError
+        except KeyError:
+            file = memory.writer("a")
+        file.close()
+    assert memory.exists("a")
+
+
+def test_a_second_exception_discards_a_file_that_was_opened_in_an_except_block(memory):
+    file = None
+    with pytest.raises(KeyError):
+        try:
+            raise Trouble
+        except Trouble:
+            file = memory.writer("a")
+            try:
+                raise KeyError
+            finally:
+                file.close()
+    assert wrote(memory, "a") is None
+
+
+def test_a_block_that_is_entered_in_an_except_block_publishes_there(memory):
+    file = memory.writer("a")
+    try:
+        raise Trouble
+    except Trouble:
+        with file:
+            file.write(b"1")
+    assert memory.get("a") == b"1"
+
+
+def test_a_finalizer_may_write_a_file_of_its_own(memory):
+    class Keeper:
+        def __del__(self):
+            with memory.writer("a") as file:
+                file.write(b"last words")
+
+    keeper = Keeper()
+    del keeper
+    gc.collect()
+    assert memory.get("a") == b"last words"
+
+
+def test_a_file_that_was_opened_before_is_discarded_by_a_finalizer(memory):
+    class Keeper:
+        def __init__(self):
+            self.file = memory.writer("a")
+            self.file.write(b"half")
+
+        def __del__(self):
+            self.file.close()
+
+    keeper = Keeper()
+    del keeper
+    gc.collect()
+    assert wrote(memory, "a") is None
+
+
+# Close, discard and failures.
+
+
+def test_discard_publishes_nothing_and_leaves_no_session(store, bucket):
+    file = store.writer("a", part_size=5 << 20)
+    file.write(bytes(12 << 20))
+    file.discard()
+    bucket.assert_untouched("a")
+    file.discard()
+    file.close()
+    bucket.assert_untouched("a")
+    with pytest.raises(tidegate.ClosedError):
+        file.write(b"more")
+
+
+def test_a_discarded_with_block_leaves_no_session(store, bucket):
+    with pytest.raises(Trouble), store.writer("a", part_size=5 << 20) as file:
+        file.write(bytes(12 << 20))
+        raise Trouble
+    assert store.tide.settled() == []
+    bucket.assert_untouched("a")
+
+
+def test_close_twice_is_close_once(memory):
+    file = memory.writer("a")
+    file.write(b"1")
+    file.close()
+    file.close()
+    with pytest.raises(ValueError, match="published"):
+        file.write(b"2")
+    assert memory.get("a") == b"1"
+
+
+def test_a_write_of_no_bytes_leaves_the_file_as_it_is(memory):
+    with memory.writer("a") as file:
+        file.write(b"1")
+        with pytest.raises(TypeError, match="bytes-like"):
+            file.write("text")
+        file.write(b"2")
+    assert memory.get("a") == b"12"
+
+
+@pytest.mark.parametrize("face", ["binary", "text", "buffered"])
+def test_close_after_a_failed_write_raises_and_publishes_nothing(memory, face):
+    raw = memory.writer("a", exact_size=5)
+    file = raw
+    if face == "text":
+        file = io.TextIOWrapper(raw, write_through=True)
+    elif face == "buffered":
+        file = io.BufferedWriter(raw, 1)
+    data = "too much" if face == "text" else b"too much"
+    with pytest.raises(OSError):
+        file.write(data)
+        file.flush()
+    with pytest.raises((ValueError, OSError)):
+        file.close()
+    assert wrote(memory, "a") is None
+    assert raw.closed
+    raw.close()
+
+
+def test_a_close_that_fails_publishes_nothing(memory):
+    memory.put("a", b"first")
+    file = memory.writer("a", create_only=True)
+    file.write(b"second")
+    with pytest.raises(FileExistsError):
+        file.close()
+    assert file.closed and file.object is None
+    file.close()
+    assert memory.get("a") == b"first"
+
+
+def test_the_exception_of_a_block_is_not_hidden_by_a_failed_write(memory):
+    with pytest.raises(tidegate.SourceError), memory.writer("a", exact_size=1) as file:
+        file.write(b"12")
+    assert wrote(memory, "a") is None
+
+
+def test_nothing_keeps_a_file_alive_but_its_owner(memory):
+    """Also not the exception that was handled when it was opened."""
+    try:
+        raise Trouble
+    except Trouble:
+        file = memory.writer(secrets.token_hex(4))
+    assert sys.getrefcount(file) == 2
+    file.discard()
