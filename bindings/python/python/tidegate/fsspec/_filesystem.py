@@ -18,6 +18,7 @@ from fsspec.utils import isfilelike
 from .. import _native
 from .._errors import InvalidInputError, NoBucketError, NotFoundError
 from .._open import checked_mode
+from .._options import ReachOptions
 from .._store import Store, native_options
 from .._wait import ProgressCallback, wait
 from ..aio import Reader as AsyncReader
@@ -143,7 +144,8 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # Listings.
 
-    async def _ls(self, path: str, detail: bool = True, refresh: bool = False, **options: Any) -> list[Any]:
+    async def _ls(self, path: str, detail: bool = False, refresh: bool = False, **options: Any) -> list[Any]:
+        # Names alone, unless asked for more: as s3fs, gcsfs and adlfs do.
         path = self._strip_protocol(path)
         infos = None if refresh else self._cached_listing(path)
         if infos is None:
@@ -504,7 +506,8 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Removes objects, many with each request; with ``recursive`` also all that is below them. Removing an object
-        that is not there succeeds; removing a tree that is not there raises :class:`FileNotFoundError`."""
+        that is not there succeeds; removing a tree that is not there raises :class:`FileNotFoundError`. A bucket is
+        emptied, and stays; see :meth:`rmdir`."""
         self._check_writable()
         paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
         if recursive and maxdepth is None:
@@ -543,8 +546,6 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 await self._delete(bucket, keys)
         finally:
             self.invalidate_cache(path)
-        if not key:
-            await self._remove_bucket(bucket)
 
     async def _delete(self, bucket: str, keys: Collection[str]) -> None:
         report = await self._store(bucket).delete_many(keys)
@@ -587,10 +588,21 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         sync(self.loop, self._rmdir, path)
 
     async def _create_bucket(self, bucket: str) -> None:
-        raise NotImplementedError(f"{self._url(bucket)}: buckets cannot be created here")
+        await run(self._bucket_engine(bucket).create_bucket(self._url(bucket)))
 
     async def _remove_bucket(self, bucket: str) -> None:
-        raise NotImplementedError(f"{self._url(bucket)}: buckets cannot be removed here")
+        await run(self._bucket_engine(bucket).remove_bucket(self._url(bucket)))
+        self.invalidate_cache(bucket)
+
+    def _bucket_engine(self, bucket: str) -> _native.Engine:
+        """The engine, which reaches buckets as the environment says, and in no other way."""
+        reached = self._settings.store.keys() & ReachOptions.__optional_keys__
+        if reached:
+            raise NotImplementedError(
+                f"{self._url(bucket)}: a bucket is created and removed only with credentials and endpoint from the "
+                f"environment, and the file system has options of its own: {', '.join(sorted(reached))}"
+            )
+        return self._store(bucket).tide.engine()
 
     # What tells one content from another.
 
