@@ -505,9 +505,9 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         batch_size: int | None = None,
         **options: Any,
     ) -> None:
-        """Removes objects, many with each request; with ``recursive`` also all that is below them. Removing an object
-        that is not there succeeds; removing a tree that is not there raises :class:`FileNotFoundError`. A bucket is
-        emptied, and stays; see :meth:`rmdir`."""
+        """Removes objects, many with each request; with ``recursive`` also all that is below them, with ``maxdepth`` the
+        files that are at most so deep. Removing an object that is not there succeeds; removing a tree that is not there
+        raises :class:`FileNotFoundError`. A bucket is emptied, and stays; see :meth:`rmdir`."""
         self._check_writable()
         paths = [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
         if recursive and maxdepth is None:
@@ -517,7 +517,9 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 await self._rm_tree(each)
             return
         if recursive or any(has_magic(each) for each in paths):
-            paths = await self._expand_path(paths, recursive=recursive, maxdepth=maxdepth)
+            # Without the directories: their files may be too deep to be removed.
+            expanded = await self._expand_path(paths, recursive=recursive, maxdepth=maxdepth)
+            paths = [each for each in expanded if not await self._isdir(each)]
         by_bucket: dict[str, list[str]] = {}
         for each in paths:
             bucket, key = self._located(each)

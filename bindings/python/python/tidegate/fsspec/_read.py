@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from fsspec.caching import caches
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .. import _native
     from .._store import Store
     from ._filesystem import ObjectFileSystem
+
+
+#: Requests a range, from the first byte until before the second.
+Fetch = Callable[[int, int], bytes]
 
 
 class ReadFile(io.BufferedReader):
@@ -37,7 +41,7 @@ class ReadFile(io.BufferedReader):
     ) -> None:
         self.fs = fs
         self.path = path
-        #: Size in bytes of the buffer.
+        #: Size in bytes of the buffer, or of a block of the cache.
         self.blocksize = block_size or BUFFER
         #: The object's description, as :meth:`ObjectFileSystem.info` gives it.
         self.details = fs.described(path, raw.object)
@@ -45,7 +49,7 @@ class ReadFile(io.BufferedReader):
         self.size = raw.size
         self._options = dict(options)
         self._reader = raw
-        super().__init__(raw, self.blocksize)
+        super().__init__(raw, raw.buffer if isinstance(raw, CachedReader) else self.blocksize)
 
     @property
     def full_name(self) -> str:
@@ -84,10 +88,33 @@ def _opened_again(
     return file
 
 
+class _KnownParts:
+    """Parts of an object that were read before. All else is requested when it is read; fsspec's cache of this name gives
+    zeros instead."""
+
+    def __init__(self, fetch: Fetch, data: Mapping[tuple[int, int], bytes]) -> None:
+        self._fetch_range = fetch
+        self._parts: list[tuple[int, bytes]] = []
+        for (start, _), part in sorted(data.items()):
+            if self._parts and self._parts[-1][0] + len(self._parts[-1][1]) == start:
+                before, known = self._parts.pop()
+                self._parts.append((before, known + part))
+            else:
+                self._parts.append((start, part))
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        for first, part in self._parts:
+            if first <= start and end <= first + len(part):
+                return part[start - first : end - first]
+        return self._fetch_range(start, end)
+
+
 class CachedReader(io.RawIOBase):
     """Reads an object through one of fsspec's caches, each of whose misses is a request for a range."""
 
     mode = "rb"
+    #: Size in bytes of the buffer in front: the cache is what reads ahead.
+    buffer = 8 << 10
 
     def __init__(
         self,
@@ -98,18 +125,23 @@ class CachedReader(io.RawIOBase):
         cache_type: str,
         cache_options: Mapping[str, Any] | None,
     ) -> None:
-        if cache_type not in caches:
-            raise ValueError(f"fsspec has no cache {cache_type!r}")
         self.object = object
         self.size = object.size or 0
         self.name = store.url_of(key)
         self._position = 0
-        self.cache = caches[cache_type](
-            block_size,
-            lambda start, end: store.get_range(key, start, min(end, self.size), if_unchanged=object),
-            self.size,
-            **(cache_options or {}),
-        )
+
+        def fetch(start: int, end: int) -> bytes:
+            return store.get_range(key, start, min(end, self.size), if_unchanged=object)
+
+        options = dict(cache_options or {})
+        if cache_type == "parts":
+            self.cache: Any = _KnownParts(fetch, options.get("data") or {})
+            # No read is larger than it was asked for: a part that is known would be requested for what is behind it.
+            self.buffer = 1
+        elif cache_type in caches:
+            self.cache = caches[cache_type](block_size, fetch, self.size, **options)
+        else:
+            raise ValueError(f"fsspec has no cache {cache_type!r}")
 
     def readable(self) -> bool:
         return True

@@ -175,15 +175,10 @@ class LocalFileSystem(ObjectFileSystem):
 
     async def _rm_tree(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            try:
+                shutil.rmtree(path)
+            finally:
+                self.invalidate_cache(path)
         else:
+            await self._store("/").head(path.lstrip("/"))
             await self._rm_file(path)
-
-    async def _delete(self, bucket: str, keys: Collection[str]) -> None:
-        # The innermost first.
-        for key in sorted(keys, reverse=True):
-            path = f"/{key}"
-            if os.path.isdir(path) and not os.path.islink(path):
-                os.rmdir(path)
-            else:
-                await self._store(bucket).delete(key)
