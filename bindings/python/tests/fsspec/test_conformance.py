@@ -11,7 +11,9 @@ from fsspec.tests.abstract import (
 )
 
 
-class Suite(AbstractCopyTests, AbstractGetTests, AbstractPutTests, AbstractOpenTests, AbstractPipeTests, AbstractFixtures):
+class Suite(
+    AbstractCopyTests, AbstractGetTests, AbstractPutTests, AbstractOpenTests, AbstractPipeTests, AbstractFixtures
+):
     """All of the suite. A subclass names the fixture of its store."""
 
     where: str

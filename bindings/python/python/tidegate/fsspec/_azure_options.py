@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._settings import Dialect, Settings, Taker, ignored, refused, to_file, to_flag, to_store, to_write
+from ._settings import REACH_OPTIONS, Dialect, Settings, Taker, ignored, refused, to_file, to_flag, to_store, to_write
 
 
 def _principal(name: str) -> Taker:
@@ -52,7 +52,9 @@ _OPTIONS: dict[str, Taker] = {
     "location_mode": _location_mode,
     "max_concurrency": to_write("concurrency"),
     "read_timeout": to_store("patience"),
-    "request_session": refused("request_session", "set HTTPS_PROXY for a proxy, and ca_bundle for authorities to trust"),
+    "request_session": refused(
+        "request_session", "set HTTPS_PROXY for a proxy, and ca_bundle for authorities to trust"
+    ),
     "sas_token": to_store("sas"),
     "socket_timeout": ignored,
     "tenant_id": _principal("tenant_id"),
@@ -78,4 +80,6 @@ class AzureDialect(Dialect):
         return settings
 
 
-ADLFS = AzureDialect("adlfs", _OPTIONS)
+_REACH = REACH_OPTIONS | {"account", "account_key", "connection_string", "sas", "token"}
+
+ADLFS = AzureDialect("adlfs", _OPTIONS, _REACH)

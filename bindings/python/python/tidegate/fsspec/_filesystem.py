@@ -51,6 +51,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
     scheme: ClassVar[str]
     dialect: ClassVar[Dialect]
     root_marker = ""
+    _pid: int
 
     def __init__(
         self, *, asynchronous: bool = False, loop: Any = None, batch_size: int | None = None, **options: Any
@@ -281,9 +282,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
             pass
         return files, directories
 
-    async def _find_levels(
-        self, path: str, prefix: str, depth: int | None
-    ) -> tuple[dict[str, Info], dict[str, Info]]:
+    async def _find_levels(self, path: str, prefix: str, depth: int | None) -> tuple[dict[str, Info], dict[str, Info]]:
         files: dict[str, Info] = {}
         directories: dict[str, Info] = {}
         level = [path]
@@ -440,9 +439,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         callback.absolute_update(object.size)
         self.forget(self._joined(bucket, key))
 
-    async def _get_file(
-        self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any
-    ) -> None:
+    async def _get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any) -> None:
         if isfilelike(lpath):
             return await self._read_into(rpath, lpath, callback)
         if os.path.isdir(lpath):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._settings import Dialect, Settings, Taker, ignored, refused, to_file, to_store
+from ._settings import REACH_OPTIONS, Dialect, Settings, Taker, ignored, refused, to_file, to_store
 
 _CREDENTIALS = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of the credentials, or run `gcloud auth application-default login`"
@@ -70,4 +70,4 @@ class GcsDialect(Dialect):
         return settings
 
 
-GCSFS = GcsDialect("gcsfs", _OPTIONS)
+GCSFS = GcsDialect("gcsfs", _OPTIONS, REACH_OPTIONS | {"project", "token", "transport"})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._settings import (
+    REACH_OPTIONS,
     Dialect,
     Settings,
     Taker,
@@ -103,7 +104,9 @@ _CONFIG = {
     "request_checksum_calculation": ignored,
     "response_checksum_validation": ignored,
     "retries": _retries,
-    "s3": _parameters("config_kwargs", {"addressing_style": to_store("addressing"), "payload_signing_enabled": ignored}),
+    "s3": _parameters(
+        "config_kwargs", {"addressing_style": to_store("addressing"), "payload_signing_enabled": ignored}
+    ),
     "signature_version": _signature_version,
     "tcp_keepalive": ignored,
     "user_agent_extra": ignored,
@@ -154,4 +157,9 @@ class S3Dialect(Dialect):
         return settings
 
 
-S3FS = S3Dialect("s3fs", _OPTIONS)
+_REACH = REACH_OPTIONS | {
+    *("access_key", "secret_key", "session_token", "profile", "profile_only", "region"),
+    *("addressing", "checksum", "equal_parts", "kept_conditions", "payload_sha256", "request_payer", "trailers"),
+}
+
+S3FS = S3Dialect("s3fs", _OPTIONS, _REACH)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from .._options import ReachOptions, WriteOptions
+from .._options import WriteOptions
 from .._tide import TIDE_OPTIONS
 
 #: Options of fsspec itself.
 _LISTING_OPTIONS = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths"})
 #: Tidegate's options of a write. Where an engine has one of the same name, it is taken for the write.
 WRITE_OPTIONS = WriteOptions.__optional_keys__ | WriteOptions.__required_keys__
-_STORE_OPTIONS = (ReachOptions.__optional_keys__ | TIDE_OPTIONS | {"tide"}) - WRITE_OPTIONS
+_ENGINE_OPTIONS = (TIDE_OPTIONS | {"tide"}) - WRITE_OPTIONS
+#: Options of every store that is reached by HTTP.
+REACH_OPTIONS = frozenset({"anonymous", "ca_bundle", "connect_timeout", "endpoint_url"})
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Dialect:
     package: str
     #: What becomes of each option.
     options: Mapping[str, Taker]
+    #: Tidegate's options of how such a store is reached.
+    reach: frozenset[str] = frozenset()
 
     def settings(self, given: Mapping[str, Any]) -> Settings:
         """Sorts the options. Raises :class:`ValueError` for one that is refused, and :class:`TypeError` for one that
@@ -63,7 +67,7 @@ class Dialect:
                 settings.listing[name] = value
             elif name in WRITE_OPTIONS:
                 settings.write[name] = value
-            elif name in _STORE_OPTIONS:
+            elif name in self.reach or name in _ENGINE_OPTIONS:
                 settings.store[name] = value
             else:
                 raise TypeError(f"there is no option {name!r}, neither of Tidegate nor of {self.package}")
