@@ -1,6 +1,6 @@
 //! Tells an event loop about operations that have ended. Tasks of the runtime never take the interpreter: they put an
-//! outcome into a queue, and the first one in an empty queue wakes the loop through an eventfd that it watches. The loop
-//! then takes all outcomes in one call.
+//! outcome into a queue, and the first one in an empty queue wakes the loop through an eventfd that it watches. The
+//! loop then takes all outcomes in one call.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};

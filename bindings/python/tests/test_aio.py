@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+
 import tidegate
 import tidegate.aio
 from test_processes import in_child

@@ -4,6 +4,7 @@ import errno
 import pickle
 
 import pytest
+
 import tidegate
 from tidegate import _errors
 

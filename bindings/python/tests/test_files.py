@@ -7,6 +7,7 @@ import random
 import pandas
 import pyarrow.parquet
 import pytest
+
 import tidegate
 
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 
 import pytest
+
 import tidegate
 import tidegate.aio
 

@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import pytest
+
 import tidegate
 import tidegate.aio
 

@@ -6,8 +6,8 @@ import urllib.request
 
 import numpy
 import pytest
-import tidegate
 
+import tidegate
 from conftest import reached
 
 

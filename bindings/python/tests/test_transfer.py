@@ -3,8 +3,8 @@
 import os
 
 import pytest
-import tidegate
 
+import tidegate
 from conftest import reached
 
 

@@ -104,7 +104,7 @@ def serve(storage: str = "memory") -> Server:
 
 
 def binary() -> str:
-    """The program ``tidegate``: the one that ``TIDEGATE_BIN`` names, that this package has installed, or on ``PATH``."""
+    """The program ``tidegate``: what ``TIDEGATE_BIN`` names, what this package has installed, or that on ``PATH``."""
     given = os.environ.get("TIDEGATE_BIN")
     scripts = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
     found = given or shutil.which("tidegate", path=os.pathsep.join(scripts)) or shutil.which("tidegate")
