@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import entry_points
 import pytest
+
 from harness.azure import Container
 from harness.gcs import JsonBucket
 from harness.s3 import Bucket

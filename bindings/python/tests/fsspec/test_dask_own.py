@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+
 from harness.command import clean_env
 from harness.process import Server
 from harness.servers import answers

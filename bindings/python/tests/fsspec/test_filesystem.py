@@ -12,8 +12,9 @@ import urllib.request
 
 import fsspec
 import pytest
-import tidegate.fsspec
 from fsspec.callbacks import Callback
+
+import tidegate.fsspec
 
 MIB = 1 << 20
 

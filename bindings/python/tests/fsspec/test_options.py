@@ -5,8 +5,9 @@ from pathlib import Path
 
 import fsspec
 import pytest
-import tidegate.fsspec
 from fsspec.registry import _registry
+
+import tidegate.fsspec
 from tidegate.fsspec import AzureFileSystem, GCSFileSystem, LocalFileSystem, S3FileSystem
 
 DOCS = Path(__file__).parents[2] / "docs" / "fsspec.md"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection
 from typing import Any, cast
 from urllib.parse import urlsplit
 
