@@ -26,7 +26,7 @@ from ..aio import Store as AsyncStore
 from ..aio import Writer as AsyncWriter
 from ..aio._start import run
 from ._read import CachedReader, ReadFile
-from ._settings import Dialect, call_options
+from ._settings import Dialect, call_options, check_read_options
 from ._written import CompressedFile, DeferredFile, WrittenFile
 
 Info = dict[str, Any]
@@ -229,9 +229,12 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         found = self._cached_info(path)
         if found is not None and found["type"] == "directory":
             return True
+        return await self._is_prefix(path)
+
+    async def _isfile(self, path: str) -> bool:
         try:
-            return await self._is_prefix(path)
-        except OSError:
+            return bool((await self._info(path))["type"] == "file")
+        except FileNotFoundError:
             return False
 
     async def _find(
@@ -442,7 +445,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any) -> None:
         if isfilelike(lpath):
             return await self._read_into(rpath, lpath, callback)
-        if os.path.isdir(lpath):
+        if os.path.isdir(lpath) and await self._isdir(rpath):
             return
         try:
             bucket, key = self._located(rpath)
@@ -688,8 +691,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         reads at other places; with ``random``, it never reads ahead. With a ``cache_type`` of fsspec, that cache decides
         which ranges are asked for.
         """
-        if options.get("version_id"):
-            raise ValueError("the option 'version_id' is not supported: the newest version of an object is read")
+        check_read_options(options)
         bucket, key = self._located(path)
         store = self._blocking_store(bucket)
         block_size = block_size or self._settings.block_size
