@@ -13,12 +13,16 @@ import urllib.request
 import fsspec
 import pytest
 from fsspec.callbacks import Callback
+from fsspec.generic import GenericFileSystem, set_generic_fs
 from places import s3_options
 
 import tidegate.fsspec
 from harness.s3 import Bucket
 
 MIB = 1 << 20
+
+#: fsspec's cache in a file does not close the file.
+fsspec_closes_no_file = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ def test_a_file_reads_what_was_written(fs, folder):
         assert fsspec.open(file.full_name, **fs.storage_options).path == path
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # fsspec's mmap closes no file
+@fsspec_closes_no_file
 def test_a_cache_of_fsspec_can_be_chosen(fs, folder):
     data = random.Random(2).randbytes(100_000)
     fs.pipe_file(f"{folder}/data", data)
@@ -558,3 +562,32 @@ def test_marks_of_directories(minio, on_minio):
 def test_description_of_a_store_in_json_has_its_options(on_minio):
     told = json.loads(on_minio.fs().to_json())
     assert told["cls"] == "tidegate.fsspec:S3FileSystem" and told["key"] == on_minio.options["key"]
+
+
+# File systems of fsspec on top.
+
+
+@fsspec_closes_no_file
+def test_chains_of_file_systems(place, fs, folder):
+    fs.pipe_file(f"{folder}/file", b"0123456789")
+    url, options = fs.unstrip_protocol(f"{folder}/file"), {place.protocol: place.options}
+    for cache in ("simplecache", "filecache", "blockcache"):
+        with fsspec.open(f"{cache}::{url}", **options) as file:
+            assert file.read() == b"0123456789", cache
+    with fsspec.open(f"simplecache::{url}-copied", "wb", **options) as file:
+        file.write(b"through a cache")
+    assert fs.cat_file(f"{folder}/file-copied") == b"through a cache"
+    inside = fsspec.filesystem("dir", path=folder, fs=fs)
+    assert inside.ls("", detail=False) == ["file", "file-copied"] and inside.cat("file") == b"0123456789"
+
+
+def test_copies_between_file_systems(place, fs, folder):
+    memory = fsspec.filesystem("tidegate+memory")
+    set_generic_fs(place.protocol, **place.options)
+    set_generic_fs("tidegate+memory")
+    for size in (10, 6 * MIB):
+        data = random.Random(size).randbytes(size)
+        fs.pipe_file(f"{folder}/file", data)
+        generic = GenericFileSystem(default_method="generic")
+        generic.copy(fs.unstrip_protocol(f"{folder}/file"), f"tidegate+memory://{folder.strip('/')}/copy")
+        assert memory.cat_file(f"{folder.strip('/')}/copy") == data

@@ -25,7 +25,7 @@ from ..aio import Reader as AsyncReader
 from ..aio import Store as AsyncStore
 from ..aio import Writer as AsyncWriter
 from ..aio._start import run
-from ._read import CachedReader, ReadFile
+from ._read import CachedFile, ReadFile
 from ._settings import Dialect, call_options, check_read_options
 from ._written import CompressedFile, DeferredFile, WrittenFile
 
@@ -659,7 +659,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         cache_type: str | None = None,
         **options: Any,
-    ) -> ReadFile | WrittenFile:
+    ) -> ReadFile | CachedFile | WrittenFile:
         what, _ = checked_mode(mode)
         if what == "r":
             return self.open_object(path, block_size, cache_type, cache_options, **options)
@@ -684,7 +684,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         random: bool = False,
         if_unchanged: _native.Object | None = None,
         **options: Any,
-    ) -> ReadFile:
+    ) -> ReadFile | CachedFile:
         """Opens an object for reading: what ``open`` with mode ``rb`` does.
 
         Without ``cache_type``, the engine reads ahead in parallel what is read in order, and asks for just the bytes of
@@ -697,12 +697,11 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         block_size = block_size or self._settings.block_size
         cache_type = cache_type or self._settings.cache_type
         given = {"block_size": block_size, "cache_type": cache_type, "cache_options": cache_options, "random": random}
-        if cache_type in (None, "none"):
-            raw: Any = store.reader(key, if_unchanged=if_unchanged, random=random or cache_type == "none")
-        else:
-            object = if_unchanged if if_unchanged is not None else store.head(key)
-            raw = CachedReader(store, key, object, block_size or self.blocksize, cache_type, cache_options)
-        return ReadFile(self, self._joined(bucket, key), raw, block_size, given)
+        path = self._joined(bucket, key)
+        if cache_type is None:
+            return ReadFile(self, path, store.reader(key, if_unchanged=if_unchanged, random=random), given)
+        object = if_unchanged if if_unchanged is not None else store.head(key)
+        return CachedFile(self, path, store, key, object, given)
 
     async def open_async(self, path: str, mode: str = "rb", **options: Any) -> AsyncReader | AsyncWriter:
         """Opens a binary file whose calls are awaited; see :class:`tidegate.aio.Writer`."""
