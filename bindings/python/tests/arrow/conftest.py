@@ -1,0 +1,38 @@
+"""What the tests of pyarrow's filesystem, and of programs that people write, have beside the other fixtures."""
+
+import pytest
+import tidegate
+import tidegate.pyarrow
+from pyarrow.conftest import groups
+
+from harness.s3 import REGION
+
+
+def pytest_configure(config):
+    # Marks of pyarrow's own tests; which of them apply, test_pyarrow_cases.py says.
+    for mark in groups:
+        config.addinivalue_line("markers", f"{mark}: of pyarrow's own tests")
+
+
+@pytest.fixture(scope="session")
+def store_on():
+    """`store_on(bucket)` is a store of it."""
+
+    def open_store(bucket, **options):
+        endpoint = bucket.endpoint
+        keys = {"access_key": endpoint.access_key, "secret_key": endpoint.secret_key, "region": REGION}
+        return tidegate.Store(bucket.url().rstrip("/"), endpoint_url=endpoint.url, **keys, **options)
+
+    return open_store
+
+
+@pytest.fixture
+def store(minio_bucket, store_on):
+    """A store of a new bucket on MinIO."""
+    return store_on(minio_bucket)
+
+
+@pytest.fixture
+def files(store):
+    """The filesystem of that bucket."""
+    return tidegate.pyarrow.filesystem(store)
