@@ -5,7 +5,7 @@ import tidegate
 import tidegate.pyarrow
 from pyarrow.conftest import groups
 
-from harness.s3 import REGION
+from harness.s3 import REGION, Bucket
 
 
 def pytest_configure(config):
@@ -27,9 +27,22 @@ def store_on():
 
 
 @pytest.fixture
-def store(minio_bucket, store_on):
-    """A store of a new bucket on MinIO."""
-    return store_on(minio_bucket)
+def bucket(minio_bucket):
+    """A new bucket, also of the programs that a test starts: on MinIO."""
+    return minio_bucket
+
+
+@pytest.fixture
+def embedded_bucket(embedded):
+    """A new bucket of the embedded server, which counts what it is asked."""
+    bucket = Bucket(embedded.endpoint)
+    yield bucket
+    bucket.empty()
+
+
+@pytest.fixture
+def store(bucket, store_on):
+    return store_on(bucket)
 
 
 @pytest.fixture

@@ -125,8 +125,8 @@ def mockfs(store):
 
 
 @pytest.fixture
-def py_mockfs(bucket, store_on):
-    return ours(store_on(bucket))
+def py_mockfs(embedded_bucket, store_on):
+    return ours(store_on(embedded_bucket))
 
 
 @pytest.fixture(params=[pickle, cloudpickle], ids=["pickle", "cloudpickle"])
