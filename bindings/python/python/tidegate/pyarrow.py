@@ -80,8 +80,8 @@ def filesystem(url_or_store: str | os.PathLike[str] | Store, **options: Unpack[O
 class FileSystem(PyFileSystem):  # type: ignore[misc]
     """A :class:`pyarrow.fs.PyFileSystem` on a :class:`Handler`.
 
-    Its own part is the writing of compressed and buffered files: pyarrow's streams publish what they have when they are
-    garbage-collected, and those of this class discard it.
+    Its own part are the streams for writing: some of pyarrow's publish what they have when they are garbage-collected, and
+    all do when a wrapper of Python around them is. These discard it.
     """
 
     def open_output_stream(
@@ -95,10 +95,11 @@ class FileSystem(PyFileSystem):  # type: ignore[misc]
             raise TypeError(f"a path is a string, not {type(path).__name__}")
         text = os.fsdecode(path)
         writer = self.handler.writer(text, metadata)
-        stream = pyarrow.PythonFile(writer, mode="w")
+        stream: Any = _PlainStream(writer, mode="w")
+        stream.keeps = (writer, None)
         if buffer_size:
-            stream = _BufferedStream(stream, buffer_size)
-            stream.keeps = (writer, None)
+            inner, stream = stream, _BufferedStream(stream, buffer_size)
+            stream.keeps = (writer, inner)
         if compression == "detect":
             compression = _compression_of(text)
         if compression is not None:
@@ -119,29 +120,34 @@ def _compression_of(path: str) -> str | None:
         return None
 
 
-#: The writer that a stream writes to, and a stream between the two.
-_Keeps = tuple[Writer, Any]
+class _Stream:
+    """What the streams of :class:`FileSystem` have beside pyarrow's."""
 
+    #: What the stream writes to, and the stream between the two, if there is one.
+    keeps: tuple[Writer, Any] | None = None
 
-class _BufferedStream(pyarrow.BufferedOutputStream):  # type: ignore[misc]
-    keeps: _Keeps | None = None
-
-    def __del__(self) -> None:
-        _let_go(self)
-
-
-class _CompressedStream(pyarrow.CompressedOutputStream):  # type: ignore[misc]
-    keeps: _Keeps | None = None
+    def _dealloc_warn(self, source: Any) -> None:
+        """Called by Python's wrappers when they are garbage-collected, before they close."""
+        if self.keeps is not None:
+            self.keeps[0]._dealloc_warn(source)
 
     def __del__(self) -> None:
-        _let_go(self)
+        """Discards what nobody has closed. The destructor of Arrow's stream, which comes next, would close it, and so
+        publish it."""
+        if not self.closed:  # type: ignore[attr-defined]
+            self._dealloc_warn(self)
 
 
-def _let_go(stream: _BufferedStream | _CompressedStream) -> None:
-    """Discards what a stream has written that nobody has closed. The destructor of Arrow's stream, which comes next,
-    would close it, and so publish it."""
-    if stream.keeps is not None and not stream.closed:
-        stream.keeps[0]._dealloc_warn(stream)
+class _PlainStream(_Stream, pyarrow.PythonFile):  # type: ignore[misc]
+    """To a writer."""
+
+
+class _BufferedStream(_Stream, pyarrow.BufferedOutputStream):  # type: ignore[misc]
+    """To another stream, through a buffer."""
+
+
+class _CompressedStream(_Stream, pyarrow.CompressedOutputStream):  # type: ignore[misc]
+    """To another stream, compressed."""
 
 
 class Handler(FileSystemHandler):  # type: ignore[misc]
