@@ -34,7 +34,28 @@ def answers(url, context=None):
         return False
 
 
-class Minio:
+class Program:
+    """A server in a process of its own."""
+
+    def launch(self, name, command, log: Path, ready, env=None, timeout=30.0):
+        """Starts the program, waits until `ready()` is true, and returns what `ready()` returned. The program is stopped
+        if it does not get ready within `timeout` seconds."""
+        self._server = Server(name, command, log, env=env)
+        try:
+            return self._server.wait_ready(ready, timeout)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class Minio(Program):
     """MinIO over one folder on disk."""
 
     def __init__(self, folder: Path):
@@ -46,10 +67,11 @@ class Minio:
         self._start()
 
     def _start(self):
-        self._server = Server(
+        self.launch(
             "minio",
             [tool("minio"), "server", "--address", self.address, "--console-address", self._console, self.data],
             self._log,
+            lambda: answers(f"{self.endpoint.url}/minio/health/cluster"),
             env={
                 "MINIO_ROOT_USER": self.endpoint.access_key,
                 "MINIO_ROOT_PASSWORD": self.endpoint.secret_key,
@@ -57,11 +79,6 @@ class Minio:
                 "MINIO_UPDATE": "off",
             },
         )
-        try:
-            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/minio/health/cluster"))
-        except BaseException:
-            self.stop()
-            raise
 
     def restart(self):
         """Stops it and starts it anew on the same port and disk."""
@@ -72,15 +89,8 @@ class Minio:
         """Every unfinished upload of every bucket, as MinIO keeps them: what its listing cannot be asked for."""
         return {path.name for path in (self.data / ".minio.sys" / "multipart").glob("*/*")}
 
-    @property
-    def log(self):
-        return self._server.log_end()
 
-    def stop(self):
-        self._server.stop()
-
-
-class Versitygw:
+class Versitygw(Program):
     """versitygw over one folder on disk."""
 
     def __init__(self, folder: Path):
@@ -89,29 +99,18 @@ class Versitygw:
         data.mkdir()
         self.address = f"127.0.0.1:{port}"
         self.endpoint = Endpoint(f"http://{self.address}", "versitygw", "versitygw-secret-key")
-        self._server = Server(
+        self.launch(
             "versitygw",
             [tool("versitygw"), "--port", self.address, "--region", REGION, "--health", "/health", "posix", data],
             folder / "versitygw.log",
+            lambda: answers(f"{self.endpoint.url}/health"),
             env={"ROOT_ACCESS_KEY_ID": self.endpoint.access_key, "ROOT_SECRET_ACCESS_KEY": self.endpoint.secret_key},
         )
-        try:
-            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/health"))
-        except BaseException:
-            self.stop()
-            raise
-
-    @property
-    def log(self):
-        return self._server.log_end()
-
-    def stop(self):
-        self._server.stop()
 
 
-class SeaweedFS:
+class SeaweedFS(Program):
     """SeaweedFS over one folder: a master, a volume server, a filer, and its S3 server on that. It takes ten seconds until
-    it is ready."""
+    it is ready. `scripts/install weed` builds it, for seven minutes: so no check runs it by itself."""
 
     def __init__(self, folder: Path):
         data, users = folder / "seaweedfs", folder / "seaweedfs-users.json"
@@ -128,16 +127,13 @@ class SeaweedFS:
         # Each bucket has seven volumes of its own.
         volumes = ["-volume.max=2000", "-master.volumeSizeLimitMB=64", "-master.telemetry=false"]
         place = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}", *volumes]
-        self._server = Server(
+        self.launch(
             "seaweedfs",
             [tool("weed"), "-logtostderr=true", "server", *place, *ports, "-s3", f"-s3.config={users}"],
             folder / "seaweedfs.log",
+            self._takes_objects,
+            timeout=90,
         )
-        try:
-            self._server.wait_ready(self._takes_objects, timeout=90)
-        except BaseException:
-            self.stop()
-            raise
 
     def _takes_objects(self):
         """Its S3 server answers before the rest of it is there."""
@@ -150,10 +146,6 @@ class SeaweedFS:
             return False
         return True
 
-    @property
-    def log(self):
-        return self._server.log_end()
-
     def stop(self):
         # Asked to end, it waits for ten seconds.
         self._server.kill()
@@ -162,33 +154,49 @@ class SeaweedFS:
                 socket.unlink()
 
 
-class Moto:
+class RcloneS3(Program):
+    """`rclone serve s3` over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        data = folder / "rclone-s3"
+        data.mkdir()
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = Endpoint(f"http://{self.address}", "rclone-access-key", "rclone-secret-key")
+        keys = f"{self.endpoint.access_key},{self.endpoint.secret_key}"
+        self.launch(
+            "rclone-s3",
+            [tool("rclone"), "serve", "s3", data, "--addr", self.address, "--auth-key", keys],
+            folder / "rclone-s3.log",
+            self._lists_buckets,
+            env={"RCLONE_CONFIG": "/dev/null"},
+        )
+
+    def _lists_buckets(self):
+        try:
+            self.endpoint.client().list_buckets()
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+
+class Moto(Program):
     """moto: it keeps all in memory, and takes any credentials."""
 
     def __init__(self, folder: Path):
         port = steady_port()
         self.address = f"127.0.0.1:{port}"
         self.endpoint = Endpoint(f"http://{self.address}", "moto", "moto-secret-key")
-        self._server = Server(
+        self.launch(
             "moto",
             [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port],
             folder / "moto.log",
+            lambda: answers(f"{self.endpoint.url}/moto-api/"),
+            timeout=60,
         )
-        try:
-            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/moto-api/"), timeout=60)
-        except BaseException:
-            self.stop()
-            raise
-
-    @property
-    def log(self):
-        return self._server.log_end()
-
-    def stop(self):
-        self._server.stop()
 
 
-class FakeGcs:
+class FakeGcs(Program):
     """fake-gcs-server over one folder on disk."""
 
     def __init__(self, folder: Path):
@@ -196,29 +204,17 @@ class FakeGcs:
         self.address = f"127.0.0.1:{port}"
         self.url = f"http://{self.address}"
         place = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", self.address]
-        self._server = Server(
+        place += ["-external-url", self.url, "-log-level", "warn"]
+        storage = ["-backend", "filesystem", "-filesystem-root", folder / "fake-gcs-server"]
+        self.launch(
             "fake-gcs-server",
-            [
-                tool("fake-gcs-server"), *place, "-external-url", self.url, "-backend", "filesystem",
-                "-filesystem-root", folder / "fake-gcs-server", "-log-level", "warn",
-            ],
+            [tool("fake-gcs-server"), *place, *storage],
             folder / "fake-gcs-server.log",
-        )  # fmt: skip
-        try:
-            self._server.wait_ready(lambda: answers(f"{self.url}/_internal/healthcheck"))
-        except BaseException:
-            self.stop()
-            raise
-
-    @property
-    def log(self):
-        return self._server.log_end()
-
-    def stop(self):
-        self._server.stop()
+            lambda: answers(f"{self.url}/_internal/healthcheck"),
+        )
 
 
-class Azurite:
+class Azurite(Program):
     """Azurite's Blob service over one folder on disk."""
 
     def __init__(self, folder: Path):
@@ -226,19 +222,13 @@ class Azurite:
         self.data = folder / "azurite"
         self.address = f"127.0.0.1:{port}"
         self.endpoint = AzureEndpoint(f"http://{self.address}")
-        self._server = Server("azurite", azurite(self.address, self.data), folder / "azurite.log")
-        try:
-            self._server.wait_ready(lambda: is_azure(self.endpoint.url), timeout=60)
-        except BaseException:
-            self.stop()
-            raise
-
-    @property
-    def log(self):
-        return self._server.log_end()
-
-    def stop(self):
-        self._server.stop()
+        self.launch(
+            "azurite",
+            azurite(self.address, self.data),
+            folder / "azurite.log",
+            lambda: is_azure(self.endpoint.url),
+            timeout=60,
+        )
 
 
 def azurite(address: str, data: Path) -> list:
@@ -259,7 +249,7 @@ def is_azure(url: str) -> bool:
         return False
 
 
-class Embedded:
+class Embedded(Program):
     """The project's own server, through the command line: `tidegate serve`; over TLS where it has a certificate."""
 
     def __init__(
@@ -274,17 +264,13 @@ class Embedded:
         self._context = certificate and ssl.create_default_context(cafile=authority)
         if certificate:
             options = (*options, "--tls-cert", certificate.path, "--tls-key", certificate.key)
-        self._server = Server(
+        self.url = self.launch(
             "tidegate serve",
             [binary(), "serve", "--listen", listen, "--storage", f"disk:{folder / storage}", *options],
             folder / "tidegate-serve.log",
+            self._said_url,
             env=clean_env(),
         )
-        try:
-            self.url = self._server.wait_ready(self._said_url)
-        except BaseException:
-            self.stop()
-            raise
         self.address = self.url.split("//")[1]
         self.endpoint = Endpoint(self.url, "tidegate", "tidegate", authority)
 
@@ -302,10 +288,3 @@ class Embedded:
         )
         with urllib.request.urlopen(request, timeout=10, context=self._context) as response:
             return json.load(response)
-
-    @property
-    def log(self):
-        return self._server.log_end()
-
-    def stop(self):
-        self._server.stop()

@@ -11,7 +11,7 @@ from harness.command import binary
 from .cells import CELLS
 from .expected import REFUSALS
 from .row import PASS, row
-from .servers import SERVERS
+from .servers import BY_NAME, SERVERS
 from .table import markdown
 
 
@@ -32,7 +32,7 @@ def main() -> int:
         print(f"stores: {binary()} is not there: scripts/test --only release builds it", file=sys.stderr)
         return 2
     began = time.monotonic()
-    servers, cells = options.server or list(SERVERS), options.cell or list(CELLS)
+    servers, cells = options.server or [name for name in SERVERS if name not in BY_NAME], options.cell or list(CELLS)
     with ProcessPoolExecutor(options.at_once, multiprocessing.get_context("spawn")) as pool:
         outcomes = [outcome for done in pool.map(row, servers, [cells] * len(servers)) for outcome in done]
     print(markdown(outcomes, options.times))

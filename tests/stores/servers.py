@@ -7,7 +7,7 @@ from harness.azure import Container
 from harness.folder import Folder
 from harness.gcs import JsonBucket
 from harness.s3 import Bucket, GoogleBucket
-from harness.servers import Azurite, Embedded, FakeGcs, Minio, Moto, SeaweedFS, Versitygw
+from harness.servers import Azurite, Embedded, FakeGcs, Minio, Moto, RcloneS3, SeaweedFS, Versitygw
 
 
 class Place:
@@ -44,10 +44,14 @@ def s3(server) -> Bucket:
     return Bucket(server.endpoint)
 
 
+# Rows that the table has only if they are named, because their servers are much to install.
+BY_NAME = ["seaweedfs"]
+
 # In the order of the table's rows.
 SERVERS: dict[str, Callable[[Path], Place]] = {
     "minio": on(Minio, s3),
     "versitygw": on(Versitygw, s3),
+    "rclone serve s3": on(RcloneS3, s3),
     "seaweedfs": on(SeaweedFS, s3),
     "moto": on(Moto, s3),
     "embedded s3": on(Embedded, s3),

@@ -29,8 +29,9 @@ impl<'py> Argument<'_, 'py> {
             return Ok(duration);
         }
         let seconds: f64 = self.get()?;
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|_| PyValueError::new_err(format!("{}: {seconds} seconds are no time to wait", self.name)))
+        Duration::try_from_secs_f64(seconds).map_err(|_| {
+            PyValueError::new_err(format!("{}: {seconds} seconds are no time to wait", self.name))
+        })
     }
 
     /// One of several names.

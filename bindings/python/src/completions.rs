@@ -1,6 +1,6 @@
 //! Tells an event loop about operations that have ended. Tasks of the runtime never take the interpreter: they put an
-//! outcome into a queue, and the first one in an empty queue wakes the loop through an eventfd that it watches. The loop
-//! then takes all outcomes in one call.
+//! outcome into a queue, and the first one in an empty queue wakes the loop through an eventfd that it watches. The
+//! loop then takes all outcomes in one call.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,7 +46,8 @@ impl Completions {
 impl Completions {
     #[new]
     fn new() -> PyResult<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
+        let wake =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(std::io::Error::from)?;
         Ok(Self { queue: OfProcess::new(Arc::new(Queue { wake, ended: Mutex::default() })) })
     }
 

@@ -66,9 +66,10 @@ impl Engine {
     #[new]
     fn new(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let tide = settings::engine(options)?.build().map_err(|error| errors::raised(py, &error))?;
-        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
         let runtime =
-            runtime.map_err(|error| PyRuntimeError::new_err(format!("the system gives no threads: {error}")))?;
+            Builder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
+        let runtime = runtime
+            .map_err(|error| PyRuntimeError::new_err(format!("the system gives no threads: {error}")))?;
         let running =
             Running { tide, runtime: runtime.handle().clone(), _owned: OwnedRuntime(Some(runtime)) };
         Ok(Self { shared: Arc::new(OfProcess::new(running)) })
@@ -101,7 +102,8 @@ impl Engine {
         let tide = self.shared.get(py)?.tide.clone();
         let settled = async move { Ok(tide.settled().await) };
         Ok(Operation::new(&self.shared, None, settled, |py, failed| {
-            let failed: Vec<_> = failed.iter().map(|error| errors::exception(py, error)).collect::<PyResult<_>>()?;
+            let failed: Vec<_> =
+                failed.iter().map(|error| errors::exception(py, error)).collect::<PyResult<_>>()?;
             Ok(PyList::new(py, failed)?.into_any().unbind())
         }))
     }

@@ -46,6 +46,7 @@ fn function<'py>(
     kept: &'static PyOnceLock<Py<PyAny>>,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let found = kept.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tidegate._errors")?.getattr(name)?.unbind()))?;
+    let found =
+        kept.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tidegate._errors")?.getattr(name)?.unbind()))?;
     Ok(found.bind(py).clone())
 }

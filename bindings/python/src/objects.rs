@@ -8,6 +8,8 @@ use pyo3::types::{PyDict, PyString};
 use tidegate::object::Encryption;
 use tidegate::progress::{Snapshot, Waiting};
 
+use crate::write_options::encryption;
+
 /// An object, as the store describes it.
 #[pyclass(frozen, module = "tidegate", from_py_object)]
 #[derive(Clone, Debug)]
@@ -128,7 +130,13 @@ impl Object {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+        // A pickle does not keep the names of what no copy carries.
+        let compared = |object: &Self| {
+            let mut object = object.0.clone();
+            object.not_carried.clear();
+            object
+        };
+        other.cast::<Self>().is_ok_and(|other| compared(other.get()) == compared(self))
     }
 
     fn __hash__(&self) -> u64 {
@@ -158,7 +166,10 @@ impl Object {
         fields.set_item("modified", object.modified)?;
         fields.set_item("crc64nvme", &object.crc64nvme)?;
         fields.set_item("crc32c", &object.crc32c)?;
+        fields.set_item("token", &object.token)?;
+        fields.set_item("tag_count", object.tag_count)?;
         let attributes = &object.attributes;
+        fields.set_item("encryption", self.encryption())?;
         fields.set_item("content_type", &attributes.content_type)?;
         fields.set_item("cache_control", &attributes.cache_control)?;
         fields.set_item("content_encoding", &attributes.content_encoding)?;
@@ -187,6 +198,11 @@ impl Object {
                 "modified" => object.modified = value.extract()?,
                 "crc64nvme" => object.crc64nvme = text()?,
                 "crc32c" => object.crc32c = text()?,
+                "token" => object.token = text()?,
+                "tag_count" => object.tag_count = value.extract()?,
+                "encryption" => {
+                    object.attributes.encryption = text()?.as_deref().map(encryption).transpose()?
+                }
                 "content_type" => object.attributes.content_type = text()?,
                 "cache_control" => object.attributes.cache_control = text()?,
                 "content_encoding" => object.attributes.content_encoding = text()?,

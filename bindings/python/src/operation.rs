@@ -180,7 +180,9 @@ fn taken() -> PyErr {
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Outcome {
     let message = match panic.downcast::<String>() {
         Ok(message) => *message,
-        Err(panic) => panic.downcast::<&str>().map_or_else(|_| "panic".to_owned(), |message| (*message).to_owned()),
+        Err(panic) => {
+            panic.downcast::<&str>().map_or_else(|_| "panic".to_owned(), |message| (*message).to_owned())
+        }
     };
     Box::new(move |py| {
         let exception = py.get_type::<PanicException>().call1((message,))?;

@@ -140,9 +140,10 @@ impl OpenReader {
         }
         let follows = self.followed == Some(position);
         self.streak = if follows { self.streak + 1 } else { 0 };
-        let is_there = self.stream.as_ref().is_some_and(|stream| {
-            (stream.at..=stream.at + stream.rest.len() as u64).contains(&position)
-        });
+        let is_there = self
+            .stream
+            .as_ref()
+            .is_some_and(|stream| (stream.at..=stream.at + stream.rest.len() as u64).contains(&position));
         // The first read, and reads that follow each other.
         let begins = self.stream.is_none() && self.followed.is_none();
         if !is_there && !begins && self.streak < STREAK {
@@ -233,10 +234,10 @@ fn copied(buffer: &mut [u8], filled: usize, piece: &[u8]) -> usize {
 #[expect(unsafe_code, reason = "Python's buffers are memory that is shared with other code")]
 fn copy_to_front(_py: Python<'_>, buffer: &PyBuffer<u8>, piece: &[u8]) {
     let length = piece.len().min(buffer.len_bytes());
-    // SAFETY: `buf_ptr` points to `len_bytes` writable bytes, which the exporter neither moves nor frees while the buffer
-    // is held, and `length` is no more. `piece` is memory of the library, so the two do not overlap. The interpreter is
-    // held (`_py`), so no Python code runs meanwhile; other native code that writes to the same buffer without the
-    // interpreter, or reads it, does so at its own risk, as with every `readinto`.
+    // SAFETY: `buf_ptr` points to `len_bytes` writable bytes, which the exporter neither moves nor frees while the
+    // buffer is held, and `length` is no more. `piece` is memory of the library, so the two do not overlap. The
+    // interpreter is held (`_py`), so no Python code runs meanwhile; other native code that writes to the same buffer
+    // without the interpreter, or reads it, does so at its own risk, as with every `readinto`.
     unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), buffer.buf_ptr().cast::<u8>(), length) }
 }
 

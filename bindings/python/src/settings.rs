@@ -5,8 +5,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tidegate::settings::{
-    AzureCredentials, AzureSettings, Concurrency, Credentials, Durability, GcsCredentials, GcsSettings, RetryPolicy,
-    S3Settings,
+    AzureCredentials, AzureSettings, Concurrency, Credentials, Durability, GcsCredentials, GcsSettings,
+    RetryPolicy, S3Settings,
 };
 use tidegate::store::OpenBuilder;
 use tidegate::{Tidegate, TidegateBuilder};
@@ -248,5 +248,7 @@ fn azure(options: &Bound<'_, PyDict>) -> PyResult<AzureSettings> {
 }
 
 fn mixed(takes: &str) -> PyErr {
-    PyTypeError::new_err(format!("the credentials do not fit together: this store takes `anonymous`, or {takes}"))
+    PyTypeError::new_err(format!(
+        "the credentials do not fit together: this store takes `anonymous`, or {takes}"
+    ))
 }

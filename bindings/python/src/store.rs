@@ -167,9 +167,12 @@ impl Store {
 
     fn tags(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
         let store = self.get(py)?.clone();
-        Ok(Operation::new(&self.shared, None, async move { store.tags(&key).await }, |py, tags: BTreeMap<_, _>| {
-            Ok(tags.into_pyobject(py)?.into_any().unbind())
-        }))
+        Ok(Operation::new(
+            &self.shared,
+            None,
+            async move { store.tags(&key).await },
+            |py, tags: BTreeMap<_, _>| Ok(tags.into_pyobject(py)?.into_any().unbind()),
+        ))
     }
 
     fn delete(&self, py: Python<'_>, key: String, if_unchanged: Option<Object>) -> PyResult<Operation> {
@@ -328,7 +331,12 @@ impl Store {
     }
 
     /// Starts an upload.
-    fn writer(&self, py: Python<'_>, key: String, options: Option<&Bound<'_, PyDict>>) -> PyResult<Operation> {
+    fn writer(
+        &self,
+        py: Python<'_>,
+        key: String,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Operation> {
         let url = url_of(self.get(py)?, &key);
         let builder = WriteOptions::of(options)?.set(self.get(py)?.writer(key));
         let shared = self.shared.clone();
@@ -378,21 +386,18 @@ pub(crate) fn bytes_of(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if data.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err("a bytes-like object is required, not 'str'"));
     }
-    let py = data.py();
-    let buffer = match PyBuffer::<u8>::get(data) {
-        Ok(buffer) if buffer.is_c_contiguous() => buffer,
-        // A buffer of other items, such as the numbers of an array.
-        _ => {
-            let view = py.import("builtins")?.getattr("memoryview")?.call1((data,))?;
-            PyBuffer::<u8>::get(&view.call_method1("cast", ("B",))?)?
-        }
-    };
-    Ok(buffer.to_vec(py)?.into())
+    if let Ok(buffer) = PyBuffer::<u8>::get(data) {
+        return Ok(buffer.to_vec(data.py())?.into());
+    }
+    // A buffer of other items, such as the numbers of an array.
+    let view = data.py().import("builtins")?.getattr("memoryview")?.call1((data,))?;
+    Ok(Bytes::from_owner(view.call_method0("tobytes")?.extract::<PyBackedBytes>()?))
 }
 
 /// The fewest ranges, in order and without overlaps, that have all bytes of `ranges`.
 fn unions(ranges: &[(u64, u64)]) -> Vec<Range<u64>> {
-    let mut sorted: Vec<_> = ranges.iter().filter(|(start, end)| start < end).map(|(start, end)| *start..*end).collect();
+    let mut sorted: Vec<_> =
+        ranges.iter().filter(|(start, end)| start < end).map(|(start, end)| *start..*end).collect();
     sorted.sort_unstable_by_key(|range| range.start);
     let mut unions: Vec<Range<u64>> = Vec::new();
     for range in sorted {

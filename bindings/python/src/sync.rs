@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
@@ -69,6 +70,7 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
     let mut merged = MergeStream::new(inputs, |a: &Entry, b: &Entry| a.key().cmp(b.key()));
     let mut pending: Option<Merged<Entry>> = None;
     let mut is_empty = true;
+    let source_is_local = is_local(&source);
     loop {
         let next = merged.try_next().await.map_err(|failed| failed.error)?;
         let pair = match (pending.take(), next) {
@@ -79,7 +81,8 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
             }
             // The source is the first input, so its object comes first.
             (Some(first), Some(second))
-                if first.input < second.input && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
+                if first.input < second.input
+                    && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
             {
                 pair(Some(first.item), Some(second.item), &mut report)
             }
@@ -94,7 +97,7 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
         match pair {
             Pair { source: Some(from), target: to } => {
                 is_empty = false;
-                if to.is_some_and(|to| is_same(&from, &to)) {
+                if to.is_some_and(|to| is_same(&from, &to, source_is_local)) {
                     report.unchanged += 1;
                 } else if options.dry_run {
                     report.planned.push(("copy", from.key));
@@ -135,10 +138,24 @@ fn pair(source: Option<Entry>, target: Option<Entry>, report: &mut SyncReport) -
     Pair { source: object(source, true), target: object(target, false) }
 }
 
-/// Whether the target need not be written: it has the size, and is not older.
-fn is_same(source: &Object, target: &Object) -> bool {
+/// Whether the target need not be written: it has the size, and is not older. The time of a file has fractions of a
+/// second, and most stores list whole seconds: a file that is changed in the second of its upload counts as newer, and
+/// objects of stores are compared by whole seconds.
+fn is_same(source: &Object, target: &Object, source_is_local: bool) -> bool {
     let has_size = source.known_size().is_some() && source.known_size() == target.known_size();
-    has_size && target.modified.is_some() && target.modified >= source.modified
+    let is_newer = |(source, target): (SystemTime, SystemTime)| match source_is_local {
+        true => source > target,
+        false => seconds(source) > seconds(target),
+    };
+    has_size && source.modified.zip(target.modified).is_some_and(|times| !is_newer(times))
+}
+
+/// Whole seconds since 1970.
+fn seconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX) - 1,
+    }
 }
 
 type Copied = (String, tidegate::Result<Object>);
@@ -190,9 +207,13 @@ async fn copy_through(source: &Store, target: &Store, object: Object) -> tidegat
 /// The local file of a key, if the store is a local directory and the key is a path in it. Other keys are left to the
 /// store, which refuses them.
 fn file(store: &Store, key: &str) -> Option<PathBuf> {
-    let root = store.location();
     let is_name = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
-    (!root.contains("://") && key.split('/').all(is_name)).then(|| Path::new(&root).join(key))
+    (is_local(store) && key.split('/').all(is_name)).then(|| Path::new(&store.location()).join(key))
+}
+
+/// Whether the store is a local directory, whose location is a path.
+fn is_local(store: &Store) -> bool {
+    !store.location().contains("://")
 }
 
 /// Removes objects that are still as they were listed.

@@ -151,7 +151,8 @@ impl WriteOptions {
     }
 }
 
-fn encryption(word: &str) -> PyResult<Encryption> {
+/// An encryption by its name: `managed`, `kms`, or `kms:` and the key.
+pub(crate) fn encryption(word: &str) -> PyResult<Encryption> {
     match word.split_once(':') {
         None if word == "managed" => Ok(Encryption::Managed),
         None if word == "kms" => Ok(Encryption::Kms { key_id: None }),

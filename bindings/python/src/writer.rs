@@ -17,6 +17,10 @@ use crate::store::bytes_of;
 /// From so many bytes on, the bytes of a Python `bytes` are shared until the store has them.
 const SHARED_FROM: usize = 64 << 10;
 
+/// Up to so many bytes, a write is tried at once, with the interpreter held: they take less time than another thread
+/// takes to begin.
+const AT_ONCE: u64 = 256 << 10;
+
 /// Writes one object.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct Writer {
@@ -86,10 +90,12 @@ impl Writer {
             }
             outcome(taken, move |py, ()| Ok(length.into_pyobject(py)?.into_any().unbind()))
         });
-        match poll_once(self.shared.get(py)?, &mut work) {
-            Poll::Ready(taken) => taken(py),
-            Poll::Pending => Ok(Py::new(py, Operation::of(&self.shared, None, work))?.into_any()),
+        if length <= AT_ONCE
+            && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work)
+        {
+            return taken(py);
         }
+        Ok(Py::new(py, Operation::of(&self.shared, None, work))?.into_any())
     }
 
     /// Makes all bytes survive the process, where the strategy is `journal`.

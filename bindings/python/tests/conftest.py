@@ -20,7 +20,6 @@ os.environ.setdefault("TIDEGATE_BIN", str(TARGET / "debug" / "tidegate"))
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
 
 import tidegate  # noqa: E402
-
 from harness.command import binary, clean_env  # noqa: E402
 from harness.process import die_with_parent  # noqa: E402
 from harness.s3 import Bucket  # noqa: E402

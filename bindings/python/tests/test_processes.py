@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 import tidegate
 
 WAIT = 30
@@ -158,6 +159,31 @@ def test_fork_while_threads_use_a_local_directory_does_not_hang_the_child(tmp_pa
     try:
         for number in range(20):
             assert in_child(lambda number=number: store.put(f"child/{number}", b"12").size) == 2
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_fork_while_threads_download_into_new_directories_does_not_hang_the_child(tmp_path):
+    store = tidegate.Store(tmp_path / "store")
+    store.put("a", bytes(1 << 20))
+    stopped = threading.Event()
+
+    def busy(number):
+        count = 0
+        while not stopped.is_set():
+            store.download("a", tmp_path / str(number) / str(count) / "x" / "y" / "a")
+            count += 1
+
+    threads = [threading.Thread(target=busy, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(20):
+            assert (
+                in_child(lambda number=number: store.download("a", tmp_path / f"child{number}" / "a").size) == 1 << 20
+            )
     finally:
         stopped.set()
         for thread in threads:

@@ -1,5 +1,5 @@
-"""What people write files through. Each wrapper takes a binary file and writes some of its content; what it returns is to
-be closed, in that order, before the file. Readers say what a file that was closed well contains."""
+"""What people write files through. Each wrapper takes a binary file and writes some of its content; what it returns is
+to be closed, in that order, before the file. Readers say what a file that was closed well contains."""
 
 import bz2
 import csv

@@ -1,8 +1,8 @@
 //! Sends standard input through one face of the writer: `cargo run --release -p tidegate --example faces -- FACE
-//! s3://bucket KEY` with `write`, `async-write`, `sink`, `blocking`, or `spool` (`write`, all to disk first) as the face. Or sends an
-//! object to standard output through one face of the reader: `stream`, `async-read`, `blocking-read`, `blocks`, or
-//! `seek`, which reads backwards as well and compares. The fault suite runs it, with `TIDEGATE_PART_SIZE` in bytes and
-//! `TIDEGATE_SPOOL`, a directory for what little memory does not hold.
+//! s3://bucket KEY` with `write`, `async-write`, `sink`, `blocking`, or `spool` (`write`, all to disk first) as the
+//! face. Or sends an object to standard output through one face of the reader: `stream`, `async-read`, `blocking-read`,
+//! `blocks`, or `seek`, which reads backwards as well and compares. The fault suite runs it, with `TIDEGATE_PART_SIZE`
+//! in bytes and `TIDEGATE_SPOOL`, a directory for what little memory does not hold.
 
 use std::io::{Read, SeekFrom, Write};
 use std::process::ExitCode;

@@ -42,10 +42,10 @@ use schemes::Schemes;
 /// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
 /// from it. A clone is the same engine.
 ///
-/// Its tasks run on the tokio runtime that calls it, which must have the time and I/O drivers enabled. Aborts of dropped
-/// writers run on a thread of the engine, so that they outlive that runtime, and the last drop of an engine, its stores
-/// and writers waits for them, for two seconds at most. (The thread starts with the first abort, on a runtime of one
-/// thread with the first session, and ends when it is idle.)
+/// Its tasks run on the tokio runtime that calls it, which must have the time and I/O drivers enabled. Aborts of
+/// dropped writers run on a thread of the engine, so that they outlive that runtime, and the last drop of an engine,
+/// its stores and writers waits for them, for two seconds at most. (The thread starts with the first abort, on a
+/// runtime of one thread with the first session, and ends when it is idle.)
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -72,8 +72,8 @@ impl Tidegate {
     }
 
     /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path,
-    /// `memory://name`, or a scheme of the caller's own ([`TidegateBuilder::scheme`]). All stores of this engine with the same
-    /// `memory://` name share their objects. Keys are relative to the prefix. Sends nothing to the store.
+    /// `memory://name`, or a scheme of the caller's own ([`TidegateBuilder::scheme`]). All stores of this engine with
+    /// the same `memory://` name share their objects. Keys are relative to the prefix. Sends nothing to the store.
     ///
     /// The store is reached as the engine's settings say, or as the [builder](OpenBuilder) says that this returns.
     pub fn open(&self, location: impl Into<String>) -> OpenBuilder {

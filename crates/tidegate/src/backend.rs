@@ -1,8 +1,8 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the store's protocol
-//! has.
+//! [`BucketCheck`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
+//! store's protocol has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
 //! few as the protocol allows; [`Attempt`] says how to make it. A failure is a [`Fault`] that says what is known.
@@ -60,6 +60,8 @@ mod scheme;
 mod time;
 mod types;
 mod unfinished;
+#[cfg(any(feature = "gcs", feature = "s3"))]
+mod vacancy;
 #[cfg(feature = "_http")]
 mod xml;
 

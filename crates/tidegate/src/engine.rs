@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::local::{Batches, LOCAL_ENDPOINT};
+use crate::backend::local::{Batches, LOCAL_ENDPOINT, Parents};
 use crate::backend::{Backend, KnownFacts};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::limiter::Concurrency;
@@ -58,6 +58,8 @@ pub(crate) struct Engine {
     /// Users whose local files are trusted.
     pub(crate) owners: TrustedOwners,
     pub(crate) batches: Batches,
+    /// Directories that downloads made for their files.
+    pub(crate) parents: Arc<Parents>,
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,
     pub(crate) concurrency: Concurrency,

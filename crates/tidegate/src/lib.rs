@@ -160,8 +160,8 @@
 //! | `object_store` | no | the traits of the crate `object_store` (`TidegateStore`) |
 //! | `prefix` | no | keys spread over prefixes (`PrefixedStore`) |
 //!
-//! Local directories, `memory://` and [schemes of the caller's own](backend::Scheme) need no feature. Opening a URL whose
-//! scheme was not compiled in fails with [`ErrorKind::Unsupported`], and the error names the feature to enable.
+//! Local directories, `memory://` and [schemes of the caller's own](backend::Scheme) need no feature. Opening a URL
+//! whose scheme was not compiled in fails with [`ErrorKind::Unsupported`], and the error names the feature to enable.
 
 // Some code is used, or made public, by one cloud only. The default build, which has all clouds, has these lints.
 #![cfg_attr(not(all(feature = "s3", feature = "gcs", feature = "azure")), allow(dead_code, unreachable_pub))]

@@ -1,5 +1,5 @@
-"""Tidegate moves byte streams into and out of object storage as fast as the network allows, in a fixed amount of memory,
-and never loses, truncates or half-publishes an object.
+"""Tidegate moves byte streams into and out of object storage as fast as the network allows, in a fixed amount of
+memory, and never loses, truncates or half-publishes an object.
 
 >>> import tidegate
 >>> with tidegate.open("memory://demo/hello.txt", "w") as file:

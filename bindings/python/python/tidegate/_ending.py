@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import weakref
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -39,8 +40,8 @@ class Ending:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through wrappers,
-        which do not close what is closed."""
+        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through
+        wrappers, which do not close what is closed."""
         return self.state in (State.PUBLISHED, State.DISCARDED)
 
     def begins_to_publish(self, error: object = None) -> bool:
@@ -128,9 +129,10 @@ def _discard_all() -> None:
     _exiting = True
     for ending in list(_open):
         ending.drop()
+    deadline = time.monotonic() + _EXIT_WAIT
     for (process, _), engine in list(_tide.engines.items()):
         if process == os.getpid():
-            engine.settled().has_ended_in(_EXIT_WAIT)
+            engine.settled().has_ended_in(max(0.0, deadline - time.monotonic()))
 
 
 def _forget_in_child() -> None:

@@ -1,5 +1,5 @@
-"""The exceptions of this package. Each is a :class:`Error`; where Python has an exception of its own for the same thing,
-it is that one too, so that code written for local files catches it.
+"""The exceptions of this package. Each is a :class:`Error`; where Python has an exception of its own for the same
+thing, it is that one too, so that code written for local files catches it.
 """
 
 from __future__ import annotations

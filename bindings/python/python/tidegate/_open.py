@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ._reader import Reader
     from ._writer import Writer
 
-#: What reads through a buffer ask for at a time: less would make more requests, and more would fetch bytes that a program
-#: that reads at random does not want.
+#: What reads through a buffer ask for at a time: less would make more requests, and more would fetch bytes that a
+#: program that reads at random does not want.
 BUFFER = 64 << 10
 
 _URL_OPTIONS = UrlOptions.__optional_keys__

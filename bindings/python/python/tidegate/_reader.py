@@ -87,8 +87,8 @@ class Reader(io.RawIOBase):
         return count
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Reads ``size`` bytes, fewer only at the end; all that are left if it is negative. They arrive in the memory of
-        the ``bytes`` that is returned."""
+        """Reads ``size`` bytes, fewer only at the end; all that are left if it is negative. They arrive in the memory
+        of the ``bytes`` that is returned."""
         most = None if size is None or size < 0 else size
         data = self._own().read(self._position, most)
         self._position += len(data)

@@ -67,8 +67,8 @@ class LeftUpload:
         return cast("_native.Object", resumed)
 
     def abort(self, store: Store | None = None) -> _native.Object | None:
-        """Ends the upload without an object, and removes its journal. If its object turns out to have been published, it
-        stays and is returned."""
+        """Ends the upload without an object, and removes its journal. If its object turns out to have been published,
+        it stays and is returned."""
         store = store or self._store
         return cast("_native.Object | None", wait(self._native.abort(store.native() if store else None)))
 

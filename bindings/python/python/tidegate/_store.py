@@ -40,8 +40,8 @@ class DeleteReport(NamedTuple):
 
 
 class StoreSettings:
-    """How a store is reached: what both faces of a store have. A pickle has just this; so credentials that were found in
-    the environment are not in it."""
+    """How a store is reached: what both faces of a store have. A pickle has just this; so credentials that were found
+    in the environment are not in it."""
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
         self.url = os.fspath(url)
@@ -53,7 +53,8 @@ class StoreSettings:
         self.tide: Tidegate = tide if tide is not None else Tidegate(**engine)
         self._options = frozen(given)
         self._prefix: tuple[str, ...] = ()
-        self._opened = (os.getpid(), self._open())
+        # At once, so that a mistake in the URL or in the options is known here.
+        self._opened: tuple[int, _native.Store] | None = (os.getpid(), self._open())
 
     def _open(self) -> _native.Store:
         store = _native.Store(self.tide.engine(), self.url, dict(self._options))
@@ -63,11 +64,10 @@ class StoreSettings:
 
     def native(self) -> _native.Store:
         """The native half of this process."""
-        process, store = self._opened
-        if process != os.getpid():
-            store = self._open()
-            self._opened = (os.getpid(), store)
-        return store
+        opened = self._opened
+        if opened is None or opened[0] != os.getpid():
+            opened = self._opened = (os.getpid(), self._open())
+        return opened[1]
 
     @property
     def location(self) -> str:
@@ -96,7 +96,8 @@ class StoreSettings:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.url, self.tide = state["url"], state["tide"]
         self._options, self._prefix = state["options"], state["prefix"]
-        self._opened = (os.getpid(), self._open())
+        # A process that only passes a store on needs no engine.
+        self._opened = None
 
     def _identity(self) -> tuple[Any, ...]:
         return (type(self), self.url, self.tide, self._options, self._prefix)
@@ -114,8 +115,8 @@ class StoreSettings:
 
 
 class Store(StoreSettings):
-    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a path,
-    or ``memory://name``. Opening sends nothing.
+    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a
+    path, or ``memory://name``. Opening sends nothing.
 
     A store can be used by all threads, after a fork, and from a pickle. (The objects of ``memory://`` are in one
     process.)
@@ -126,7 +127,7 @@ class Store(StoreSettings):
     11
     >>> store.get("a/b.json")
     b'{"rows": 3}'
-    >>> [object.key for object in store.list()]
+    >>> [object.key for object in store.list("a/")]
     ['a/b.json']
     """
 
@@ -147,7 +148,7 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None = None,
         progress: ProgressCallback | None = None,
     ) -> bytes:
-        """Reads the whole object ``key``."""
+        """Reads the whole object ``key``. Its bytes are the caller's own memory, beside the memory budget."""
         return self._bytes(key, None, if_unchanged, progress)
 
     def get_range(
@@ -209,8 +210,8 @@ class Store(StoreSettings):
         return _entries(self.native().list(prefix, recursive, start_after))
 
     def copy(self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]) -> _native.Object:
-        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are not
-        in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
         progress = options.pop("progress", None)
         target = (to or self).native()
         return cast("_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress))
@@ -242,8 +243,8 @@ class Store(StoreSettings):
         """Opens ``key``, or a range of it, for reading; see :class:`Reader`.
 
         Opening makes the first request, for the bytes from the beginning on. With ``random`` it only asks for the
-        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the object,
-        opening makes no request.
+        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
+        object, opening makes no request.
         """
         return Reader(self, key, range=range, if_unchanged=if_unchanged, random=random)
 

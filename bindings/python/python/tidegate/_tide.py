@@ -69,8 +69,9 @@ class TideOptions(EngineOptions, total=False):
 #: The names of the settings of engines; the other options of a store say how it is reached.
 TIDE_OPTIONS = TideOptions.__optional_keys__
 
-#: The engines of processes, by process and settings. Nothing is ever waited for to change it, so a child that was forked
-#: while another thread changed it finds no lock that nobody will release. What a child inherits stays here, unused.
+#: The engines of processes, by process and settings. Nothing is ever waited for to change it, so a child that was
+#: forked while another thread changed it finds no lock that nobody will release. What a child inherits stays here,
+#: unused.
 engines: dict[tuple[int, Tidegate], _native.Engine] = {}
 
 
@@ -116,7 +117,7 @@ class Tidegate:
         return self.engine().usage()
 
     def settled(self) -> list[Exception]:
-        """Waits until the upload sessions of discarded writers are aborted; returns the errors of those that are not."""
+        """Waits until the upload sessions of discarded writers are aborted; returns the errors of those that stay."""
         return cast("list[Exception]", wait(self.engine().settled()))
 
     def create_bucket(self, url: str) -> None:

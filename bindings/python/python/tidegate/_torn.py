@@ -7,13 +7,45 @@ object, and closing discards them.
 Two rules tell. First, an exception that is being handled now, and was not when the file was opened, has stopped the
 code between the two. A file that is opened in an ``except`` block is published all the same: its exception was there
 before. An exception that was raised and handled in between is no longer there. Second, a finalizer that runs now, and
-did not when the file was opened, closes what its owner has dropped.
+did not when the file was opened, closes what its owner has dropped: a ``__del__``, or the destructor of a native object
+that dies where no call is made.
 """
 
 from __future__ import annotations
 
+import opcode
 import sys
 from types import FrameType
+
+#: Instructions that call nothing, and only drop what was there before: a call that comes from them is a destructor's.
+_DROPPING = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "DELETE_ATTR",
+        "DELETE_DEREF",
+        "DELETE_FAST",
+        "DELETE_GLOBAL",
+        "DELETE_NAME",
+        "DELETE_SUBSCR",
+        "END_FOR",
+        "END_SEND",
+        "POP_EXCEPT",
+        "POP_ITER",
+        "POP_TOP",
+        "RERAISE",
+        "RETURN_CONST",
+        "RETURN_VALUE",
+        "STORE_ATTR",
+        "STORE_DEREF",
+        "STORE_FAST",
+        "STORE_FAST_LOAD_FAST",
+        "STORE_FAST_STORE_FAST",
+        "STORE_GLOBAL",
+        "STORE_NAME",
+        "STORE_SUBSCR",
+    )
+    if name in opcode.opmap
+)
 
 
 class Opening:
@@ -34,7 +66,7 @@ class Opening:
         error = sys.exception()
         if error is not None and not _is_among(error, self._handled):
             return True
-        return not self._finalizing and _is_in_finalizer()
+        return not self._finalizing and (_is_in_finalizer() or _is_dropped())
 
 
 def _handled() -> list[BaseException]:
@@ -58,3 +90,11 @@ def _is_in_finalizer() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_dropped() -> bool:
+    """Whether the code that closes the file makes no call now. Then a native object that it drops does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame = frame.f_back
+    return frame is not None and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] in _DROPPING

@@ -46,8 +46,8 @@ def upload(path: str | os.PathLike[str], url: str, **options: Unpack[UploadUrlOp
 
 
 def download(url: str, path: str | os.PathLike[str], **options: Unpack[DownloadUrlOptions]) -> _native.Object:
-    """Downloads ``url`` to the file at ``path``; see :meth:`tidegate.Store.download`. Options are those of the store and
-    of the download."""
+    """Downloads ``url`` to the file at ``path``; see :meth:`tidegate.Store.download`. Options are those of the store
+    and of the download."""
     place, key = split(url)
     given = cast("dict[str, Any]", options)
     return store_of(place, taken(given)).download(key, path, **given)

@@ -7,8 +7,8 @@ from typing import Any
 
 from . import _native
 
-#: Called with the figures of a transfer while it lasts, about ten times a second, and once at its end. An exception of it
-#: cancels the transfer.
+#: Called with the figures of a transfer while it lasts, about ten times a second, and once at its end. An exception of
+#: it cancels the transfer.
 ProgressCallback = Callable[[_native.Progress], object]
 
 #: Seconds between two calls of a progress callback.
@@ -16,8 +16,8 @@ REPORT_EVERY = 0.1
 
 
 def wait(operation: _native.Operation, progress: ProgressCallback | None = None) -> Any:
-    """The operation's result. The interpreter is free for other threads meanwhile, and signals are handled: an exception
-    of a handler, such as KeyboardInterrupt, cancels the operation."""
+    """The operation's result. The interpreter is free for other threads meanwhile, and signals are handled: an
+    exception of a handler, such as KeyboardInterrupt, cancels the operation."""
     if progress is None:
         return operation.wait()
     while not operation.has_ended_in(REPORT_EVERY):

@@ -126,13 +126,13 @@ class Writer(io.BufferedIOBase):
     # The end.
 
     def close(self) -> None:
-        """Publishes the object, unless that would publish a torn one; see :class:`Writer`. Has no effect after the first
-        time."""
+        """Publishes the object, unless that would publish a torn one; see :class:`Writer`. Has no effect after the
+        first time."""
         self._end(None)
 
     def discard(self) -> None:
-        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in a
-        forked child."""
+        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
+        a forked child."""
         if self._ending.state is State.OPEN:
             self._ending.leave(State.DISCARDED)
             if self._native.is_own():

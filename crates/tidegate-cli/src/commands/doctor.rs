@@ -21,9 +21,9 @@ use crate::{output, text};
 ///
 /// Writes a few objects of at most 64 KiB there, whose names begin with .tidegate-examine-, and removes them.
 ///
-/// Each line has a feature, and whether it works, is missing (then the line says what is done instead, and every promise
-/// holds), is broken (then the line names the promise that does not hold there), or could not be tested. The exit code is
-/// 1 if one is broken, or if nothing could be written.
+/// Each line has a feature, and whether it works, is missing (then the line says what is done instead, and every
+/// promise holds), is broken (then the line names the promise that does not hold there), or could not be tested. The
+/// exit code is 1 if one is broken, or if nothing could be written.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {

@@ -42,8 +42,8 @@ impl SourceOptions {
     /// comes before both.
     ///
     /// # Errors
-    /// If an option of the source is given, and a source is not at `s3://`, names its profile itself, or is standard input
-    /// (`reads_input`).
+    /// If an option of the source is given, and a source is not at `s3://`, names its profile itself, or is standard
+    /// input (`reads_input`).
     pub(crate) fn reach(
         &self,
         stores: &Stores,

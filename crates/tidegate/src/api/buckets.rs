@@ -18,8 +18,8 @@ mod tests;
 
 impl Tidegate {
     /// Lists buckets: with `s3://` those of the account whose credentials the engine's settings give, with `gs://`
-    /// those of a project (`GcsSettings::with_project`), with `az://` the containers of the account that its settings name,
-    /// in the store's order. Settings given to [`open`](Self::open)
+    /// those of a project (`GcsSettings::with_project`), with `az://` the containers of the account that its settings
+    /// name, in the store's order. Settings given to [`open`](Self::open)
     /// do not count. A request that still fails after its retries ends the listing with the error.
     ///
     /// ```
@@ -71,7 +71,8 @@ impl Tidegate {
     }
 
     /// Creates the bucket `s3://name` or `gs://name`, in the region that requests are signed for, or in Google's
-    /// default location, or the container `az://name`. On drop of the future the bucket may or may not have been created.
+    /// default location, or the container `az://name`. On drop of the future the bucket may or may not have been
+    /// created.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`] if there is a bucket of this name, of this or of another account (in `us-east-1`,

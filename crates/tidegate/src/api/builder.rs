@@ -368,6 +368,7 @@ impl TidegateBuilder {
             records: Records::new(self.records, self.owners.clone()),
             owners: self.owners,
             batches: Batches::default(),
+            parents: Arc::default(),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
@@ -380,9 +381,9 @@ impl TidegateBuilder {
     }
 
     /// Another view of the engine of `tide`, which reaches stores by this builder's settings: [`s3`](Self::s3),
-    /// [`gcs`](Self::gcs), [`azure`](Self::azure) and [`scheme`](Self::scheme). Everything else is that of `tide`, such as the memory budget,
-    /// the limiters, the journals and the schemes that this builder does not have; this builder's other settings do
-    /// not count. So several accounts share one budget, also where buckets are listed and created.
+    /// [`gcs`](Self::gcs), [`azure`](Self::azure) and [`scheme`](Self::scheme). Everything else is that of `tide`, such
+    /// as the memory budget, the limiters, the journals and the schemes that this builder does not have; this builder's
+    /// other settings do not count. So several accounts share one budget, also where buckets are listed and created.
     pub fn build_on(self, tide: &Tidegate) -> Tidegate {
         let schemes = tide.schemes.with_settings(&self.s3, &self.gcs, &self.azure, self.schemes);
         Tidegate { engine: tide.engine.clone(), schemes: Arc::new(schemes) }

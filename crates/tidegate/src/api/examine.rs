@@ -167,11 +167,11 @@ impl fmt::Debug for Examination {
 }
 
 impl Store {
-    /// Checks what the store has, and which promises hold there, within fifteen seconds at most: ten for the checks, five
-    /// to remove what they wrote.
+    /// Checks what the store has, and which promises hold there, within fifteen seconds at most: ten for the checks,
+    /// five to remove what they wrote.
     ///
-    /// The checks write a few objects of at most 64 KiB, whose keys begin with a new prefix ([`Examination::place`]), and
-    /// touch no other object. The last check removes them; if the stream is dropped before,
+    /// The checks write a few objects of at most 64 KiB, whose keys begin with a new prefix ([`Examination::place`]),
+    /// and touch no other object. The last check removes them; if the stream is dropped before,
     /// they are left. A request that fails in a way that may pass is tried three times.
     ///
     /// ```

@@ -71,7 +71,8 @@ impl OpenBuilder {
         self
     }
 
-    /// The same for a store of Azure's, `az://` or `abfss://` ([`TidegateBuilder::azure`](crate::TidegateBuilder::azure)).
+    /// The same for a store of Azure's, `az://` or `abfss://`
+    /// ([`TidegateBuilder::azure`](crate::TidegateBuilder::azure)).
     #[cfg(feature = "azure")]
     pub fn azure(mut self, settings: AzureSettings) -> Self {
         self.azure = Some(settings);

@@ -35,8 +35,8 @@ use record::LayoutRecord;
 /// object is looked for at its current place, then at its older one.
 ///
 /// It derefs to a [`Store`] of the keys, which differs from other stores in this:
-/// - [`Store::head`] takes up to three requests while an older layout is in use, and [`Store::delete`] removes the object
-///   at all its places.
+/// - [`Store::head`] takes up to three requests while an older layout is in use, and [`Store::delete`] removes
+///   the object at all its places.
 /// - If the layout changes during an upload in parts, publishing the object fails with [`ErrorKind::SessionLost`],
 ///   because nobody would look for it at its old place. `create_only` holds across both layouts. A write that replaces
 ///   an object which is not [moved](Self::migrate) yet fails with [`ErrorKind::Unsupported`].

@@ -10,8 +10,8 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 mod tests;
 
 impl Store {
-    /// A URL from which anyone can read the object `key` for the time `expires` (in whole seconds, at most 7 days), without
-    /// an account: a secret like a password. Sends nothing to the store, so the object need not exist.
+    /// A URL from which anyone can read the object `key` for the time `expires` (in whole seconds, at most 7 days),
+    /// without an account: a secret like a password. Sends nothing to the store, so the object need not exist.
     ///
     /// A URL signed with temporary credentials stops working when they expire, often within hours, whatever `expires`
     /// says.

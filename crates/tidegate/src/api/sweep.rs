@@ -27,10 +27,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Aborts unfinished uploads that are older than a limit and belong to no live process; from [`Store::sweep`].
 ///
 /// A session is left alone while a live process on this machine has it: this process itself, a process that keeps
-/// [records](crate::TidegateBuilder::records) in the same directory, or one that holds the lock of a file on a local disk. It
-/// is also left alone if one of the engine's [journals](crate::TidegateBuilder::journal) can resume it. Nothing is known here
-/// of processes on other machines or without records; only the age limit protects their sessions. The age is the
-/// difference between the store's clock and this machine's.
+/// [records](crate::TidegateBuilder::records) in the same directory, or one that holds the lock of a file on a local
+/// disk. It is also left alone if one of the engine's [journals](crate::TidegateBuilder::journal) can resume it.
+/// Nothing is known here of processes on other machines or without records; only the age limit protects their sessions.
+/// The age is the difference between the store's clock and this machine's.
 ///
 /// Awaited, it sweeps to the end and adds up the outcomes; [`stream`](Self::stream) gives each of them.
 ///
@@ -72,8 +72,8 @@ impl Sweep {
     /// requests in flight may still be carried out.
     ///
     /// # Errors
-    /// The first error ends the stream: an error of the listing, [`ErrorKind::Source`] if the records cannot be read, or
-    /// [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
+    /// The first error ends the stream: an error of the listing, [`ErrorKind::Source`] if the records cannot be read,
+    /// or [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
     pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
         let swept = store.candidates(&prefix).map(move |found| {

@@ -308,8 +308,8 @@ impl Parts for Azure {
     }
 
     async fn abort(&self, _session: &Session, _attempt: Attempt) -> Result<(), Fault> {
-        // A commit of no blocks would discard the blocks, and publish an empty blob; it would also discard the blocks of
-        // other writers.
+        // A commit of no blocks would discard the blocks, and publish an empty blob; it would also discard the blocks
+        // of other writers.
         Err(Fault::new(FaultKind::Unsupported, parts::NO_ABORT))
     }
 }

@@ -4,7 +4,8 @@
 //! [`check`](Backend::check) what the store has, never from its name. Where a store lacks something, the case asserts
 //! the refusal, or prints that it is skipped. No case may leave a session behind.
 //!
-//! The same cases run on real servers, in the tests below `on_real_servers`, which `scripts/test --only behaviour` runs.
+//! The same cases run on real servers, in the tests below `on_real_servers`, which `scripts/test --only behaviour`
+//! runs.
 
 use std::any::Any;
 use std::ops::{Deref, Range};
@@ -89,7 +90,7 @@ suite! {
         gcs_over_http has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Http))).await;
         gcs_over_grpc has "parts append copy presign admin": on_server("", |server| GcsScheme::new(both::settings(server, GcsTransport::Grpc))).await;
     }
-    real_servers { minio versitygw seaweedfs moto fake_gcs_server azurite }
+    real_servers { minio versitygw rclone_s3 seaweedfs moto fake_gcs_server azurite }
     cases {
         objects {
             an_object_comes_back_as_it_was_put,
@@ -155,8 +156,8 @@ impl Deref for TestStore {
     }
 }
 
-/// The smallest part in bytes of the stores that a case starts itself, except for a disk's: a cloud's would make the cases
-/// slow.
+/// The smallest part in bytes of the stores that a case starts itself, except for a disk's: a cloud's would make the
+/// cases slow.
 const PART: usize = 100_000;
 
 fn in_memory() -> TestStore {

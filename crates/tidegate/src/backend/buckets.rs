@@ -33,7 +33,8 @@ pub trait Buckets: Debug + Send + Sync {
     /// Lists the account's buckets, in any order.
     fn list(&self) -> Listing<BucketEntry>;
 
-    /// Creates a bucket. [`FaultKind::Exists`](super::FaultKind::Exists) if there is one of this name, of whatever account.
+    /// Creates a bucket. [`FaultKind::Exists`](super::FaultKind::Exists) if there is one of this name, of whatever
+    /// account.
     async fn create(&self, bucket: &str, attempt: Attempt) -> Result<(), Fault>;
 
     /// Removes an empty bucket. [`FaultKind::NotEmpty`](super::FaultKind::NotEmpty) if it has objects,

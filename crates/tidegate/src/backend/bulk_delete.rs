@@ -19,12 +19,12 @@ pub trait BulkDelete: Debug + Send + Sync {
         true
     }
 
-    /// Removes the objects of at most [`max_keys`](Self::max_keys) keys in one request. Returns the outcome of each key,
-    /// in the order of `keys`. A key without an object counts as removed; [`FaultKind::NotAStore`] for a key that the
-    /// answer does not mention.
+    /// Removes the objects of at most [`max_keys`](Self::max_keys) keys in one request. Returns the outcome of each
+    /// key, in the order of `keys`. A key without an object counts as removed; [`FaultKind::NotAStore`] for a key that
+    /// the answer does not mention.
     ///
-    /// [`FaultKind::Unsupported`] for the whole request if the server has no such request. A backend remembers this, and
-    /// [`Backend::bulk_delete`](super::Backend::bulk_delete) is `None` from then on.
+    /// [`FaultKind::Unsupported`] for the whole request if the server has no such request. A backend remembers this,
+    /// and [`Backend::bulk_delete`](super::Backend::bulk_delete) is `None` from then on.
     ///
     /// [`FaultKind::NotAStore`]: super::FaultKind::NotAStore
     /// [`FaultKind::Unsupported`]: super::FaultKind::Unsupported

@@ -15,7 +15,8 @@ pub(super) const CONFIRMING: Duration = Duration::from_secs(5);
 ///
 /// The write has already succeeded. The store's description is used only if it is of this very write, and not if the
 /// object was replaced or removed meanwhile. If the question fails, the answer to the write stands, with our size.
-/// `unkept` is called if the description is of this very write and has no checksum of our algorithm.
+/// `unkept` is called if the description is of this very write, of at least one byte, and the store keeps no checksum
+/// of our algorithm. A composite checksum shows that the store keeps checksums.
 pub(super) async fn confirmed(
     store: &impl Backend,
     object: Object,
@@ -38,12 +39,15 @@ pub(super) async fn confirmed(
         Err(_) => return told,
     };
     let same_token = there.token.is_some() && there.token == options.token;
-    if same_token || (there.etag.is_some() && there.etag == told.etag) {
-        let told = Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told };
-        if checksum.is_some_and(|checksum| told.matches(checksum).is_none()) {
-            unkept();
-        }
+    if !same_token && (there.etag.is_none() || there.etag != told.etag) {
         return told;
     }
-    told
+    // With the same bytes, an object of another writer can have the same ETag.
+    let is_ours = same_token || options.token.is_none();
+    let has_checksum =
+        there.has_composite_checksum || checksum.is_none_or(|ours| there.matches(ours).is_some());
+    if is_ours && size > 0 && !has_checksum {
+        unkept();
+    }
+    Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told }
 }

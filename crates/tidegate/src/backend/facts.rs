@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::types::checksum::Algorithm;
+
 /// Something that requests use, and that a server may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Feature {
-    /// Answers with a range of an object, instead of the whole object. Each read from a store without it is one stream,
-    /// for every further request would send the whole object again.
+    /// Answers with a range of an object, instead of the whole object. Without them, an object is read by one request,
+    /// because each request returns the whole object.
     Ranges,
     /// Removals of many objects in one request.
     BulkDelete,
@@ -21,11 +23,13 @@ pub enum Feature {
     PartsBesideAppends,
     /// The position of a session that bytes are appended to.
     SessionPosition,
-    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`). Not used before the server has shown
-    /// that it knows our checksums.
+    /// A checksum that follows the bytes of a request, in a trailer (`aws-chunked`). Not used before the server has
+    /// shown that it knows our checksums.
     Trailers,
-    /// Checksums that requests bring and the store keeps.
-    Checksums,
+    /// CRC-64/NVME checksums that requests bring and the store keeps.
+    Crc64Nvme,
+    /// CRC-32C checksums that requests bring and the store keeps.
+    Crc32c,
     /// Checksums that the server compares with the bytes of the request that brings them (Azure; Azurite does not).
     ComparedChecksums,
     /// Checksums of ranges, sent with their bytes (Azure; Azurite does not).
@@ -42,15 +46,25 @@ pub enum Feature {
     CreateOnlyParts,
     /// The same condition for copies that the store makes.
     CreateOnlyCopy,
+    /// Removals of an object only if it is unchanged.
+    ConditionalDelete,
 }
 
 impl Feature {
+    /// The feature that a store keeps checksums of this algorithm.
+    pub(crate) fn kept(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Crc64Nvme => Self::Crc64Nvme,
+            Algorithm::Crc32c => Self::Crc32c,
+        }
+    }
+
     /// The message for users if an endpoint lacks the feature. The endpoint's address is its subject.
     fn lack(self) -> FeatureLack {
         use FeatureLack::{Replaced, Unkept};
         match self {
             Self::Ranges => {
-                Replaced("sends whole objects where a range is asked for: each is read as one stream")
+                Replaced("returns whole objects instead of ranges: each object is read by one request")
             }
             Self::BulkDelete => {
                 Replaced("has no removals of many objects in one request: they are removed one by one")
@@ -65,10 +79,14 @@ impl Feature {
                  resumed, all bytes are sent again",
             ),
             Self::Trailers => Replaced(
-                "takes no checksum behind the bytes (aws-chunked): files are read once more, for the checksum before them",
+                "does not accept a checksum after the bytes (aws-chunked): each file is read twice, first for its checksum",
             ),
-            Self::Checksums => Unkept(
-                "keeps no checksums of objects: the SHA-256 of each request protects the bytes on their way, nothing \
+            Self::Crc64Nvme => Unkept(
+                "keeps no CRC-64/NVME of objects: the SHA-256 of each request protects the bytes on their way, nothing \
+                 afterwards (the store may keep CRC-32C: `--checksum crc32c`)",
+            ),
+            Self::Crc32c => Unkept(
+                "keeps no CRC-32C of objects: the SHA-256 of each request protects the bytes on their way, nothing \
                  afterwards",
             ),
             Self::ComparedChecksums => Unkept(
@@ -79,19 +97,23 @@ impl Feature {
                 "sends no checksums with the bytes of a range: a download is compared with the checksum of the whole object",
             ),
             Self::UnsignedPayload => Replaced(
-                "demands that signatures cover the bytes: files are read once more, for their SHA-256",
+                "demands that signatures cover the bytes: each file is read twice, first for its SHA-256",
             ),
             Self::EncodedKeys => {
                 Replaced("does not encode the keys of listings: keys are taken as they stand in its XML")
             }
             Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
             Self::CreateOnly | Self::CreateOnlyParts => Unkept(
-                "has not shown that it refuses to replace an object (If-None-Match): the key is asked for before, and of \
-                 two writers at once the later one may replace the other's object (`tidegate doctor` can tell)",
+                "may ignore create-only (If-None-Match): Tidegate first checks that the key is free, but can replace the \
+                 object of a simultaneous writer (`tidegate doctor` can tell)",
             ),
             Self::CreateOnlyCopy => Unkept(
-                "has not shown that a copy with create-only refuses to replace an object (ifGenerationMatch): the key is \
-                 asked for before, and a copy may replace an object that another writer creates in the same moment",
+                "may ignore create-only in copies (ifGenerationMatch): Tidegate first checks that the key is free, but can \
+                 replace the object of a simultaneous writer",
+            ),
+            Self::ConditionalDelete => Unkept(
+                "removes without a condition (If-Match): Tidegate first checks that the object is unchanged, but can \
+                 remove one that replaces it in the same moment",
             ),
         }
     }
@@ -161,8 +183,8 @@ impl Facts {
         FeatureSet(self.lacks.load(Relaxed))
     }
 
-    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not show,
-    /// or not for certain.
+    /// Whether an answer of the server has shown that it has a feature. Kept only of features whose lack would not
+    /// show, or not for certain.
     pub fn has(&self, feature: Feature) -> bool {
         FeatureSet(self.has.load(Relaxed)).contains(feature)
     }

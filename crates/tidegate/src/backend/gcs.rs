@@ -463,7 +463,7 @@ impl ServerCopy for Gcs {
     ) -> Result<Copied, Fault> {
         self.check(key, Some(options))?;
         let source = copy::bucket(from)?;
-        self.ask_before_copy(key, options, attempt).await?;
+        self.check_vacant(key, options, attempt).await?;
         let copied = match &self.grpc {
             Some(grpc) => grpc.copy(source, from, key, cursor, options, attempt).await,
             None => copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await,

@@ -1,5 +1,5 @@
-//! Stands in for the clouds of features that a build leaves out: their settings are empty, and their URLs are refused with
-//! the feature's name.
+//! Stands in for the clouds of features that a build leaves out: their settings are empty, and their URLs are refused
+//! with the feature's name.
 
 use std::future::ready;
 use std::sync::Arc;

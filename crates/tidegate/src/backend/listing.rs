@@ -20,8 +20,8 @@ pub trait Pages<T>: Send {
 /// A listing that has begun, from [`Backend::list`](super::Backend::list) or
 /// [`Admin::sessions`](super::Admin::sessions).
 ///
-/// As a [`Stream`] it gives the items one by one. Each page is then requested once: a fault ends the listing. The engine
-/// takes the pages instead, and retries each.
+/// As a [`Stream`] it gives the items one by one. Each page is then requested once: a fault ends the listing. The
+/// engine takes the pages instead, and retries each.
 pub enum Listing<T> {
     /// Each page is a request.
     Pages(Box<dyn Pages<T>>),

@@ -22,8 +22,8 @@
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key may be a directory of
 //!   another key. The names of Tidegate's own temporary files are refused.
 //! - Listings (and so sweeps, and removals of everything below a prefix) never enter a symbolic link, whatever its
-//!   target, unless [`Local::links`] says so. A link to a file is listed as that file; other links, and names that are not regular files, are listed
-//!   as [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
+//!   target, unless [`Local::links`] says so. A link to a file is listed as that file; other links, and names
+//!   that are not regular files, are listed as [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
 //!   directory. Only the root itself may be a link. Reads follow links.
 //! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
 //!   directory keeps the directory.
@@ -76,7 +76,7 @@ pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
 pub use links::{LINK_SUFFIX, LONGEST_LINK, LinkPolicy};
-use parents::Parents;
+pub(crate) use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;

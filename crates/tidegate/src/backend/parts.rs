@@ -34,8 +34,8 @@ pub trait Parts: Debug + Send + Sync {
         attempt: Attempt,
     ) -> Result<Receipt, Fault>;
 
-    /// Lists the parts of a session, ordered by number; all copies of a part where the store keeps several. [`Unsupported`](super::FaultKind::Unsupported) if the store
-    /// cannot list parts.
+    /// Lists the parts of a session, ordered by number; all copies of a part where the store keeps several.
+    /// [`Unsupported`](super::FaultKind::Unsupported) if the store cannot list parts.
     async fn stored_parts(&self, session: &Session, attempt: Attempt) -> Result<Vec<StoredPart>, Fault>;
 
     /// Publishes the object from its parts, which must be in ascending order and make up the whole object. `checksum`

@@ -72,8 +72,8 @@ impl<T> fmt::Debug for Provider<T> {
     }
 }
 
-/// Lets one request at a time ask for credentials. Requests that waited meanwhile share its failure, so a provider that is
-/// down is asked once for all of them.
+/// Lets one request at a time ask for credentials. Requests that waited meanwhile share its failure, so a provider that
+/// is down is asked once for all of them.
 #[derive(Debug, Default)]
 pub(super) struct RenewalTurn(tokio::sync::Mutex<Option<FailedRenewal>>);
 
@@ -104,7 +104,8 @@ impl RenewalTurn {
         asked
     }
 
-    /// Asks while the present credentials are still good. `None` if another request asks, or asking failed a moment ago.
+    /// Asks while the present credentials are still good. `None` if another request asks, or asking failed a moment
+    /// ago.
     pub(super) async fn ask_early<T>(
         &self,
         asking: impl Future<Output = Result<T, Fault>>,

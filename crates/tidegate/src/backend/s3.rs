@@ -186,15 +186,25 @@ impl S3 {
     /// A description of an object that was just written with a checksum has none.
     fn keeps_no_checksum(&self) {
         if !self.bucket.shared.endpoint.is_aws() {
-            self.bucket.shared.facts.learn_lack(Feature::Checksums);
+            self.bucket.shared.facts.learn_lack(self.kept_checksums());
         }
+    }
+
+    /// The feature that the server keeps checksums of the objects' algorithm.
+    fn kept_checksums(&self) -> Feature {
+        Feature::kept(self.info.capabilities.checksum)
+    }
+
+    /// Whether the server refuses the condition of a removal, and the refusal is the server's own.
+    fn has_no_conditional_delete(&self, fault: &Fault) -> bool {
+        fault.kind == FaultKind::Unsupported
+            && !fault.code.is_empty()
+            && !self.bucket.shared.endpoint.is_aws()
     }
 
     /// The fault of a server that opens no session because it has no uploads in parts, which is remembered.
     fn without_multipart(&self, fault: Fault) -> Fault {
-        let is_lacking = fault.kind == FaultKind::Unsupported || fault.code == "MethodNotAllowed";
-        // An answer without a store's code may be a proxy's.
-        if !is_lacking || fault.code.is_empty() || self.bucket.shared.endpoint.is_aws() {
+        if !self.bucket.shared.has_no_such_request(&fault) {
             return fault;
         }
         self.bucket.shared.facts.learn_lack(Feature::Multipart);
@@ -257,7 +267,7 @@ impl Backend for S3 {
     ) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options, attempt)?;
         complete::condition(&mut request.headers, options)?;
-        self.ask_before(key, Feature::CreateOnly, options, attempt).await?;
+        self.check_vacant(key, Feature::CreateOnly, options, attempt).await?;
         let sent = self.bucket.shared.upload(request, payload).await;
         let unmet = |fault| self.unmet(fault, Feature::CreateOnly, options);
         let (headers, checksum) = sent.map_err(unmet)?;
@@ -313,8 +323,8 @@ impl Backend for S3 {
         set(&mut request.headers, "if-match", tag)?;
         match self.bucket.shared.remove(request).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            // The server has no conditional removals.
-            Err(fault) if fault.kind == FaultKind::Unsupported && tag.is_some() => {
+            Err(fault) if tag.is_some() && self.has_no_conditional_delete(&fault) => {
+                self.bucket.shared.facts.learn_lack(Feature::ConditionalDelete);
                 self.delete(key, None, attempt).await
             }
             // SeaweedFS finds the condition unmet where there is no object.
@@ -384,7 +394,8 @@ impl Parts for S3 {
         let plain = self.begin(Method::POST, key, &[("uploads", "")], options, attempt)?;
         // MinIO refuses to copy parts into a session with a checksum algorithm, because it expects each part to bring
         // its checksum. So a session of copied parts has none; any checksum is the store's own.
-        let uses = if origin == PartOrigin::Sent { &[Feature::Checksums][..] } else { &[] };
+        let kept = self.kept_checksums();
+        let uses = if origin == PartOrigin::Sent { &[kept][..] } else { &[] };
         let mut with_checksum = plain.clone();
         let name = match self.info.capabilities.checksum {
             Algorithm::Crc64Nvme => "CRC64NVME",
@@ -393,7 +404,7 @@ impl Parts for S3 {
         set(&mut with_checksum.headers, "x-amz-checksum-algorithm", Some(name))?;
         set(&mut with_checksum.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
         let send = |without: FeatureSet| {
-            let is_plain = origin == PartOrigin::Copied || without.contains(Feature::Checksums);
+            let is_plain = origin == PartOrigin::Copied || without.contains(kept);
             shared.ask(if is_plain { plain.clone() } else { with_checksum.clone() })
         };
         let (headers, body) =
@@ -441,11 +452,13 @@ impl Parts for S3 {
         let size = parts.iter().map(|part| part.size).sum();
         // A session of copied parts was opened without a checksum.
         let is_sent = parts.iter().all(|part| part.checksum.is_some());
-        self.ask_before(&session.key, Feature::CreateOnlyParts, options, attempt).await?;
-        let uses = if is_sent { &[Feature::Checksums][..] } else { &[] };
+        self.check_vacant(&session.key, Feature::CreateOnlyParts, options, attempt).await?;
+        let kept = self.kept_checksums();
+        let uses = if is_sent { &[kept][..] } else { &[] };
         let send = |without: FeatureSet| {
-            let with_sums = !without.contains(Feature::Checksums);
-            let sent = checksum.filter(|_| is_sent && with_sums);
+            let with_sums = !without.contains(kept);
+            // MinIO adds up no checksum of an object without bytes, and refuses any.
+            let sent = checksum.filter(|_| is_sent && with_sums && size > 0);
             let request =
                 complete::request(request.clone(), named(parts, with_sums), size, sent, with_sums, options);
             async move { self.bucket.shared.ask(request?).await }

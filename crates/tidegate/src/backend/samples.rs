@@ -94,7 +94,7 @@ pub(crate) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + '
 }
 
 /// A response with these header lines and this body, with its content length.
-pub(super) fn said(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn said(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 

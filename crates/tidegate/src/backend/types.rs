@@ -42,8 +42,8 @@ pub struct Capabilities {
     /// Whether the store keeps a write's [token](WriteOptions::token) and attributes with the object. If not,
     /// Tidegate recognizes its own object by the bytes and the time, so the store must use this machine's clock.
     pub tokens: bool,
-    /// Whether aborting a session ends it at the store: then no part can be added, and a completion that is still on its
-    /// way can publish nothing. Azure Blob Storage has no sessions: its blocks belong to the key, another writer's
+    /// Whether aborting a session ends it at the store: then no part can be added, and a completion that is still on
+    /// its way can publish nothing. Azure Blob Storage has no sessions: its blocks belong to the key, another writer's
     /// commit discards them, and else they expire. There an abort sends nothing, and an open session without parts is
     /// nowhere to be seen.
     pub aborts: bool,

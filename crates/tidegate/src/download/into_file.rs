@@ -261,6 +261,7 @@ impl DownloadBuilder {
             mark: mark(source.url(), &self.path),
             owners,
             without_links_below,
+            parents: self.context.engine().parents.clone(),
         }
     }
 

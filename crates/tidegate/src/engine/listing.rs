@@ -1,7 +1,7 @@
 //! Listings: each page is a request like any other, with its turn, its deadline and its retries.
 //!
-//! Every entry is compared with the prefix that was asked for, once for all stores: a caller might remove, copy or sweep
-//! an object outside of the prefix.
+//! Every entry is compared with the prefix that was asked for, once for all stores: a caller might remove, copy or
+//! sweep an object outside of the prefix.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::types::error::Operation;
 use crate::types::object::Object;
 use crate::types::printable::printable_bytes;
 
-/// Lists objects as [`Backend::list`] does. A key outside of `prefix` ends the listing with a fault, and so does a prefix
-/// that is not directly below it. Keys may be out of order, as in S3's directory buckets. A prefix that a store repeats
-/// on the next page is given once.
+/// Lists objects as [`Backend::list`] does. A key outside of `prefix` ends the listing with a fault, and so does a
+/// prefix that is not directly below it. Keys may be out of order, as in S3's directory buckets. A prefix that a store
+/// repeats on the next page is given once.
 pub(crate) fn entries(
     requests: &Arc<Requests>,
     backend: &dyn Backend,
@@ -41,8 +41,8 @@ pub(crate) fn entries_once(
     checked(backend.list(prefix, true).items(attempt), in_order_below(prefix, true))
 }
 
-/// Decides about each entry of a listing of `prefix`: an error if the entry does not belong there, false if it was given
-/// before.
+/// Decides about each entry of a listing of `prefix`: an error if the entry does not belong there, false if it was
+/// given before.
 fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result<bool, Fault> + use<> {
     let (asked, mut last) = (prefix.to_owned(), None);
     move |entry| {
@@ -75,7 +75,8 @@ pub(crate) fn buckets(
     fetched(requests.clone(), buckets.list())
 }
 
-/// Lists unfinished uploads as [`Admin::sessions`](crate::backend::Admin::sessions) does; a store without such a listing has none. A key outside of `prefix` ends the listing with a fault.
+/// Lists unfinished uploads as [`Admin::sessions`](crate::backend::Admin::sessions) does; a store without such a
+/// listing has none. A key outside of `prefix` ends the listing with a fault.
 pub(crate) fn sessions(
     requests: &Arc<Requests>,
     backend: &dyn Backend,
@@ -105,8 +106,8 @@ fn unasked(asked: &str, listed: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, message)
 }
 
-/// The items that `keep` accepts; a fault of `keep` ends them. A fault among the items is passed on: a store's listing ends
-/// with it, and a directory's continues behind the name that could not be read.
+/// The items that `keep` accepts; a fault of `keep` ends them. A fault among the items is passed on: a store's listing
+/// ends with it, and a directory's continues behind the name that could not be read.
 fn checked<T: Send + 'static, E: From<Fault> + Send + 'static>(
     items: BoxStream<'static, Result<T, E>>,
     keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,

@@ -185,7 +185,8 @@ impl Payload {
         Some(again)
     }
 
-    /// Whether the bytes in memory are those of their checksum. Of a file, each pass is compared with the first one.
+    /// Whether the bytes in memory are those of their checksum. True for a file: each read of a file is compared with
+    /// the first one.
     pub(crate) async fn is_of_its_checksum(&self) -> io::Result<bool> {
         let PayloadSource::Memory { checksum, .. } = &self.source else { return Ok(true) };
         if self.skip > 0 {

@@ -1,5 +1,5 @@
-//! A store over another store, whose requests a script answers: it may count them, delay or hold them, fail them, change
-//! what they carry, and lose the answer of a request that was carried out.
+//! A store over another store, whose requests a script answers: it may count them, delay or hold them, fail them,
+//! change what they carry, and lose the answer of a request that was carried out.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -78,6 +78,12 @@ impl Fault {
         self.kind.is_ambiguous() || (self.kind == FaultKind::Throttled && !self.answered)
     }
 
+    /// Whether the store has certainly not carried out the request, and will not.
+    pub fn has_no_effect(&self) -> bool {
+        matches!(self.kind, FaultKind::Unreachable | FaultKind::Undone)
+            || (self.kind == FaultKind::Throttled && self.answered)
+    }
+
     /// The same fault, with the time that the store asks to wait.
     #[must_use]
     pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {

@@ -72,6 +72,8 @@ pub struct Object {
     pub crc64nvme: Option<String>,
     /// Whole-object CRC-32C that the store keeps, in base64.
     pub crc32c: Option<String>,
+    /// Whether the store keeps a composite checksum, which is one of the parts' checksums and not of the bytes.
+    pub has_composite_checksum: bool,
     /// The token of the writer that wrote it, see [`crate::backend::WriteOptions::token`].
     pub token: Option<String>,
     /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); [`Store::tags`] returns the

@@ -37,9 +37,9 @@ use crate::types::progress::Progress;
 /// # Errors
 /// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
 /// fit in the memory budget, and where no request could carry the key or the attributes;
-/// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes. Where the object is published
-/// too, also [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only), [`ErrorKind::Source`] where the file
-/// can't be read, and [`ErrorKind::Integrity`] and [`ErrorKind::Uncertain`] as [`Writer::finish`].
+/// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes. Where the object is
+/// published too, also [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only), [`ErrorKind::Source`]
+/// where the file can't be read, and [`ErrorKind::Integrity`] and [`ErrorKind::Uncertain`] as [`Writer::finish`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written before the builder is awaited"]
 pub struct WriterBuilder<Input = Producer> {

@@ -14,19 +14,19 @@ use crate::upload::session::Upload;
 use crate::upload::source::copy::{CopyMethod, NoCopyMethod, copy};
 
 /// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy). Awaiting the
-/// builder makes the copy: then the whole copy is visible, or nothing is. The source is the object that the key has when
-/// this begins. The copy has the same bytes (by the checksum, where the store reports one of both), attributes, metadata
-/// and tags. Access rights and retention are the target's own; anything else that the source has and the copy lacks is
-/// named in [`Object::not_carried`]. A copy of an object onto itself that changes no attribute returns the object as it
-/// is; the only request is the one that describes it.
+/// builder makes the copy: then the whole copy is visible, or nothing is. The source is the object that the key has
+/// when this begins. The copy has the same bytes (by the checksum, where the store reports one of both), attributes,
+/// metadata and tags. Access rights and retention are the target's own; anything else that the source has and the copy
+/// lacks is named in [`Object::not_carried`]. A copy of an object onto itself that changes no attribute returns the
+/// object as it is; the only request is the one that describes it.
 ///
 /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] where source and target are not of one store, the store makes no such
-/// copies (Azure Blob Storage: of more than 256 MiB), or it gives neither an ETag nor a version of the source: then nothing was changed, and the
-/// bytes can be downloaded and uploaded instead. [`ErrorKind::Replaced`] where the source was replaced or
-/// removed meanwhile.
+/// copies (Azure Blob Storage: of more than 256 MiB), or it gives neither an ETag nor a version of the source: then
+/// nothing was changed, and the bytes can be downloaded and uploaded instead. [`ErrorKind::Replaced`] where the source
+/// was replaced or removed meanwhile.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is copied before the builder is awaited"]
 pub struct CopyBuilder {
@@ -146,8 +146,9 @@ impl CopyBuilder {
         let (from, to) = (&self.from, &self.to);
         if !from.is_one_with(to) {
             let url = from.url(&self.key);
-            let message =
-                format!("{url} cannot be copied there by the store: they are not of one that makes copies");
+            let message = format!(
+                "the store cannot copy {url} there: source and target are in different stores, or the store makes no copies"
+            );
             let target = to.url(&self.to_key);
             return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, target, message));
         }

@@ -283,8 +283,8 @@ impl Upload {
         self.abort_session_by(&self.requests).await
     }
 
-    /// Like `abort_session`, for an upload that was abandoned. Takes turns from the aborts' own limiter: a runtime that is
-    /// blocked may hold all of the endpoint's turns.
+    /// Like `abort_session`, for an upload that was abandoned. Takes turns from the aborts' own limiter: a runtime that
+    /// is blocked may hold all of the endpoint's turns.
     pub(super) async fn abort_session_beside(&self) -> Result<bool> {
         match self.aborts.patience() {
             Some(_) => self.abort_session_by(&self.requests.beside()).await,

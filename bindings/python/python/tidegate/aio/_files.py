@@ -90,8 +90,8 @@ class Writer:
         await self._end(None)
 
     async def discard(self) -> None:
-        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in a
-        forked child."""
+        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
+        a forked child."""
         if self._ending.state is State.OPEN:
             self._ending.leave(State.DISCARDED)
             if self._native.is_own():

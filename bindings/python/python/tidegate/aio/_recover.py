@@ -69,8 +69,8 @@ class LeftUpload:
         return cast("_native.Object", resumed)
 
     async def abort(self, store: Store | None = None) -> _native.Object | None:
-        """Ends the upload without an object, and removes its journal. If its object turns out to have been published, it
-        stays and is returned."""
+        """Ends the upload without an object, and removes its journal. If its object turns out to have been published,
+        it stays and is returned."""
         store = store or self._store
         return cast("_native.Object | None", await run(self._native.abort(store.native() if store else None)))
 

@@ -25,8 +25,8 @@ List = list
 
 
 class Store(StoreSettings):
-    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a path,
-    or ``memory://name``. Opening sends nothing.
+    """One bucket or directory, or a prefix of it: ``s3://bucket/prefix``, ``gs://…``, ``az://…``, ``abfss://…``, a
+    path, or ``memory://name``. Opening sends nothing.
 
     A store can be used by all threads, after a fork, and from a pickle. (The objects of ``memory://`` are in one
     process.)
@@ -120,8 +120,8 @@ class Store(StoreSettings):
     async def copy(
         self, key: str, to_key: str, *, to: Store | None = None, **options: Unpack[CopyOptions]
     ) -> _native.Object:
-        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are not
-        in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
         progress = options.pop("progress", None)
         target = (to or self).native()
         return cast(
@@ -155,8 +155,8 @@ class Store(StoreSettings):
         """Opens ``key``, or a range of it, for reading; see :class:`Reader`.
 
         Opening makes the first request, for the bytes from the beginning on. With ``random`` it only asks for the
-        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the object,
-        opening makes no request.
+        object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
+        object, opening makes no request.
         """
         return await Reader._open(self, key, range, if_unchanged, random)
 

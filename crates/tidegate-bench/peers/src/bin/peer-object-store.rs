@@ -1,5 +1,5 @@
-//! `peer-object-store FILE URL` or `URL FILE`: uploads a file through object_store's `BufWriter`, or downloads an object
-//! by ranges, as its documentation shows both.
+//! `peer-object-store FILE URL` or `URL FILE`: uploads a file through object_store's `BufWriter`, or downloads an
+//! object by ranges, as its documentation shows both.
 //!
 //! Up: its default settings (10 MiB of buffer and so of a part, 8 requests in flight), except that the
 //! payload is not signed: that costs more than everything else together. The file is read inline in

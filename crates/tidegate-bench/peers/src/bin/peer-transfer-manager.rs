@@ -1,6 +1,6 @@
 //! `peer-transfer-manager FILE URL` or `URL FILE`: uploads or downloads a file with AWS's transfer manager for Rust, as
-//! its documentation shows, in its default settings, from or to an endpoint that has its buckets in the path. A URL that
-//! ends with a slash is a prefix, and FILE a directory. The environment may say other parts, and how many at once.
+//! its documentation shows, in its default settings, from or to an endpoint that has its buckets in the path. A URL
+//! that ends with a slash is a prefix, and FILE a directory. The environment may say other parts, and how many at once.
 
 use aws_sdk_s3_transfer_manager::Client;
 use aws_sdk_s3_transfer_manager::config::{Config, S3ClientConfig};

@@ -102,7 +102,8 @@ fn is_undecided(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Unsupported | FaultKind::Invalid | FaultKind::NotAStore)
 }
 
-/// Whether a server that does not know the request may answer like this: not found, or denied by a gateway in front of it.
+/// Whether a server that does not know the request may answer like this: not found, or denied by a gateway in front of
+/// it.
 fn is_unknown_request(fault: &Fault) -> bool {
     fault.kind == FaultKind::NotFound || (fault.kind == FaultKind::Denied && !fault.answered)
 }

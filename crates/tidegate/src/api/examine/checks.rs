@@ -21,7 +21,7 @@ use crate::types::object::Object;
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes of the objects that the checks write.
-const SIZE: usize = 64 << 10;
+pub(super) const SIZE: usize = 64 << 10;
 /// The most that two clocks may differ: S3 refuses requests from clocks that differ by 15 minutes, and a sync compares
 /// times of seconds.
 const APART: Duration = Duration::from_secs(5);
@@ -61,8 +61,8 @@ impl Probe {
         format!("{}{name}", self.place)
     }
 
-    /// A write of an object that must not replace any. It has the token of the first object, so that a backend that asks
-    /// for the key before takes that object for its own, and leaves the refusal to the server.
+    /// A write of an object that must not replace any. It has the token of the first object, so that a backend that
+    /// asks for the key before takes that object for its own, and leaves the refusal to the server.
     fn create_only_options(&self) -> WriteOptions {
         let token = self.first.as_ref().and_then(|first| first.token.clone());
         WriteOptions { create_only: true, token, ..WriteOptions::default() }
@@ -234,8 +234,8 @@ impl Probe {
 
     async fn create_only(&mut self) -> Result<FindingState, Fault> {
         let put = self.put("first", "other".into(), &self.create_only_options()).await;
-        let refused =
-            refused(put, "--create-only, and journaled uploads that must not replace, replace objects")?;
+        let broken = "--create-only, and journaled uploads that must not replace, replace objects";
+        let refused = self.refused_itself(put, Feature::CreateOnly, broken)?;
         if matches!(refused, Broken(_)) {
             self.put("first", body(), &WriteOptions::default()).await?;
         }
@@ -327,7 +327,8 @@ impl Probe {
         if completed.is_err() {
             self.end(&session).await?;
         }
-        refused(completed, "--create-only replaces objects that are uploaded in parts")
+        let broken = "--create-only replaces objects that are uploaded in parts";
+        self.refused_itself(completed, Feature::CreateOnlyParts, broken)
     }
 
     /// Aborts a session, unless it has ended or the store has no aborts.
@@ -533,6 +534,20 @@ impl Probe {
                 self.place
             ))),
         }
+    }
+
+    /// As [`refused`]. A refusal counts only if it is the store's own: Tidegate itself refuses to replace an object
+    /// of a store that may ignore the condition.
+    fn refused_itself(
+        &self,
+        written: Result<Object, Fault>,
+        condition: Feature,
+        broken: &str,
+    ) -> Result<FindingState, Fault> {
+        if written.is_err() && self.store.context().facts().lacks(condition) {
+            return Ok(Broken(format!("the store {}", condition.notice())));
+        }
+        refused(written, broken)
     }
 
     async fn remove_objects(&self) -> Result<(), Fault> {

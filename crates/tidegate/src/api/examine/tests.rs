@@ -9,8 +9,10 @@ use super::*;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
 use crate::backend::s3::tests::settings_for;
+use crate::backend::samples::{raw_server, said};
 use crate::backend::{Attempt, Backend, Body, Entry, Fault, Info, Listing, WriteOptions};
 use crate::memory::payload::Payload;
+use crate::settings::{Credentials, S3Settings};
 use crate::types::object::Object;
 
 async fn found(store: &Store) -> Vec<(StoreFeature, FindingState)> {
@@ -62,6 +64,24 @@ async fn a_missing_feature_is_told_from_a_broken_promise() {
     assert_eq!([state(StoreFeature::Write), state(StoreFeature::CreateOnly)], ["works"; 2]);
     server.set_knobs(Knobs::default());
     assert_eq!(left(&store).await, (0, 0));
+}
+
+/// Tidegate itself asks for the key before it writes, and must not take its own refusal for the server's.
+#[tokio::test]
+async fn a_server_that_drops_metadata_and_ignores_create_only_is_found_out() {
+    let (url, _) = raw_server(|head| match head.split(' ').next().unwrap() {
+        "head" => format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: {}\r\n\r\n", checks::SIZE),
+        _ => said("200 OK", "etag: \"e\"\r\n", ""),
+    })
+    .await;
+    let settings = S3Settings::default()
+        .with_endpoint_url(url)
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed("a", "b", None));
+    let tide = Tidegate::builder().s3(settings).build().unwrap();
+    let store = tide.open("s3://bucket").await.unwrap();
+    let found = found(&store).await;
+    assert_eq!(of(&found, StoreFeature::CreateOnly).name(), "broken", "{found:?}");
 }
 
 #[tokio::test]

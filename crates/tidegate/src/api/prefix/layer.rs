@@ -19,8 +19,8 @@ use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// A backend whose keys are spread over prefixes. Each removal has to find its object's places, so it has no removals of
-/// many objects in one request; and no presigned URLs, because an object's place may change before they are used.
+/// A backend whose keys are spread over prefixes. Each removal has to find its object's places, so it has no removals
+/// of many objects in one request; and no presigned URLs, because an object's place may change before they are used.
 #[derive(Debug)]
 pub(super) struct Spread {
     places: Arc<Places>,

@@ -205,8 +205,8 @@ impl AzureSettings {
             Some(_) => looked.push(format!("{origin} has neither a key nor a shared access signature")),
             None => looked.push(not_set(origin)),
         }
-        // The environment may have a key without an account's name. Such a key is sent to Azure's own hosts over https and
-        // to this machine only: another host, or a listener on plain http, must not get it.
+        // The environment may have a key without an account's name. Such a key is sent only to Azure's own hosts over
+        // https and to this machine: another host, or a listener on plain http, must not get it.
         let unfit = match found.account.as_deref() {
             Some(named) if named == account => None,
             Some(other) => Some(format!(" is of account `{other}`")),

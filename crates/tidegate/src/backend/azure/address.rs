@@ -53,8 +53,8 @@ fn check_container(name: &str, is_workspace: bool) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-/// Refuses keys that no blob has: up to 1,024 characters, no backslash, and "no path segments should end with a dot" ("Naming and
-/// referencing containers, blobs, and metadata").
+/// Refuses keys that no blob has: up to 1,024 characters, no backslash, and "no path segments should end with a dot"
+/// ("Naming and referencing containers, blobs, and metadata").
 pub(super) fn check(key: &str) -> Result<(), Fault> {
     let message = if key.is_empty() {
         "the key is empty".to_owned()

@@ -79,13 +79,13 @@ pub(super) fn metadata_headers(
     Ok(headers)
 }
 
-/// The condition on the object that the key has. `If-None-Match: *` and `If-Match` hold for Put Blob, Put Block List and
-/// copies ("Specifying conditional headers for Blob Storage operations").
+/// The condition on the object that the key has. `If-None-Match: *` and `If-Match` hold for Put Blob, Put Block List
+/// and copies ("Specifying conditional headers for Blob Storage operations").
 fn conditions(options: &WriteOptions, headers: &mut HeaderMap) -> Result<(), Fault> {
     set(headers, "if-none-match", options.create_only.then_some("*"))?;
     let Some(replaced) = &options.replaces else { return Ok(()) };
     let Some(tag) = replaced.strong_tag() else {
-        let message = "without its ETag an object is not known by the store that is to be replaced";
+        let message = "the object to replace has no ETag, so Azure cannot check which one it replaces";
         return Err(Fault::new(FaultKind::Invalid, message));
     };
     set(headers, "if-match", Some(tag))
@@ -174,6 +174,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         modified: read("last-modified").as_deref().and_then(time),
         crc64nvme: crc64nvme.and_then(|written| of_size(&written, size_told(headers)?)),
         crc32c: None,
+        has_composite_checksum: false,
         token,
         tag_count: read("x-ms-tag-count").and_then(|count| count.parse().ok()).unwrap_or(0),
         attributes: Attributes {

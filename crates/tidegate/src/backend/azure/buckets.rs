@@ -9,7 +9,7 @@ use super::AzureScheme;
 use super::client::AzureClient;
 use super::request::AzureRequest;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{Order, PagePosition, paged};
+use crate::backend::http::{Order, PagePosition, Watch, paged};
 use crate::backend::xml::address::with_query;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled};
 use crate::backend::{Attempt, BucketEntry, Buckets, Fault, FaultKind, KnownFacts, Listing};
@@ -66,9 +66,9 @@ impl Buckets for AzureBuckets {
         let (client, name) = self.scheme.client(bucket, &self.facts)?;
         let url = client.container(name)?.url.container(&[("restype", "container")]);
         let (headers, body) = client.shared.ask(AzureRequest::new(Method::PUT, url, attempt)).await.map_err(
-            |fault| match fault.message.contains("ContainerAlreadyExists") {
-                true => Fault { kind: FaultKind::Exists, ..fault },
-                false => fault,
+            |fault| match fault.code.as_str() {
+                "ContainerAlreadyExists" => Fault { kind: FaultKind::Exists, ..fault },
+                _ => fault,
             },
         )?;
         if headers.contains_key(header::ETAG) && headers.contains_key("x-ms-version") {
@@ -99,7 +99,8 @@ impl Buckets for AzureBuckets {
     }
 }
 
-/// What `rb` must not remove besides blobs. Accounts with a hierarchical namespace have no versions, and may refuse them.
+/// What `rb` must not remove besides blobs. Accounts with a hierarchical namespace have no versions, and may refuse
+/// them.
 const INCLUDED: [&str; 2] = ["snapshots,versions,uncommittedblobs", "snapshots,uncommittedblobs"];
 
 /// Whether the container has a blob, or a snapshot, a version or blocks of one.
@@ -116,6 +117,7 @@ async fn has_blob(client: &AzureClient, name: &str, attempt: Attempt) -> Result<
 async fn has_any(client: &AzureClient, name: &str, include: &str, attempt: Attempt) -> Result<bool, Fault> {
     let url = client.container(name)?.url.container(&[]);
     let mut marker = String::new();
+    let mut watch = Watch::new(marker.clone(), Order::None);
     loop {
         let mut query =
             vec![("restype", "container"), ("comp", "list"), ("maxresults", "1"), ("include", include)];
@@ -136,8 +138,10 @@ async fn has_any(client: &AzureClient, name: &str, include: &str, attempt: Attem
         })?;
         match next {
             _ if found => return Ok(true),
-            Some(next) if next != marker => marker = next,
-            Some(_) => return Err(document.wrong("its marker is that of the page before")),
+            Some(next) => {
+                watch.page(&VecDeque::<BucketEntry>::new(), &next)?;
+                marker = next;
+            }
             None => return Ok(false),
         }
     }

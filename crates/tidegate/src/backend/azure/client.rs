@@ -81,8 +81,8 @@ impl AzureClient {
 }
 
 impl AzureShared {
-    /// Whether the server may lack features. Azure itself has them all: what looks like a lack there is something on the
-    /// way, or another header's.
+    /// Whether the server may lack features. Azure itself has them all: what looks like a lack there is something on
+    /// the way, or another header's.
     pub(super) fn may_lack_features(&self) -> bool {
         host_of(self.endpoint.url()).is_none()
     }

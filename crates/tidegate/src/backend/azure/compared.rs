@@ -1,9 +1,9 @@
 //! Sends bytes with their CRC-64/NVME, which the service compares, and compares the checksum that it answers.
 //!
-//! `x-ms-content-crc64` holds the checksum in base64, its bytes in little-endian order; the service tells its own in the
-//! answer if the request has one ("Put Blob", "Put Block"). Azurite refuses the header or ignores it, which is learned
-//! once for each endpoint: from a success without the header after the refusal, or from bytes that were taken and whose
-//! checksum was not told.
+//! `x-ms-content-crc64` holds the checksum in base64, its bytes in little-endian order; the service tells its own in
+//! the answer if the request has one ("Put Blob", "Put Block"). Azurite refuses the header or ignores it, which is
+//! learned once for each endpoint: from a success without the header after the refusal, or from bytes that were taken
+//! and whose checksum was not told.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,8 +1,8 @@
 //! Copies within one account ("Copy Blob From URL"), of whole blobs of up to 256 MiB.
 //!
 //! The service makes such a copy before it answers: the target is whole, or nothing is there. "Copy Blob", which takes
-//! larger ones, shows a target of the full size before its bytes are there, leaves an empty one where it fails, and goes
-//! on when nobody waits for it. So larger blobs are left to the caller, who can read and write the bytes.
+//! larger ones, shows a target of the full size before its bytes are there, leaves an empty one where it fails, and
+//! goes on when nobody waits for it. So larger blobs are left to the caller, who can read and write the bytes.
 //!
 //! The copy has the content headers of its source: no request changes them on the way, so a copy with others is left to
 //! the caller too. Metadata and tags are sent anew. If the tags may not be read the copy fails: one without them would
@@ -58,7 +58,7 @@ pub(super) async fn copy(
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
     let Some(tag) = from.object.strong_tag() else {
-        let message = "without its ETag a blob is not known by the store that is to be copied";
+        let message = "the source blob has no ETag, so Azure cannot check that it copies the right one";
         return Err(Fault::new(FaultKind::Unsupported, message));
     };
     let shared = &azure.container.shared;
@@ -80,7 +80,7 @@ pub(super) async fn copy(
         let fault = shared.refused(answer).await;
         // Azurite does not tell a condition on the source from one on the target, which has none here.
         let is_source = fault.kind == FaultKind::Exists
-            && fault.message.contains("ConditionNotMet")
+            && fault.code == "ConditionNotMet"
             && !options.create_only
             && options.replaces.is_none();
         let kind = if is_source { FaultKind::NotFound } else { fault.kind };

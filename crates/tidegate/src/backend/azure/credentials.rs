@@ -19,7 +19,7 @@ pub(super) struct AzureKeyring {
     credential: AzureCredential,
 }
 
-/// What requests are sent with.
+/// The credentials of an account.
 #[expect(clippy::large_enum_variant, reason = "there is one for each account, and it is not moved")]
 pub(super) enum AzureCredential {
     /// Nothing, as the settings say.
@@ -149,23 +149,21 @@ impl AzureKeyring {
             // The date is refused, not the credentials, although the code is the same.
             return fault;
         }
-        let says = |code: &str| fault.message.contains(code);
+        let is_code = |codes: &[&str]| codes.contains(&fault.code.as_str());
         let is_unauthentic = fault.kind == FaultKind::Credentials
-            || says("AuthenticationFailed")
+            || is_code(&["AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation"])
             // Azurite gives this the code of refusals of another kind.
-            || says("failed to authenticate")
-            || says("InvalidAuthenticationInfo")
-            || says("NoAuthenticationInformation");
+            || fault.message.contains("failed to authenticate");
         if let Some(looked) = &identity.missing {
             // A private container does not exist for requests without credentials.
-            let is_private = says("ResourceNotFound") || says("PublicAccessNotPermitted");
+            let is_private = is_code(&["ResourceNotFound", "PublicAccessNotPermitted"]);
             if is_unauthentic || is_private || fault.kind == FaultKind::Denied {
                 if let AzureCredential::Tokens(TokensOf::Found { tokens, .. }) = &self.credential {
                     tokens.source().look_again();
                 }
                 fault.kind = FaultKind::Credentials;
                 fault.message = format!(
-                    "no credentials found ({looked}), and the store takes no request without: {}",
+                    "no credentials found ({looked}), and the store refuses anonymous requests: {}",
                     fault.message
                 );
             }

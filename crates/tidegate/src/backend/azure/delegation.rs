@@ -14,9 +14,10 @@ use crate::backend::http::set;
 use crate::backend::xml::document::{ElementStep, XmlPage};
 use crate::backend::{Attempt, Fault, FaultKind};
 
-/// The longest time for which a key is asked: Azure refuses more than seven days, by its own clock, which may be behind
-/// this one.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600 - 5 * 60);
+/// How far this machine's clock may be ahead of Azure's: keys and what they sign are good from so long ago on, as
+/// Azure's guide to shared access signatures asks for.
+const CLOCKS_APART: Duration = Duration::from_secs(15 * 60);
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600 - 15 * 60);
 
 /// A key of an identity.
 #[derive(Default)]
@@ -42,17 +43,20 @@ impl std::fmt::Debug for DelegationKeys {
 }
 
 impl AzureShared {
-    /// A key that is good until `expires`, or for the five minutes less than seven days for which Azure gives keys.
+    /// A key that is good until `expires`. Azure gives keys for at most seven days from their start.
     pub(super) async fn delegation_key(&self, expires: SystemTime) -> Result<Arc<DelegationKey>, Fault> {
         let mut kept = self.delegation.0.lock().await;
         let now = SystemTime::now();
-        let expires = expires.min(now + LONGEST);
+        if expires > now + LONGEST {
+            let message = "an identity signs URLs for at most 6 days, 23 hours and 45 minutes";
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
         let is_good = |key: &Arc<DelegationKey>| key.expires.is_some_and(|until| until >= expires);
         if let Some(key) = kept.as_ref().filter(|key| is_good(key)) {
             return Ok(key.clone());
         }
         let expires = now + LONGEST;
-        let (start, expiry) = (written(now), written(expires));
+        let (start, expiry) = (written(now - CLOCKS_APART), written(expires));
         let document = format!("<KeyInfo><Start>{start}</Start><Expiry>{expiry}</Expiry></KeyInfo>");
         let url = self.endpoint.root(&[("restype", "service"), ("comp", "userdelegationkey")]);
         let request = AzureRequest::new(Method::POST, url, Attempt::FIRST);

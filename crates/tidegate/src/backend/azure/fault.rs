@@ -73,11 +73,11 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> F
         }
     };
     let code = if said.code.is_empty() { String::new() } else { format!("{}, ", said.code) };
+    let is_answered = !said.code.is_empty() || (status == StatusCode::NOT_FOUND && proof::is_stores(headers));
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
         .with_retry_after(retry_after(headers))
-        .with_answered(
-            !said.code.is_empty() || (status == StatusCode::NOT_FOUND && proof::is_stores(headers)),
-        )
+        .with_answered(is_answered)
+        .with_code(said.code)
 }
 
 fn unexplained(status: StatusCode) -> &'static str {
@@ -118,7 +118,7 @@ fn clause(said: &AzureError) -> Option<String> {
                                snapshots first, if nobody needs them (`az storage blob delete --delete-snapshots only`)"
             .to_owned(),
         "PublicAccessNotPermitted" | "NoAuthenticationInformation" => {
-            "the account lets nobody in without credentials".to_owned()
+            "the account refuses anonymous requests".to_owned()
         }
         _ => {
             let line = said.message.lines().next().unwrap_or_default().trim().trim_end_matches('.');

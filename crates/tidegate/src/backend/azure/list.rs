@@ -34,8 +34,8 @@ const NAMES: [&str; 14] = [
     "ResourceType",
 ];
 
-/// Accounts with a hierarchical namespace list `a/b` before `a-b`, because they compare directory by directory; the others
-/// compare names in UTF-16. So a page may lie before the last one in the order of bytes.
+/// Accounts with a hierarchical namespace list `a/b` before `a-b`, because they compare directory by directory; the
+/// others compare names in UTF-16. So a page may lie before the last one in the order of bytes.
 pub(super) const ORDER: Order = Order::None;
 
 /// One page of a listing.

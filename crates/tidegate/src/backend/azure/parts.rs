@@ -1,8 +1,8 @@
 //! Uploads in blocks ("Put Block", "Put Block List").
 //!
 //! The service has no upload sessions. A session is random bytes in the ids of its blocks; opening it asks only whether
-//! the blob has uncommitted blocks, and nothing ends it but a commit of the blob, which discards all blocks that it does
-//! not name, or a week ("Put Block": uncommitted blocks are removed a week after the last of them was sent).
+//! the blob has uncommitted blocks. A session ends when any writer commits the blob, which discards the blocks that the
+//! commit does not name, or a week after its last block was sent ("Put Block").
 
 use std::collections::HashMap;
 
@@ -73,7 +73,7 @@ pub(super) async fn part(
 
 /// The uncommitted blocks of a session, with their parts' numbers. A part that was sent with several contents has
 /// several.
-async fn blocks_of(
+pub(super) async fn stored_parts(
     container: &AzureContainer,
     session: &Session,
     attempt: Attempt,
@@ -90,20 +90,12 @@ async fn blocks_of(
     Ok(parts)
 }
 
-pub(super) async fn stored_parts(
-    container: &AzureContainer,
-    session: &Session,
-    attempt: Attempt,
-) -> Result<Vec<StoredPart>, Fault> {
-    blocks_of(container, session, attempt).await
-}
-
 pub(super) async fn held(
     container: &AzureContainer,
     session: &Session,
     attempt: Attempt,
 ) -> Result<Held, Fault> {
-    let parts = blocks_of(container, session, attempt).await?;
+    let parts = stored_parts(container, session, attempt).await?;
     if parts.is_empty() {
         return Err(Fault::new(FaultKind::NoSession, "the blob has no uncommitted blocks of this upload"));
     }
@@ -225,7 +217,7 @@ fn confirmed(told: Object, parts: &[&Receipt], whole: Checksum, there: &BlockLis
         // Not to be tried again: the blocks are gone, and the blob has our token.
         let message =
             "the store has published other blocks than those that the commit named: remove the blob";
-        return Err(Fault::new(FaultKind::Invalid, message));
+        return Err(Fault::new(FaultKind::Corrupted, message));
     }
     let size = there.size.unwrap_or(told.size);
     Ok(Object { size, crc64nvme: Some(whole.base64()), ..told })
@@ -239,7 +231,7 @@ async fn not_there(
     mut fault: Fault,
     attempt: Attempt,
 ) -> Fault {
-    let there = match blocks_of(container, session, attempt).await {
+    let there = match stored_parts(container, session, attempt).await {
         Ok(there) => there,
         Err(unlisted) => {
             tracing::debug!(fault = %unlisted, "the blocks that the blob has are not known");

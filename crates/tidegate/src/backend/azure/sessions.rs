@@ -24,8 +24,8 @@ pub(super) const UNLISTED: &str = "Azure Blob Storage lists uncommitted blocks o
                                    removes them itself a week after the last of them was sent: those of blobs that \
                                    exist are shown only if the records name them";
 
-/// Unfinished uploads of keys that begin with `prefix`. The blob that a key has does not show whether it has uncommitted
-/// blocks too.
+/// Unfinished uploads of keys that begin with `prefix`. Uncommitted blocks of a blob that
+/// exists are not listed.
 pub(super) fn list(container: AzureContainer, prefix: &str) -> Listing<OpenSession> {
     let (position, watch) = (PagePosition::At(None), Watch::new(None, ORDER));
     Listing::Pages(Box::new(SessionPages { container, prefix: prefix.to_owned(), position, watch }))

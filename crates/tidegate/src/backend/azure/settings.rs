@@ -115,8 +115,8 @@ impl AzureCredentials {
     /// `AZURE_STORAGE_SAS_TOKEN`; an access token of a service principal (`AZURE_TENANT_ID`, `AZURE_CLIENT_ID`,
     /// `AZURE_CLIENT_SECRET`), of a workload (`AZURE_FEDERATED_TOKEN_FILE`), of a managed identity, or of the user who
     /// is signed in to the Azure CLI; none. Keys and signatures are used for one account only; those that name none go
-    /// to hosts of Azure and to this machine only, unless `AZURE_STORAGE_ACCOUNT` names the account. These tokens are sent
-    /// to hosts of Azure only.
+    /// to hosts of Azure and to this machine only, unless `AZURE_STORAGE_ACCOUNT` names the account. These tokens are
+    /// sent to hosts of Azure only.
     pub fn default_chain() -> Self {
         Self(AzureCredentialsOrigin::Default)
     }

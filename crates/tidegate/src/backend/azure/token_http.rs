@@ -24,8 +24,7 @@ const METADATA: &str = "169.254.169.254";
 /// do not even refuse.
 const LOCAL_CONNECT: Duration = Duration::from_secs(1);
 
-/// How long nothing is looked for again after nothing was found: the user may sign in, or the machine's server may start
-/// meanwhile.
+/// Time to wait before looking for credentials again: the user may sign in, or the machine's server may start.
 pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// Whether this machine has Azure's metadata server.

@@ -69,12 +69,11 @@ const LACKS: &[Lack] = &[
         "XMinioInvalidObjectName",
         "it refuses keys that are no paths of files",
     ),
-    lack(
-        "minio",
-        "attributes_come_back_however_an_object_is_sent",
-        "XAmzContentChecksumMismatch",
-        "it refuses to complete an upload in parts of an object with these attributes; which one does it is not known",
-    ),
+    Lack {
+        at_times: true,
+        ..lack("minio", "a_write_may_replace_one_object_and_no_other", "closed the connection", EARLY)
+    },
+    Lack { at_times: true, ..lack("minio", "create_only_never_replaces", "closed the connection", EARLY) },
     lack(
         "versitygw",
         "a_listing_is_in_key_order_and_stops_at_a_slash",
@@ -103,6 +102,54 @@ const LACKS: &[Lack] = &[
         at_times: true,
         ..lack("versitygw", "create_only_never_replaces", "closed the connection", EARLY)
     },
+    lack(
+        "rclone_s3",
+        "a_session_becomes_an_object",
+        "cannot be replaced with different contents",
+        "it refuses a part that was sent again with other bytes",
+    ),
+    lack(
+        "rclone_s3",
+        "a_whole_that_is_not_that_of_its_checksum_is_found_out",
+        "left: None",
+        "it keeps no CRC-64/NVME of an upload in parts",
+    ),
+    lack(
+        "rclone_s3",
+        "an_aborted_session_is_gone",
+        "InternalError",
+        "it answers 500 to a part of a session that it does not have",
+    ),
+    lack(
+        "rclone_s3",
+        "an_object_comes_back_as_it_was_put",
+        "left: None",
+        "it keeps no CRC-64/NVME of some objects",
+    ),
+    lack(
+        "rclone_s3",
+        "bytes_that_are_not_those_of_the_checksum_are_refused",
+        "it succeeded",
+        "it compares no CRC-64/NVME",
+    ),
+    lack(
+        "rclone_s3",
+        "many_are_removed_in_one_request",
+        "is the name of an object",
+        "its prefixes are directories, which no object can be beside",
+    ),
+    lack(
+        "rclone_s3",
+        "odd_keys_are_themselves",
+        "unsupported characters",
+        "its objects are files, whose names have no empty parts",
+    ),
+    lack(
+        "rclone_s3",
+        "parts_that_are_no_whole_are_not_published",
+        "left: PartMismatch",
+        "it answers InvalidPart to a part's number that is too small",
+    ),
     lack(
         "seaweedfs",
         "a_session_becomes_an_object",

@@ -23,9 +23,9 @@ pub(super) fn is_appended(session: &Session) -> bool {
     session.id.starts_with("http://") || session.id.starts_with("https://")
 }
 
-/// The end of the ids of sessions whose position the server does not tell. It stays with the id, in journals and records
-/// too, because a question for the position does harm there: fake-gcs-server publishes what it has, and says that this
-/// is the whole object.
+/// The end of the ids of sessions whose position the server does not tell. It stays with the id, in journals and
+/// records too, because a question for the position does harm there: fake-gcs-server publishes what it has, and says
+/// that this is the whole object.
 const NO_POSITION: &str = "#no-position";
 
 /// Whether the server tells the position of a session.

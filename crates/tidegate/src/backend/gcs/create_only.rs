@@ -1,14 +1,12 @@
 //! The condition of a copy that its key has no object (`ifGenerationMatch=0`), on servers that may ignore it.
-//!
-//! fake-gcs-server keeps this condition for uploads, but copies all the same, and its answer does not show that. So
-//! until a server has shown that it keeps the condition for copies, the key is asked for just before: an object that is
-//! there is not replaced. One that another writer creates in the same moment may be.
+//! fake-gcs-server keeps this condition for uploads, but ignores it for copies.
 
 use http::{HeaderMap, header};
 
 use super::Gcs;
 use super::client::GcsShared;
-use crate::backend::{Attempt, Backend as _, Fault, FaultKind, Feature, WriteOptions};
+use crate::backend::vacancy::check_vacant;
+use crate::backend::{Attempt, Fault, FaultKind, Feature, WriteOptions};
 
 /// What servers call themselves that keep the condition: Google's own, also behind a proxy, and ours.
 const SERVERS: [&str; 2] = ["UploadServer", "Tidegate"];
@@ -31,38 +29,18 @@ impl GcsShared {
 }
 
 impl Gcs {
-    /// Fails with [`FaultKind::Exists`] if `options` demand that the key has no object, and it has one that an earlier
-    /// attempt of this copy has not made. Asks only a server that has not shown that it keeps the condition itself.
-    pub(super) async fn ask_before_copy(
+    /// Fails with [`FaultKind::Exists`] if a create-only copy would replace an object and the server may ignore the
+    /// condition.
+    pub(super) async fn check_vacant(
         &self,
         key: &str,
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<(), Fault> {
-        let (shared, condition) = (&self.bucket.shared, Feature::CreateOnlyCopy);
-        let is_known = shared.is_googles() || shared.facts.has(condition);
-        if !options.create_only || is_known || attempt.number > 1 {
+        let shared = &self.bucket.shared;
+        if shared.is_googles() {
             return Ok(());
         }
-        let there = self.head(key, attempt).await;
-        // A request that failed has shown nothing.
-        let is_answered = there.as_ref().map_or_else(
-            |fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied),
-            |_| true,
-        );
-        if is_answered && !shared.facts.has(condition) {
-            shared.facts.learn_lack(condition);
-        }
-        match there {
-            Ok(there) if there.token.is_some() && there.token == options.token => Ok(()),
-            Ok(_) => Err(Fault::new(FaultKind::Exists, "the key has an object already").with_answered(true)),
-            // A caller who may write but not read gets no description: the condition alone has to do.
-            Err(fault)
-                if matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied) =>
-            {
-                Ok(())
-            }
-            Err(fault) => Err(fault),
-        }
+        check_vacant(self, &shared.facts, Feature::CreateOnlyCopy, key, options, attempt).await
     }
 }

@@ -77,8 +77,8 @@ impl GcsKeyring {
         }
     }
 
-    /// The project that the credentials' file names, if there is such a file: a service account's own, or the one that a
-    /// user's requests are counted for.
+    /// The project that the credentials' file names, if there is such a file: a service account's own, or the one that
+    /// a user's requests are counted for.
     pub(super) fn project(&self) -> Option<String> {
         let Self::Application(_) = self else { return None };
         let path = match CredentialsPlace::now() {

@@ -18,11 +18,12 @@ use crate::backend::{
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
 
-/// Opens a session of parts; fails with [`Unsupported`](FaultKind::Unsupported) if the server has none, as most emulators.
+/// Opens a session of parts; fails with [`Unsupported`](FaultKind::Unsupported) if the server has none, as most
+/// emulators.
 ///
 /// fake-gcs-server, which has none, takes the request for an upload of bytes, and their `content-encoding` for that of
-/// the request: it fails to decompress no bytes, and answers with a 500 that is not in XML. So such an answer counts as
-/// a lack too, for this session only, unless the server is Google's or has opened a session before.
+/// the request: it tries to decompress the empty body, fails, and answers with a 500 that is not in XML. So such an
+/// answer counts as a lack too, for this session only, unless the server is Google's or has opened a session before.
 pub(super) async fn open(
     bucket: &GcsBucket,
     key: &str,
@@ -41,7 +42,7 @@ pub(super) async fn open(
     if !status.is_success() {
         let mut fault = bucket.shared.refused(answer).await;
         let is_known = bucket.shared.is_googles() || facts.has(Feature::PartsBesideAppends);
-        if fault.kind == FaultKind::Unsupported {
+        if fault.kind == FaultKind::Unsupported && !is_known {
             facts.learn_lack(Feature::PartsBesideAppends);
         } else if status == StatusCode::INTERNAL_SERVER_ERROR && fault.code.is_empty() && !is_known {
             fault.kind = FaultKind::Unsupported;
@@ -58,29 +59,38 @@ pub(super) async fn open(
 /// Unfinished uploads in parts of keys that begin with `prefix`: none if the server turns out to have no such uploads.
 pub(super) fn sessions(bucket: &GcsBucket, prefix: &str) -> Listing<OpenSession> {
     let facts = bucket.shared.facts.clone();
+    let is_known = bucket.shared.is_googles() || facts.has(Feature::PartsBesideAppends);
     match sessions::list(bucket.clone(), prefix) {
+        Listing::Pages(pages) if is_known => Listing::Pages(pages),
         Listing::Pages(pages) if !facts.lacks(Feature::PartsBesideAppends) => {
-            Listing::Pages(Box::new(SessionPages { pages, facts }))
+            Listing::Pages(Box::new(UnknownSessions { pages, facts, has_begun: false }))
         }
         _ => Listing::empty(),
     }
 }
 
-struct SessionPages {
+/// The sessions of a server that may have no uploads in parts: its first answer shows that.
+struct UnknownSessions {
     pages: Box<dyn Pages<OpenSession>>,
     facts: Arc<Facts>,
+    has_begun: bool,
 }
 
 #[async_trait]
-impl Pages<OpenSession> for SessionPages {
+impl Pages<OpenSession> for UnknownSessions {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
         match self.pages.next(attempt).await {
             // A bucket that is missing has a kind of its own: this server knows no such request.
-            Err(fault) if matches!(fault.kind, FaultKind::Unsupported | FaultKind::NotFound) => {
+            Err(fault)
+                if matches!(fault.kind, FaultKind::Unsupported | FaultKind::NotFound) && !self.has_begun =>
+            {
                 self.facts.learn_lack(Feature::PartsBesideAppends);
                 Ok(None)
             }
-            page => page,
+            page => {
+                self.has_begun |= page.is_ok();
+                page
+            }
         }
     }
 }

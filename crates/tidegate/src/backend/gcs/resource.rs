@@ -125,6 +125,7 @@ impl Resource {
             modified: self.time_created.as_deref().and_then(time),
             crc64nvme: None,
             crc32c: self.crc32c,
+            has_composite_checksum: false,
             token,
             tag_count: 0,
             attributes: Attributes {
@@ -241,6 +242,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         modified: read(header::LAST_MODIFIED.as_str()).as_deref().and_then(time),
         crc64nvme: None,
         crc32c: crc32c(headers),
+        has_composite_checksum: false,
         token,
         tag_count: 0,
         attributes: Attributes {

@@ -16,12 +16,12 @@ use super::client::Sending;
 /// An answer that has not begun after this time is reported. A little longer than the time for a late connection, so
 /// that one outage is not reported twice.
 const LATE: Duration = Duration::from_millis(1600);
-/// The same for requests on which the store works first, such as the completion of an upload, which may take minutes, and
-/// for large bodies.
+/// The same for requests on which the store works first, such as the completion of an upload, which may take minutes,
+/// and for large bodies.
 const LATE_WORK: Duration = Duration::from_secs(10);
 
-/// A body of more bytes may sit in socket buffers long after the last byte was handed over: on a slow link the answer to
-/// such a request is late although the store is well.
+/// A body of more bytes may sit in socket buffers long after the last byte was handed over: on a slow link the answer
+/// to such a request is late although the store is well.
 const IN_BUFFERS: u64 = 64 << 10;
 
 /// The work that a store does before it answers.

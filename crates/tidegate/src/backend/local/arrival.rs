@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
@@ -32,9 +32,6 @@ mod small;
 use note_file::{NoteFile, NoteSearch};
 use queue::WriteQueue;
 
-/// Shared by all downloads of this process: the last of them to fail removes a directory that the first one made.
-static PARENTS: LazyLock<Arc<Parents>> = LazyLock::new(Arc::default);
-
 /// How often opening or making a file is tried while others remove it or its directory.
 const TRIES: u32 = 16;
 
@@ -49,6 +46,9 @@ pub(crate) struct Destination {
     pub(crate) owners: TrustedOwners,
     /// A directory above the file: the download fails if there are links below it on the way to the file.
     pub(crate) without_links_below: Option<PathBuf>,
+    /// Those of all downloads of the engine: the last of them to fail removes a directory that the first one made. Not
+    /// of the process: a forked child would inherit the lock while a thread of its parent holds it.
+    pub(crate) parents: Arc<Parents>,
 }
 
 /// The destination of a file, with the note that an earlier download left for it.
@@ -58,6 +58,7 @@ pub(crate) struct NotedTarget {
     is_there: bool,
     note: Noted,
     owners: TrustedOwners,
+    parents: Arc<Parents>,
 }
 
 /// The note by which a later download finds the file.
@@ -74,7 +75,7 @@ enum Noted {
 impl NotedTarget {
     /// Finds the note named by the destination's mark. If the file there is not trusted, the second value says why.
     pub(crate) fn at(
-        Destination { path, mark, owners, without_links_below }: Destination,
+        Destination { path, mark, owners, without_links_below, parents }: Destination,
     ) -> Result<(Self, Option<String>), Fault> {
         let (target, is_there) = target_at(&path, without_links_below.as_deref())?;
         let path = temp::path(&target, &temp::note_id(&mark, target.name()))?;
@@ -84,7 +85,7 @@ impl NotedTarget {
             NoteSearch::Note(note) => (Noted::There(note), None),
             NoteSearch::Refused(why) => (Noted::Never, Some(format!("{why}; a cut download begins again"))),
         };
-        Ok((Self { target, is_there, note, owners }, refused))
+        Ok((Self { target, is_there, note, owners, parents }, refused))
     }
 
     /// The content of the note, at most `most + 1` bytes; `None` if there is none.
@@ -124,7 +125,7 @@ impl NotedTarget {
     /// with its first entry.
     pub(crate) fn begin(mut self) -> Result<Arrival, Fault> {
         self.forget();
-        let (file, path) = create(&self.target)?;
+        let (file, path) = create(&self.target, &self.parents)?;
         Ok(Arrival::new(file, path, self, false))
     }
 
@@ -162,13 +163,13 @@ pub(crate) struct Arrival {
     target: Target,
     note: Mutex<Noted>,
     owners: TrustedOwners,
+    parents: Arc<Parents>,
     is_kept: AtomicBool,
     queue: WriteQueue,
 }
 
 /// Makes a file for the target, and the directories that it needs. Only its owner has access, whatever the umask.
-fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
-    let parents = &*PARENTS;
+fn create(target: &Target, parents: &Parents) -> Result<(File, PathBuf), Fault> {
     let failed = |error| {
         parents.remove_empty(target.directory());
         fault(error, target.directory())
@@ -196,16 +197,17 @@ fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
 
 impl Arrival {
     fn new(file: File, path: PathBuf, place: NotedTarget, is_kept: bool) -> Self {
-        let NotedTarget { target, note, owners, is_there: _ } = place;
+        let NotedTarget { target, note, owners, parents, is_there: _ } = place;
         let (note, is_kept, queue) = (note.into(), is_kept.into(), WriteQueue::default());
-        Self { file, path, target, note, owners, is_kept, queue }
+        Self { file, path, target, note, owners, parents, is_kept, queue }
     }
 
     /// Begins a new file for `path`.
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
         let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
-        NotedTarget::at(Destination { path, mark, owners, without_links_below: None })?.0.begin()
+        let parents = Arc::default();
+        NotedTarget::at(Destination { path, mark, owners, without_links_below: None, parents })?.0.begin()
     }
 
     /// Removes this file, and begins a new one at the same place for another object.
@@ -214,7 +216,7 @@ impl Arrival {
         self.is_kept.store(false, Relaxed);
         self.leave();
         let (target, owners) = (self.target.clone(), self.owners.clone());
-        NotedTarget { target, is_there: false, note, owners }.begin()
+        NotedTarget { target, is_there: false, note, owners, parents: self.parents.clone() }.begin()
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
@@ -254,7 +256,7 @@ impl Arrival {
 
     fn trace(&self) -> Trace {
         let (path, directory) = (self.path.clone(), self.target.directory().to_owned());
-        Trace { path, directory, parents: PARENTS.clone() }
+        Trace { path, directory, parents: self.parents.clone() }
     }
 
     /// Makes the file `size` bytes long and reserves the space if the file system can, so that a full disk is known
@@ -346,7 +348,7 @@ impl Arrival {
                 note.remove();
             }
         }
-        PARENTS.remove_empty(self.target.directory());
+        self.parents.remove_empty(self.target.directory());
         // Work that was handed off may hold the file for a while, but changes nothing that is noted: the next
         // download need not wait for it. On a file system without locks there is nothing to unlock.
         let _ = self.file.unlock();
@@ -376,7 +378,7 @@ impl Arrival {
             self.give_up();
             return Err(Fault::new(FaultKind::Source, "the file that was written was removed meanwhile"));
         }
-        let published = temp::publish(&PARENTS, &self.file, &self.path, &self.target, how, waiting);
+        let published = temp::publish(&self.parents, &self.file, &self.path, &self.target, how, waiting);
         let is_there = match &published {
             Ok(_) => true,
             Err(fault) => fault.kind == FaultKind::Unsynced,

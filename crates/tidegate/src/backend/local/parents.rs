@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The directories that this store made and that hold no object of its making yet.
+/// The directories that this store, or the downloads of this engine, made and that hold no object of its making yet.
 #[derive(Debug, Default)]
-pub(super) struct Parents {
+pub(crate) struct Parents {
     made: Mutex<BTreeSet<PathBuf>>,
 }
 

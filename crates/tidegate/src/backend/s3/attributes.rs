@@ -59,6 +59,15 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
+/// The headers of the checksums that S3 keeps.
+const CHECKSUMS: [&str; 5] = [
+    "x-amz-checksum-crc64nvme",
+    "x-amz-checksum-crc32c",
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-sha1",
+    "x-amz-checksum-sha256",
+];
+
 /// The object that an answer's headers describe, without its size.
 pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     let read = |name: &str| {
@@ -77,6 +86,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     // A composite checksum (`…-N`) is a checksum of parts, not of the bytes.
     let is_composite = read("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
     let whole = |name| read(name).filter(|value| !is_composite && !value.contains('-'));
+    let is_of_parts = |name| read(name).is_some_and(|value| is_composite || value.contains('-'));
     Object {
         key: key.to_owned(),
         size: 0,
@@ -86,6 +96,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         modified: read("last-modified").as_deref().and_then(time),
         crc64nvme: whole("x-amz-checksum-crc64nvme"),
         crc32c: whole("x-amz-checksum-crc32c"),
+        has_composite_checksum: CHECKSUMS.into_iter().any(is_of_parts),
         token,
         tag_count: read("x-amz-tagging-count").and_then(|count| count.parse().ok()).unwrap_or(0),
         attributes: Attributes {
@@ -159,6 +170,7 @@ mod tests {
         options.attributes.tags.clear();
         assert_eq!(object.attributes, options.attributes);
         assert_eq!((object.token.as_deref(), object.crc32c), (Some("t-1"), None));
+        assert!(object.has_composite_checksum);
         assert!(object.modified.is_some());
     }
 

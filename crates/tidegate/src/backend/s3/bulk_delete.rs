@@ -67,7 +67,7 @@ impl BulkDelete for S3 {
             Err(fault) => Err(fault),
         };
         outcomes.map_err(|fault| {
-            if !is_lacking(status, &fault) {
+            if !shared.has_no_such_request(&fault) {
                 return fault;
             }
             shared.facts.learn_lack(Feature::BulkDelete);
@@ -76,15 +76,8 @@ impl BulkDelete for S3 {
     }
 }
 
-/// Whether a refusal says that the server has no such request.
-fn is_lacking(status: StatusCode, fault: &Fault) -> bool {
-    fault.kind == FaultKind::Unsupported
-        || status == StatusCode::METHOD_NOT_ALLOWED
-        || fault.message.contains("(MethodNotAllowed, ")
-}
-
-/// Whether every XML parser reads the key as it was written. XML 1.0 can't express most control characters, parsers turn
-/// one line break into another, and some servers trim white space: such a key might name another object.
+/// Whether every XML parser reads the key as it was written. XML 1.0 can't express most control characters, parsers
+/// turn one line break into another, and some servers trim white space: such a key might name another object.
 fn is_exact_in_xml(key: &str) -> bool {
     let is_safe =
         |letter: char| !letter.is_control() && !matches!(letter, '\u{2028}' | '\u{fffe}' | '\u{ffff}');

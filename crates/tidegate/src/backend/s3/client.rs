@@ -134,8 +134,8 @@ impl S3Client {
     }
 }
 
-/// Refuses an endpoint that was set together with a kind of AWS's endpoints (FIPS, dual-stack) that it is not known to be
-/// of, as AWS's own tools do.
+/// Refuses an endpoint that was set together with a kind of AWS's endpoints (FIPS, dual-stack) that it is not known to
+/// be of, as AWS's own tools do.
 fn check_variant(sdk: &SdkConfig, endpoint: &EndpointUrl) -> Result<(), Fault> {
     let kinds = [
         (sdk.use_fips(), "-fips", "FIPS endpoints are", "AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint"),
@@ -150,8 +150,8 @@ fn check_variant(sdk: &SdkConfig, endpoint: &EndpointUrl) -> Result<(), Fault> {
     for (is_set, mark, kind, variable, property) in kinds {
         if is_set == Some(true) && !endpoint.host().contains(mark) {
             let message = format!(
-                "{kind} asked for ({variable}, or {property} of the profile), and the endpoint that is set, {}, is none: \
-                 leave one of them out",
+                "{kind} asked for ({variable}, or {property} of the profile), but the endpoint {} is not one: remove \
+                 the endpoint or the setting",
                 endpoint.url()
             );
             return Err(Fault::new(FaultKind::Invalid, message));

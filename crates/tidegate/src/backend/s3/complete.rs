@@ -48,7 +48,7 @@ pub(super) fn check_condition(options: &WriteOptions) -> Result<(), Fault> {
     let message = match replaced.etag.as_deref() {
         None => "the object that is to be replaced has no ETag, by which the store could know it",
         Some(etag) if etag.starts_with("W/") => {
-            "the object that is to be replaced has a weak ETag, which the store takes for no condition"
+            "the object that is to be replaced has a weak ETag, which the store does not accept in If-Match"
         }
         Some(_) => return Ok(()),
     };

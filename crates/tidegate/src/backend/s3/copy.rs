@@ -58,7 +58,7 @@ impl S3 {
     ) -> Result<(HeaderMap, messages::WriteResult), Fault> {
         let sent = self.bucket.shared.ask(request).await.map_err(|mut fault| {
             // A server that knows no copies misses the bytes.
-            if fault.kind == FaultKind::Unsupported || fault.code == "MissingContentLength" {
+            if self.bucket.shared.has_no_such_request(&fault) || fault.code == "MissingContentLength" {
                 self.bucket.shared.facts.learn_lack(Feature::ServerCopy);
                 fault.kind = FaultKind::Unsupported;
             }

@@ -1,15 +1,11 @@
 //! The condition of a write that its key has no object (`If-None-Match: *`), on servers that may ignore it.
-//!
-//! A server that does not know the condition writes all the same, and its answer does not show that. So until a server
-//! has shown that it keeps the condition, the key is asked for just before the write: an object that is there is not
-//! replaced. Of two writers at once, the later one then replaces the object of the other; only `tidegate doctor` can find
-//! that out, because it may write objects of its own.
 
 use http::{HeaderMap, header};
 
 use super::S3;
 use super::client::S3Shared;
-use crate::backend::{Attempt, Backend as _, Fault, FaultKind, Feature, WriteOptions};
+use crate::backend::vacancy::check_vacant;
+use crate::backend::{Attempt, Fault, FaultKind, Feature, WriteOptions};
 
 /// The two writes whose conditions a server may keep or ignore.
 const WRITES: [Feature; 2] = [Feature::CreateOnly, Feature::CreateOnlyParts];
@@ -28,9 +24,9 @@ impl S3Shared {
 }
 
 impl S3 {
-    /// Fails with [`FaultKind::Exists`] if `options` demand that the key has no object, and it has one that an earlier
-    /// attempt of this write has not made. Asks only a server that has not shown that it keeps the condition itself.
-    pub(super) async fn ask_before(
+    /// Fails with [`FaultKind::Exists`] if a create-only write would replace an object and the server may ignore the
+    /// condition `write`.
+    pub(super) async fn check_vacant(
         &self,
         key: &str,
         write: Feature,
@@ -38,38 +34,14 @@ impl S3 {
         attempt: Attempt,
     ) -> Result<(), Fault> {
         let shared = &self.bucket.shared;
-        let is_known =
-            shared.settings.keeps_conditions || shared.endpoint.is_aws() || shared.facts.has(write);
-        if !options.create_only || is_known || attempt.number > 1 {
+        if shared.settings.keeps_conditions || shared.endpoint.is_aws() {
             return Ok(());
         }
-        let there = self.head(key, attempt).await;
-        // A request that failed has shown nothing.
-        let is_answered = there.as_ref().map_or_else(
-            |fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied),
-            |_| true,
-        );
-        if is_answered && !shared.facts.has(write) {
-            shared.facts.learn_lack(write);
-        }
-        let there = match there {
-            Ok(there) => there,
-            // A caller who may write but not read gets no description: the condition alone has to do.
-            Err(fault)
-                if matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket | FaultKind::Denied) =>
-            {
-                return Ok(());
-            }
-            Err(fault) => return Err(fault),
-        };
-        if there.token.is_some() && there.token == options.token {
-            return Ok(());
-        }
-        Err(Fault::new(FaultKind::Exists, "the key has an object already").with_answered(true))
+        check_vacant(self, &shared.facts, write, key, options, attempt).await
     }
 
-    /// The fault of a write with a condition. A refusal because of the condition shows that the server keeps it; without
-    /// the condition, nothing is written.
+    /// The fault of a write with a condition. A refusal because of the condition shows that the server keeps it;
+    /// without the condition, nothing is written.
     pub(super) fn unmet(&self, mut fault: Fault, write: Feature, options: &WriteOptions) -> Fault {
         match fault.kind {
             // The object that was to be replaced is gone.

@@ -11,7 +11,8 @@ use crate::backend::xml::sessions::{PartsPage, UploadsPage};
 
 const REGION: &str = "us-east-1";
 
-/// Parses listings of objects, buckets, sessions and parts, outcomes of removals, lifecycle rules, and error documents. Header lines may come first.
+/// Parses listings of objects, buckets, sessions and parts, outcomes of removals, lifecycle rules, and error documents.
+/// Header lines may come first.
 pub fn xml_documents(input: &[u8]) {
     let (headers, body) = head(input);
     let _ = answer::BodyKind::of(body);

@@ -2,14 +2,16 @@
 //! without, in the same attempt.
 //!
 //! A refusal often does not say which feature it is about. So the features that a request uses are left out one after
-//! the other, the likeliest first, and the endpoint is known to lack them only when the request has succeeded without.
+//! the other, the likeliest first. When the request has succeeded, the endpoint is known to lack the last feature that
+//! was left out, without which the request succeeded, and those that refusals have named.
 
 use super::client::S3Shared;
 use crate::backend::{Fault, FaultKind, Feature, FeatureSet};
 
 impl S3Shared {
     /// Sends a request that may use the features `uses`. `send` builds and sends it without the features that it is
-    /// given: those that the endpoint is known to lack, and those that earlier refusals of this request seem to be about.
+    /// given: those that the endpoint is known to lack, and those that earlier refusals of this request seem to be
+    /// about.
     pub(super) async fn adapted<T, F>(
         &self,
         uses: &[Feature],
@@ -23,41 +25,72 @@ impl S3Shared {
             return send(FeatureSet::default()).await;
         }
         let mut without = self.facts.lacking();
-        let mut left_out = Vec::new();
+        let (mut named, mut last) = (Vec::new(), None);
         loop {
             let fault = match send(without).await {
                 Ok(answer) => {
-                    for feature in left_out {
+                    for feature in named.into_iter().chain(last) {
                         self.facts.learn_lack(feature);
                     }
                     return Ok(answer);
                 }
                 Err(fault) => fault,
             };
-            let used = uses.iter().filter(|feature| !without.contains(**feature));
-            let Some(feature) = lacking(used.copied(), &fault) else { return Err(fault) };
+            let used = uses.iter().copied().filter(|feature| !without.contains(*feature));
+            let feature = match suspect(used, &fault) {
+                None => return Err(fault),
+                Some(Suspect::Named(feature)) => {
+                    named.push(feature);
+                    feature
+                }
+                Some(Suspect::Guessed(feature)) => feature,
+            };
             tracing::debug!(?feature, %fault, "refused: once more without");
             without = without.and(feature);
-            left_out.push(feature);
+            last = Some(feature);
         }
     }
 }
 
-/// The feature among those that a request uses which the refusal of the request may be about: first one that the refusal
-/// names.
-fn lacking(used: impl Iterator<Item = Feature> + Clone, fault: &Fault) -> Option<Feature> {
+impl S3Shared {
+    /// Whether a refusal says that the server does not have requests of this kind. It does not if it is about an
+    /// attribute of the object or a condition. Without a store's code, it may be a proxy's.
+    pub(super) fn has_no_such_request(&self, fault: &Fault) -> bool {
+        let said = fault.message.to_ascii_lowercase();
+        let is_lacking = fault.kind == FaultKind::Unsupported || fault.code == "MethodNotAllowed";
+        is_lacking
+            && !fault.code.is_empty()
+            && !self.endpoint.is_aws()
+            && !OTHERS.iter().any(|word| said.contains(word))
+    }
+}
+
+/// A feature that a refusal may be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspect {
+    /// The refusal names it.
+    Named(Feature),
+    /// The refusal names nothing, and the request uses it.
+    Guessed(Feature),
+}
+
+/// The feature among those that a request uses which the server may have refused.
+fn suspect(used: impl Iterator<Item = Feature> + Clone, fault: &Fault) -> Option<Suspect> {
     let said = format!("{} {}", fault.code, fault.message).to_ascii_lowercase();
     let is_about = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    // A checksum that does not match tells of damage.
-    let is_damage = |feature| feature == Feature::Checksums && said.contains("match");
+    // A checksum that does not match, or that cannot be read, tells of damage.
+    let tells_damage = said.contains("match") || matches!(fault.code.as_str(), "BadDigest" | "InvalidDigest");
+    let is_damage = |feature| CHECKSUMS.contains(&feature) && tells_damage;
     let is_named = |feature: &Feature| is_refusal(fault) && is_about(words(*feature)) && !is_damage(*feature);
     if let Some(named) = used.clone().find(is_named) {
-        return Some(named);
+        return Some(Suspect::Named(named));
     }
     // Not implemented, and the refusal does not say what. Without a store's code it may be a proxy's.
-    let is_about_other = is_about(&OTHERS) || ALL.iter().any(|feature| is_about(words(*feature)));
+    let is_about_other =
+        is_about(&["uploads"]) || is_about(&OTHERS) || ALL.iter().any(|feature| is_about(words(*feature)));
     let mut used = used;
-    used.next().filter(|_| fault.kind == FaultKind::Unsupported && !fault.code.is_empty() && !is_about_other)
+    let is_unnamed = fault.kind == FaultKind::Unsupported && !fault.code.is_empty() && !is_about_other;
+    used.next().filter(|_| is_unnamed).map(Suspect::Guessed)
 }
 
 /// Whether an answer refuses the request as it is, and has certainly not carried it out.
@@ -72,8 +105,16 @@ fn is_refusal(fault: &Fault) -> bool {
     }
 }
 
-const ALL: [Feature; 5] =
-    [Feature::Trailers, Feature::Checksums, Feature::UnsignedPayload, Feature::EncodedKeys, Feature::ListV2];
+const CHECKSUMS: [Feature; 2] = [Feature::Crc64Nvme, Feature::Crc32c];
+
+const ALL: [Feature; 6] = [
+    Feature::Trailers,
+    Feature::Crc64Nvme,
+    Feature::Crc32c,
+    Feature::UnsignedPayload,
+    Feature::EncodedKeys,
+    Feature::ListV2,
+];
 
 /// Words of a refusal, in lower case, that is about a feature.
 fn words(feature: Feature) -> &'static [&'static str] {
@@ -90,7 +131,9 @@ fn words(feature: Feature) -> &'static [&'static str] {
             "contentsha256",
             "signaturedoesnotmatch",
         ],
-        Feature::Checksums => &["checksum", "crc64", "crc32", "algorithm", "mp-object-size", "malformedxml"],
+        Feature::Crc64Nvme | Feature::Crc32c => {
+            &["checksum", "crc64", "crc32", "algorithm", "mp-object-size", "malformedxml"]
+        }
         Feature::UnsignedPayload => &["unsigned", "content-sha256", "contentsha256"],
         Feature::EncodedKeys => &["encoding-type", "encodingtype", "encoding type"],
         Feature::ListV2 => &["list-type", "listtype", "listobjectsv2"],
@@ -99,7 +142,7 @@ fn words(feature: Feature) -> &'static [&'static str] {
 }
 
 /// Words of a refusal that is about something that a request does not go without.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 11] = [
     "if-none-match",
     "if-match",
     "tagging",
@@ -108,7 +151,9 @@ const OTHERS: [&str; 9] = [
     "server-side-encryption",
     "acl",
     "object-lock",
-    "uploads",
+    "encryption",
+    "kms",
+    "storage class",
 ];
 
 #[cfg(test)]
@@ -116,18 +161,21 @@ mod tests {
     use super::*;
 
     fn named(used: &[Feature], kind: FaultKind, code: &str, message: &str) -> Option<Feature> {
-        lacking(used.iter().copied(), &Fault::new(kind, message).with_code(code))
+        suspect(used.iter().copied(), &Fault::new(kind, message).with_code(code))
+            .map(|suspect| match suspect {
+                Suspect::Named(feature) | Suspect::Guessed(feature) => feature,
+            })
     }
 
     #[test]
     fn a_refusal_shows_what_is_lacking() {
         use FaultKind::{Credentials, Integrity, Invalid, Throttled, Unsupported};
-        use Feature::{Checksums, EncodedKeys, ListV2, Trailers, UnsignedPayload};
-        let put = [Trailers, Checksums, UnsignedPayload];
+        use Feature::{Crc64Nvme, EncodedKeys, ListV2, Trailers, UnsignedPayload};
+        let put = [Trailers, Crc64Nvme, UnsignedPayload];
         let unnamed = "A header you provided implies functionality that is not implemented";
         for (used, kind, code, message, expected) in [
             (&put[..], Unsupported, "NotImplemented", unnamed, Some(Trailers)),
-            (&put[1..], Unsupported, "NotImplemented", unnamed, Some(Checksums)),
+            (&put[1..], Unsupported, "NotImplemented", unnamed, Some(Crc64Nvme)),
             (&put, Unsupported, "NotImplemented", "…: x-amz-trailer", Some(Trailers)),
             (&put, Invalid, "InvalidArgument", "x-amz-content-sha256 must be a hash", Some(Trailers)),
             (
@@ -137,7 +185,8 @@ mod tests {
                 "x-amz-content-sha256 must be a hash",
                 Some(UnsignedPayload),
             ),
-            (&put, Invalid, "InvalidRequest", "Checksum algorithm provided is unsupported", Some(Checksums)),
+            (&put, Invalid, "InvalidDigest", "The checksum value that you specified is not valid", None),
+            (&put, Invalid, "InvalidRequest", "Checksum algorithm provided is unsupported", Some(Crc64Nvme)),
             (&put, Invalid, "MissingContentLength", "You must provide the length", Some(Trailers)),
             (&put, Integrity, "XAmzContentSHA256Mismatch", "It does not match", Some(Trailers)),
             (&put, Credentials, "SignatureDoesNotMatch", "refused", Some(Trailers)),

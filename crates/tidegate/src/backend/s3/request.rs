@@ -82,10 +82,11 @@ struct Prepared {
 }
 
 impl S3Shared {
-    /// Sends a request. The answer may be a refusal; a redirection and a bad request are faults. A bucket that turns out
-    /// to be in another region is asked there, once more, and all later requests go there at once.
+    /// Sends a request. The answer may be a refusal; a redirection and a bad request are faults. A bucket that turns
+    /// out to be in another region is asked there, once more, and all later requests go there at once.
     pub(super) async fn exchange(&self, request: S3Request) -> Result<S3Answer, Fault> {
-        let answer = self.exchange_once(request.clone()).await?;
+        let region = request.facts.region();
+        let answer = self.exchange_in(region, request.clone()).await?;
         let status = answer.response.status();
         if !(status.is_redirection() || status == StatusCode::BAD_REQUEST) {
             return Ok(answer);
@@ -96,16 +97,22 @@ impl S3Shared {
         let region = fault::other_region(status, &headers, &said, &signed_as.region);
         if let Some(region) = region.filter(|region| self.endpoint.reaches(region)) {
             tracing::debug!(region, "the bucket is in another region");
-            request.facts.learn_region(&region);
-            return self.exchange_once(request).await;
+            let facts = request.facts.clone();
+            let answer = self.exchange_in(Some(region.as_str().into()), request).await?;
+            // A wrong region is answered so too.
+            if !matches!(answer.response.status(), StatusCode::BAD_REQUEST | StatusCode::FORBIDDEN) {
+                facts.learn_region(&region);
+            }
+            return Ok(answer);
         }
         Err(self.refusal(status, &headers, &said, &signed_as).await)
     }
 
-    async fn exchange_once(&self, request: S3Request) -> Result<S3Answer, Fault> {
+    /// Sends a request to a region, or to the one of the settings.
+    async fn exchange_in(&self, region: Option<Arc<str>>, request: S3Request) -> Result<S3Answer, Fault> {
         let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
-        let (url, region) = match facts.region() {
+        let (url, region) = match region {
             Some(region) => (self.endpoint.in_region(url, &region), region),
             None => (url, self.region.as_str().into()),
         };
@@ -206,14 +213,15 @@ impl S3Shared {
         self.settings.trailers && (self.endpoint.is_aws() || self.facts.has(Feature::Trailers))
     }
 
-    /// The features that a request with this payload uses, where the server is not known to lack them.
+    /// The features that a request with this payload uses, where the server is not known to lack them. Checksums come
+    /// last: without them the signature covers the bytes, so that a request may succeed for another reason.
     fn features_of(&self, payload: &Payload) -> Vec<Feature> {
         let has_trailer = self.takes_trailers() && known(payload).is_none();
         let is_unsigned = !self.settings.payload_sha256;
         [
             has_trailer.then_some(Feature::Trailers),
-            Some(Feature::Checksums),
             is_unsigned.then_some(Feature::UnsignedPayload),
+            Some(Feature::kept(payload.algorithm())),
         ]
         .into_iter()
         .flatten()
@@ -244,7 +252,7 @@ impl S3Shared {
     ) -> Result<Prepared, Fault> {
         let settings = &self.settings;
         let name = checksum_header(payload.algorithm());
-        let has_checksums = !without.contains(Feature::Checksums);
+        let has_checksums = !without.contains(Feature::kept(payload.algorithm()));
         let has_trailers = self.takes_trailers() && has_checksums && !without.contains(Feature::Trailers);
         // Where the server checks no checksum, it still checks the bytes that a signature covers.
         let sha256 = settings.payload_sha256 || !has_checksums || without.contains(Feature::UnsignedPayload);

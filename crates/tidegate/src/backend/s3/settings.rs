@@ -161,8 +161,8 @@ impl S3Settings {
         self
     }
 
-    /// Whether the caller agrees to pay for requests and downloads from buckets whose owners ask for that ("Requester Pays
-    /// buckets"). `false` by default: such buckets then refuse requests with 403.
+    /// Whether the caller agrees to pay for requests and downloads from buckets whose owners ask for that ("Requester
+    /// Pays buckets"). `false` by default: such buckets then refuse requests with 403.
     #[must_use]
     pub fn with_request_payer(mut self, pays: bool) -> Self {
         self.request_payer = pays;

@@ -1,5 +1,5 @@
-//! What is particular to the protocol, against the embedded server, or against the store at `TIDEGATE_TEST_ENDPOINT` with
-//! the credentials and region of the environment.
+//! What is particular to the protocol, against the embedded server, or against the store at `TIDEGATE_TEST_ENDPOINT`
+//! with the credentials and region of the environment.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

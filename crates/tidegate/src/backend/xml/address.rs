@@ -221,8 +221,9 @@ impl EndpointUrl {
         &self.url
     }
 
-    /// Whether requests from here can go to a bucket in `region`: always at an endpoint with one address for all regions,
-    /// which then only signs for that region; at AWS, whose regions have hosts of their own, where these hosts are known.
+    /// Whether requests from here can go to a bucket in `region`: always at an endpoint with one address for all
+    /// regions, which then only signs for that region; at AWS, whose regions have hosts of their own, where these hosts
+    /// are known.
     pub(in crate::backend) fn reaches(&self, region: &str) -> bool {
         is_region(region) && (!self.is_aws || self.host_in(region).is_some())
     }
@@ -245,8 +246,8 @@ impl EndpointUrl {
         }
     }
 
-    /// AWS's host for access points in `region`, of the same kind as this endpoint (FIPS, dual-stack); `None` if this is
-    /// no endpoint of AWS in the same partition.
+    /// AWS's host for access points in `region`, of the same kind as this endpoint (FIPS, dual-stack); `None` if this
+    /// is no endpoint of AWS in the same partition.
     pub(in crate::backend) fn of_access_points(&self, region: &str) -> Option<String> {
         let host = self.host_in(region)?;
         let (service, rest) = host.split_once('.')?;

@@ -174,7 +174,8 @@ pub(in crate::backend) fn other_region(
     Some(told.trim().to_owned()).filter(|told| is_region(told) && told != region)
 }
 
-/// The region in the name of an S3 host of AWS: `bucket.s3.eu-north-1.amazonaws.com`, `bucket.s3-us-west-2.amazonaws.com`.
+/// The region in the name of an S3 host of AWS: `bucket.s3.eu-north-1.amazonaws.com`,
+/// `bucket.s3-us-west-2.amazonaws.com`.
 fn region_of_host(address: &str) -> Option<String> {
     let host = address.split_once("://").map_or(address, |(_, rest)| rest).split(['/', ':', '?']).next()?;
     let labels = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;

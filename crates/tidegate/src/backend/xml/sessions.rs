@@ -1,5 +1,7 @@
 //! Sessions of parts: reads the answer that opens one, lists unfinished uploads and the parts that they hold.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -10,7 +12,7 @@ use super::messages::InitiateMultipartUploadResult;
 use crate::backend::http::answer::{BodyKind, not_a_store};
 use crate::backend::http::{Entries, Order, PagePosition, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::{Attempt, Fault, Held, Listing, OpenSession, Session, StoredPart};
+use crate::backend::{Attempt, Fault, FaultKind, Held, Listing, OpenSession, Session, StoredPart};
 
 /// Says which uploads MinIO's listing leaves out.
 pub(in crate::backend) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
@@ -40,6 +42,9 @@ pub(in crate::backend) trait ListsSessions: Clone + Send + Sync + 'static {
     }
 }
 
+/// The root of the answer in gofakes3, the server of `rclone serve s3`.
+const ROOT_OF_GOFAKES3: &str = "InitiateMultipartUpload";
+
 /// The session that an answer says was opened.
 pub(in crate::backend) fn opened(
     key: &str,
@@ -47,7 +52,10 @@ pub(in crate::backend) fn opened(
     body: &[u8],
     region: &str,
 ) -> Result<Session, Fault> {
-    let root = "InitiateMultipartUploadResult";
+    let root = match BodyKind::of(body) {
+        BodyKind::Xml(root) if root == ROOT_OF_GOFAKES3 => ROOT_OF_GOFAKES3,
+        _ => "InitiateMultipartUploadResult",
+    };
     let result: InitiateMultipartUploadResult = fault::document(headers, body, root, region)?;
     if result.upload_id.is_empty() {
         return Err(not_a_store("an UploadId", headers, body));
@@ -79,8 +87,14 @@ pub(in crate::backend) fn list<B: ListsSessions>(bucket: B, prefix: &str) -> Lis
                 query.extend([("key-marker", marker.key.as_str()), ("upload-id-marker", marker.id.as_str())]);
             }
             query.sort_unstable();
-            let (headers, body) = bucket.document(bucket.address().bucket(&query), attempt).await?;
-            let page = UploadsPage::read(&headers, &body, bucket.region())?;
+            let page = match bucket.document(bucket.address().bucket(&query), attempt).await {
+                Ok((headers, body)) => UploadsPage::read(&headers, &body, bucket.region())?,
+                // gofakes3, the server of `rclone serve s3`, answers so until the bucket has its first upload.
+                Err(fault) if fault.kind == FaultKind::NoSession && marker == Marker::default() => {
+                    return Ok((VecDeque::new(), PagePosition::End));
+                }
+                Err(fault) => return Err(fault),
+            };
             let next = match page.next {
                 Some((key, id)) => PagePosition::At(Marker { of_all: marker.of_all, key, id }),
                 None if bucket.is_minio() && !asked.is_empty() => {

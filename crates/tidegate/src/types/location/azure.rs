@@ -19,6 +19,9 @@ const HOSTLESS: &str = "after the @ comes the account's host: write \
 /// `az://container/key`, or with `container@account.dfs.core.windows.net`, from the text after the scheme.
 pub(super) fn container_url(text: &str, rest: &str) -> Result<Location, LocationError> {
     let (authority, key) = split_name(text, "az", "container", rest)?;
+    if key.split_once('?').is_some_and(|(_, query)| is_signed(query)) {
+        return Err(invalid_address(text, SIGNED));
+    }
     let Some((container, host)) = authority.split_once('@') else {
         return location(text, authority.to_owned(), authority, key);
     };
@@ -37,7 +40,7 @@ pub(super) fn https_url(text: &str, rest: &str) -> Option<Result<Location, Locat
 
 fn blob(text: &str, host: &AzureHost, path: &str) -> Result<Location, LocationError> {
     if let Some(at) = path.find(['?', '#']) {
-        let is_signed = path[at..].split(['?', '&', '#']).any(|pair| pair.starts_with("sig="));
+        let is_signed = is_signed(&path[at..]);
         let why = "a query or a fragment names no blob: write %3F and %23 for a ? and a # in its key";
         return Err(invalid_address(text, if is_signed { SIGNED } else { why }));
     }
@@ -48,6 +51,11 @@ fn blob(text: &str, host: &AzureHost, path: &str) -> Result<Location, LocationEr
     let decoded = percent_decode_str(key).decode_utf8();
     let key = decoded.map_err(|_| invalid_key(text, "it is not UTF-8"))?;
     location(text, format!("{container}@{host}"), container, &key)
+}
+
+/// Whether a query has a signature.
+fn is_signed(query: &str) -> bool {
+    query.split(['?', '&', '#']).any(|pair| pair.starts_with("sig="))
 }
 
 /// The location of a key, or of a container.

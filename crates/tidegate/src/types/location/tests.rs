@@ -99,6 +99,7 @@ fn an_address_of_azure_with_more_than_a_key_is_refused() {
          wherever the URL is shown: set AZURE_STORAGE_SAS_TOKEN to the query and AZURE_STORAGE_ACCOUNT to the \
          account, and write the URL without it"
     );
+    assert!(sentence("az://logs/k?sv=2024-11-04&sig=sec%2Fret").contains("set AZURE_STORAGE_SAS_TOKEN"));
     for text in [
         "https://acc.blob.core.windows.net/logs/k?snapshot=2026",
         "https://acc.blob.core.windows.net/logs/k#a",

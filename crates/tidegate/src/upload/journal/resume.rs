@@ -22,7 +22,8 @@ use crate::upload::source::journal::failed;
 use crate::upload::writer::Writer;
 
 /// An upload that was left, and that this process has claimed, from
-/// [`LeftUpload::claim`](crate::recover::LeftUpload::claim): nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
+/// [`LeftUpload::claim`](crate::recover::LeftUpload::claim): nobody adds to it until it is resumed. If this is dropped,
+/// the upload is as it was.
 pub struct ClaimedUpload {
     context: Context,
     upload: Arc<Upload>,

@@ -114,18 +114,23 @@ impl Upload {
         permit: Option<Permit>,
     ) -> Result<Option<Box<Object>>, Failure> {
         let whole = last.map(|(whole, _)| whole);
-        let known = Mutex::new(Some(range.start));
+        let (known, refused_at) = (Mutex::new(Some(range.start)), Mutex::new(None));
         let was_low = AtomicBool::new(false);
-        let (known, was_low) = (&known, &was_low);
+        let (known, refused_at, was_low) = (&known, &refused_at, &was_low);
         let push = |attempt| async move {
             let store = self.backend.need_append()?;
             if let Some((_, attempts)) = last {
                 attempts.fetch_add(1, Relaxed);
             }
             let known = known.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let refused = refused_at.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut stands = match known {
                 Some(at) => Appended::Open(at),
-                None => store.position(session, attempt).await?,
+                None => match (store.position(session, attempt).await, refused) {
+                    // The store may not tell the position. After a refusal, the session still ends where it did.
+                    (Err(fault), Some(at)) if fault.kind == FaultKind::NoSession => Appended::Open(at),
+                    (position, _) => position?,
+                },
             };
             loop {
                 let at = match stands {
@@ -164,7 +169,12 @@ impl Upload {
                             Err(_) => return Err(fault),
                         }
                     }
-                    Err(fault) => return Err(fault),
+                    Err(fault) => {
+                        if fault.has_no_effect() {
+                            *refused_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+                        }
+                        return Err(fault);
+                    }
                 };
                 if stands == Appended::Open(at) {
                     let message = "the store took none of the bytes that it was sent";

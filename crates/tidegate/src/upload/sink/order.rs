@@ -19,8 +19,8 @@ use crate::upload::session::{Done, Upload};
 #[cfg(test)]
 mod tests;
 
-/// Whose turn it is to append to the session of one upload: the part behind the bytes of this checksum. After an error,
-/// no part's.
+/// The order of appending to one session: the checksum of all bytes appended so far; the part that starts behind them
+/// is next. After an error, no part is sent.
 #[derive(Debug)]
 pub(in crate::upload) struct AppendOrder(watch::Sender<Result<Checksum, Arc<Error>>>);
 

@@ -197,14 +197,17 @@ async fn what_was_looked_for_is_told_where_the_store_wants_credentials() {
     let (mut url, mut headers) = ("http://127.0.0.1:9/acc1/c".to_owned(), HeaderMap::new());
     let identity = keyring.sign(&Method::GET, &mut url, &mut headers).await.unwrap();
     assert!(headers.is_empty() && url.ends_with("/c"));
-    let refused = |kind, message: &str| keyring.refused(Fault::new(kind, message), &identity);
+    let refused = |kind, message: &str| {
+        let code = message.split(['(', ',']).nth(1).unwrap_or_default();
+        keyring.refused(Fault::new(kind, message).with_code(code), &identity)
+    };
     let fault = refused(FaultKind::Credentials, "no (NoAuthenticationInformation, HTTP 401)");
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert_eq!(
         fault.message,
         "no credentials found (AZURE_STORAGE_CONNECTION_STRING is not set; AZURE_STORAGE_ACCOUNT_KEY is of account \
          `acc2`; AZURE_STORAGE_SAS_TOKEN is not set; access tokens are sent to Azure's hosts only), and the store \
-         takes no request without: no (NoAuthenticationInformation, HTTP 401)"
+         refuses anonymous requests: no (NoAuthenticationInformation, HTTP 401)"
     );
     let private = refused(FaultKind::NotFound, "Not Found (ResourceNotFound, HTTP 404)");
     assert_eq!(private.kind, FaultKind::Credentials);

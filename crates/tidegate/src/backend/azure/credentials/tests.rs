@@ -58,7 +58,8 @@ async fn a_refusal_names_the_credential_and_a_token_is_renewed() {
         let keyring = AzureKeyring::new("acc", credential);
         let (mut url, mut headers) = ("https://h/c".to_owned(), HeaderMap::new());
         let identity = keyring.sign(&Method::GET, &mut url, &mut headers).await.unwrap();
-        keyring.refused(Fault::new(kind, message), &identity)
+        let code = message.split(['(', ',']).nth(1).unwrap_or_default();
+        keyring.refused(Fault::new(kind, message).with_code(code), &identity)
     };
     let unauthentic = "no (AuthenticationFailed, HTTP 403)";
     let fault = refused(account_key("a2V5", "k").unwrap(), FaultKind::Denied, unauthentic).await;

@@ -89,6 +89,7 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
         modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
+        has_composite_checksum: false,
         token,
         tag_count: 0,
         attributes: Attributes {

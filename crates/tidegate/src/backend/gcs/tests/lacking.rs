@@ -17,10 +17,14 @@ const THERE: &str = r#"{"name":"k","generation":"1","size":"5"}"#;
 const COPIED: &str = r#"{"done":true,"resource":{"name":"k","generation":"2","size":"5"}}"#;
 
 async fn copy_create_only(gcs: &Gcs) -> Result<Copied, Fault> {
+    copy_at_attempt(gcs, Attempt::FIRST).await
+}
+
+async fn copy_at_attempt(gcs: &Gcs, attempt: Attempt) -> Result<Copied, Fault> {
     let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
     let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object };
     let options = WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() };
-    gcs.copy(&from, "k", None, &options, Attempt::FIRST).await
+    gcs.copy(&from, "k", None, &options, attempt).await
 }
 
 #[tokio::test]
@@ -49,6 +53,15 @@ async fn a_copy_replaces_nothing_where_the_server_ignores_the_condition() {
         // A request that failed shows nothing.
         assert_eq!(gcs.bucket.shared.facts.lacks(Feature::CreateOnlyCopy), status != "500 X", "{status}");
     }
+}
+
+/// The first attempt may have failed before its question was answered, so a retry asks too.
+#[tokio::test]
+async fn a_retried_copy_replaces_nothing_where_the_server_ignores_the_condition() {
+    let (gcs, asked) =
+        raw(|head| said("200 OK", "", if head.starts_with("post") { COPIED } else { THERE })).await;
+    assert_eq!(kind(copy_at_attempt(&gcs, Attempt::nth(2))).await.0, FaultKind::Exists);
+    assert_eq!(*asked.lock().unwrap(), ["GET"]);
 }
 
 #[tokio::test]

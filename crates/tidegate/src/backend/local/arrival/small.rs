@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::{Arrival, Destination, NotedTarget};
 use crate::backend::Fault;
 use crate::backend::local::batch::Coming;
-#[cfg(not(target_os = "linux"))]
-use crate::backend::local::target::Target;
 use crate::backend::local::temp::Publish;
 use crate::backend::local::waiting::WaitedWork;
+#[cfg(not(target_os = "linux"))]
+use crate::backend::local::{Parents, target::Target};
 use crate::memory::budget::Lease;
 use crate::types::object::Object;
 
@@ -31,7 +31,7 @@ impl Arrival {
             // Compared to a sync, making a name costs nothing.
             if !place.is_there
                 && !how.sync
-                && let Some(object) = nameless::make(&place.target, &bytes, how, &waiting)?
+                && let Some(object) = nameless::make(&place.target, &place.parents, &bytes, how, &waiting)?
             {
                 place.remove_left();
                 return Ok(object);
@@ -49,9 +49,15 @@ impl Arrival {
 
 #[cfg(not(target_os = "linux"))]
 mod nameless {
-    use super::{Bytes, Fault, Object, Publish, Target, WaitedWork};
+    use super::{Bytes, Fault, Object, Parents, Publish, Target, WaitedWork};
 
-    pub(super) fn make(_: &Target, _: &Bytes, _: Publish, _: &WaitedWork) -> Result<Option<Object>, Fault> {
+    pub(super) fn make(
+        _: &Target,
+        _: &Parents,
+        _: &Bytes,
+        _: Publish,
+        _: &WaitedWork,
+    ) -> Result<Option<Object>, Fault> {
         Ok(None)
     }
 }

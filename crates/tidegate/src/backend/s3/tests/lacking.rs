@@ -82,7 +82,7 @@ async fn a_checksum_goes_before_the_bytes_where_the_server_has_no_trailers() {
             assert!(header_of(last, "x-amz-checksum-crc64nvme").is_some(), "{last}");
             assert_eq!(header_of(last, "content-encoding"), None);
         }
-        assert!(facts(&s3).lacks(Feature::Trailers) && !facts(&s3).lacks(Feature::Checksums), "{code}");
+        assert!(facts(&s3).lacks(Feature::Trailers) && !facts(&s3).lacks(Feature::Crc64Nvme), "{code}");
     }
 }
 
@@ -161,13 +161,86 @@ async fn a_server_that_keeps_no_checksum_is_known_by_its_description_of_what_was
     let options = WriteOptions::default();
     let put = || s3.put("k", in_memory(DATA), &options, Attempt::FIRST);
     put().await.unwrap();
-    assert!(facts(&s3).lacks(Feature::Checksums));
+    assert!(facts(&s3).lacks(Feature::Crc64Nvme));
     put().await.unwrap();
     let heads = heads.lock().unwrap();
     let puts: Vec<_> = heads.iter().filter(|head| head.starts_with("put")).collect();
     assert!(header_of(puts[0], "x-amz-checksum-crc64nvme").is_some(), "{}", puts[0]);
     assert_eq!(header_of(puts[0], "x-amz-content-sha256").as_deref(), Some("unsigned-payload"));
     assert_eq!(header_of(puts[1], "x-amz-content-sha256").unwrap().len(), 64);
+}
+
+/// A server may keep checksums of objects that are sent in one request, and of others only their parts'.
+#[tokio::test]
+async fn a_composite_checksum_shows_that_the_server_keeps_checksums() {
+    let (s3, _) = lacking(
+        |_| false,
+        String::new(),
+        |head| match head.starts_with("head") {
+            true => {
+                let checksum = "x-amz-checksum-crc64nvme: AAAAAAAAAAA=-2\r\n";
+                format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\n{checksum}content-length: {}\r\n\r\n", DATA.len())
+            }
+            false => bare(head),
+        },
+    )
+    .await;
+    s3.put("k", in_memory(DATA), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+    assert_eq!(facts(&s3).lacking(), FeatureSet::default());
+}
+
+/// The refusal names nothing, so the features are left out one after the other.
+#[tokio::test]
+async fn only_the_feature_whose_absence_helped_is_known_to_be_lacking() {
+    let is_unsigned = |head: &str| header_of(head, "x-amz-content-sha256").is_some_and(|sum| sum.len() != 64);
+    let (s3, _) =
+        lacking(is_unsigned, refusal("501 Not Implemented", "NotImplemented", "no"), |_| kept()).await;
+    put_file(&s3).await.unwrap();
+    let lacks = |feature| facts(&s3).lacks(feature);
+    assert!(!lacks(Feature::Trailers) && !lacks(Feature::Crc64Nvme), "{:?}", facts(&s3).lacking());
+}
+
+#[tokio::test]
+async fn a_refused_attribute_shows_no_lack_of_uploads_in_parts() {
+    let said = "Server side encryption specified but KMS is not configured";
+    let (s3, _) = lacking(|_| true, refusal("501 Not Implemented", "NotImplemented", said), |_| kept()).await;
+    let options = WriteOptions::default();
+    let opened = s3.open("k", &options, PartOrigin::Sent, Attempt::FIRST).await;
+    assert!(opened.unwrap_err().message.contains("KMS"));
+    assert_eq!(facts(&s3).lacking(), FeatureSet::default());
+}
+
+#[tokio::test]
+async fn a_removal_without_its_condition_is_told() {
+    let is_conditional = |head: &str| header_of(head, "if-match").is_some();
+    let same = Object { etag: Some("\"e\"".into()), ..Object::default() };
+    for (code, is_lacking) in [("NotImplemented", true), ("", false)] {
+        let refused = match is_lacking {
+            true => refusal("501 Not Implemented", code, "no"),
+            // A proxy's answer.
+            false => said("501 Not Implemented", "", "no"),
+        };
+        let (s3, _) = lacking(is_conditional, refused, |_| said("204 No Content", "", "")).await;
+        assert_eq!(s3.delete("k", Some(&same), Attempt::FIRST).await.is_ok(), is_lacking, "{code}");
+        assert_eq!(facts(&s3).lacks(Feature::ConditionalDelete), is_lacking, "{code}");
+    }
+}
+
+/// gofakes3, the server in `rclone serve s3`, answers so.
+#[tokio::test]
+async fn the_answer_of_gofakes3_opens_a_session() {
+    let opened = "<InitiateMultipartUpload><UploadId>u</UploadId></InitiateMultipartUpload>";
+    let (s3, _) = lacking(|_| false, String::new(), move |_| said("200 OK", "", opened)).await;
+    let session = s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    assert_eq!(session.id, "u");
+}
+
+/// So gofakes3 answers until a bucket has its first upload.
+#[tokio::test]
+async fn an_unknown_upload_in_answer_to_a_listing_is_an_empty_listing() {
+    let (s3, _) = lacking(|_| true, refusal("404 Not Found", "NoSuchUpload", "no"), |_| kept()).await;
+    let listed: Vec<OpenSession> = s3.sessions("").try_collect().await.unwrap();
+    assert_eq!(listed, []);
 }
 
 #[tokio::test]
@@ -240,6 +313,15 @@ async fn a_refused_condition_is_an_error_and_nothing_is_written_without_it() {
 async fn an_object_is_not_replaced_where_the_server_ignores_the_condition() {
     let (s3, heads) = lacking(|_| false, String::new(), bare).await;
     let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+    assert_eq!((fault.kind, fault.answered), (FaultKind::Exists, true), "{fault}");
+    assert!(heads.lock().unwrap().iter().all(|head| head.starts_with("head")));
+}
+
+/// The first attempt may have failed before its question was answered, so a retry asks too.
+#[tokio::test]
+async fn a_retry_replaces_no_object_where_the_server_ignores_the_condition() {
+    let (s3, heads) = lacking(|_| false, String::new(), bare).await;
+    let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::nth(2)).await.unwrap_err();
     assert_eq!((fault.kind, fault.answered), (FaultKind::Exists, true), "{fault}");
     assert!(heads.lock().unwrap().iter().all(|head| head.starts_with("head")));
 }

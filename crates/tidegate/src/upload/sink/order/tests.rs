@@ -307,6 +307,17 @@ async fn such_a_server_has_no_unfinished_uploads_to_list() {
 }
 
 #[tokio::test]
+async fn a_refusal_of_such_a_server_is_tried_again() {
+    let emulator = Emulator::fake_gcs_server().await;
+    let (_tide, store) = emulator.engine().await;
+    let busy = FaultRule::error(APPEND, 503, "backendError").skip(1).times(1);
+    emulator.server.set_knobs(Knobs { fake_gcs_server: true, faults: vec![busy], ..Knobs::default() });
+    let bytes = data(2 * PART + 5);
+    write(&store, "k", &bytes).await.unwrap();
+    check(&store, "k", &bytes).await;
+}
+
+#[tokio::test]
 async fn a_lost_answer_of_such_a_server_ends_the_upload_and_publishes_nothing() {
     let bytes = data(2 * PART + 5);
     for skip in 0..3 {

@@ -11,18 +11,19 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use rustix::io::Errno;
 
 use crate::backend::Fault;
-use crate::backend::local::arrival::{PARENTS, at_file};
-use crate::backend::local::replaced;
+use crate::backend::local::arrival::at_file;
 use crate::backend::local::target::{self, Target};
 use crate::backend::local::temp::{self, Publish};
 use crate::backend::local::waiting::WaitedWork;
 use crate::backend::local::write::write_all_at;
+use crate::backend::local::{Parents, replaced};
 use crate::types::object::Object;
 
 /// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
 /// exist yet, or if another file came first. Of `how`, only the time and the permissions count.
 pub(super) fn make(
     target: &Target,
+    parents: &Parents,
     bytes: &Bytes,
     how: Publish,
     waiting: &WaitedWork,
@@ -43,7 +44,7 @@ pub(super) fn make(
     if waiting.meanwhile(|| give_name(&file, directory.as_ref(), target))?.is_err() {
         return Ok(None);
     }
-    PARENTS.settle(target.directory());
+    parents.settle(target.directory());
     Ok(Some(target::describe(target.key(), &metadata)))
 }
 

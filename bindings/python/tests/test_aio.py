@@ -1,0 +1,265 @@
+"""The same for asyncio."""
+
+import asyncio
+import gc
+import os
+import time
+
+import pytest
+
+import tidegate
+import tidegate.aio
+from test_processes import in_child
+
+
+@pytest.fixture
+def target(store):
+    return tidegate.aio.Store(store.url, **dict(store._options))
+
+
+def test_objects(target):
+    async def main():
+        data = os.urandom(20 << 20)
+        object = await target.put("a", data)
+        assert object.size == 20 << 20
+        assert await target.get("a") == data
+        assert await target.get_range("a", 5, 10) == data[5:10]
+        assert await target.get_ranges("a", [(100, 200), (0, 10)]) == [data[100:200], data[:10]]
+        assert (await target.head("a")).is_same(object)
+        await target.copy("a", "b")
+        await target.rename("b", "c")
+        assert [entry.key async for entry in target.list()] == ["a", "c"]
+        assert await target.exists("c")
+        await target.delete("c")
+        assert (await target.delete_many(["a"])).deleted == 1
+        with pytest.raises(FileNotFoundError):
+            await target.get("a")
+        assert (await target.presign("a", 60)).startswith("http")
+
+    asyncio.run(main())
+
+
+def test_files(target):
+    async def main():
+        data = os.urandom(12 << 20)
+        async with target_open(target, "a", "wb") as file:
+            for at in range(0, len(data), 100_000):
+                assert await file.write(data[at : at + 100_000]) == len(data[at : at + 100_000])
+            assert file.tell() == len(data)
+        assert file.closed and file.object.size == len(data)
+        async with target_open(target, "a") as file:
+            assert await file.read(10) == data[:10]
+            assert b"".join([piece async for piece in file]) == data[10:]
+            file.seek(-5, os.SEEK_END)
+            assert await file.read() == data[-5:]
+            file.seek(100)
+            assert await file.read(5) == data[100:105]
+        file = await target.reader("a")
+        await file.close()
+        with pytest.raises(ValueError):
+            await file.read()
+        with pytest.raises(FileExistsError):
+            async with target_open(target, "a", "xb") as file:
+                await file.write(b"1")
+
+    asyncio.run(main())
+
+
+def target_open(target, key, mode="rb"):
+    return tidegate.aio.open(f"{target.url}/{key}", mode, **dict(target._options))
+
+
+def test_a_thousand_objects_at_once(target):
+    async def main():
+        await asyncio.gather(*(target.put(f"t/{number}", str(number).encode()) for number in range(1000)))
+        read = await asyncio.gather(*(target.get(f"t/{number}") for number in range(1000)))
+        assert read == [str(number).encode() for number in range(1000)]
+
+    asyncio.run(main())
+
+
+def test_an_exception_in_a_block_publishes_nothing(target, bucket):
+    async def main():
+        with pytest.raises(KeyError):
+            async with target_open(target, "a", "wb") as file:
+                await file.write(bytes(20 << 20))
+                raise KeyError
+        assert file.closed and file.object is None
+
+    asyncio.run(main())
+    assert target.tide.settled() == []
+    bucket.assert_untouched("a")
+
+
+def test_a_cancelled_task_publishes_nothing(target, bucket):
+    async def write():
+        async with target_open(target, "a", "wb") as file:
+            while True:
+                await file.write(bytes(1 << 20))
+                await asyncio.sleep(0)
+
+    async def main():
+        task = asyncio.create_task(write())
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert target.tide.settled() == []
+    bucket.assert_untouched("a")
+
+
+def test_a_dropped_file_publishes_nothing(target, bucket):
+    async def main():
+        file = await target.writer("a")
+        await file.write(b"1")
+        file = await target.writer("b")
+        await file.write(b"1")
+        await file.discard()
+
+    asyncio.run(main())
+    gc.collect()
+    assert target.tide.settled() == []
+    assert bucket.keys() == []
+
+
+def test_a_close_in_finally_publishes_nothing_after_an_exception(target, bucket):
+    async def main():
+        file = await target.writer("a")
+        try:
+            raise KeyError
+        finally:
+            await file.close()
+
+    with pytest.raises(KeyError):
+        asyncio.run(main())
+    assert bucket.keys() == []
+
+
+def test_an_exception_that_was_handled_in_the_block_does_not_discard(target, bucket):
+    async def main():
+        async with target_open(target, "a", "wb") as file:
+            try:
+                raise KeyError
+            except KeyError:
+                await file.write(b"1")
+
+    asyncio.run(main())
+    assert bucket.keys() == ["a"]
+
+
+def test_a_store_can_be_used_after_a_call_was_cancelled(target):
+    async def main():
+        await target.put("a", bytes(1 << 20))
+        for wait in (0, 0.001, 0.01):
+            task = asyncio.create_task(target.get("a"))
+            await asyncio.sleep(wait)
+            task.cancel()
+            try:
+                assert await task == bytes(1 << 20)
+            except asyncio.CancelledError:
+                pass
+        assert await target.get("a") == bytes(1 << 20)
+
+    asyncio.run(main())
+
+
+def test_the_loop_runs_while_an_operation_waits(target):
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        began = time.monotonic()
+        for _ in range(5):
+            await target.put("a", bytes(8 << 20))
+        took = time.monotonic() - began
+        ticking.cancel()
+        assert ticks > took / 0.001 / 10, (ticks, took)
+
+    asyncio.run(main())
+
+
+def test_several_loops_one_after_the_other_and_at_once(target):
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def main(number):
+        await target.put(f"t/{number}", str(number).encode())
+        return await target.get(f"t/{number}")
+
+    for number in range(3):
+        assert asyncio.run(main(number)) == str(number).encode()
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda number: asyncio.run(main(number)), range(20)))
+    assert read == [str(number).encode() for number in range(20)]
+
+
+def test_an_operation_that_outlives_its_loop(target):
+    async def main():
+        task = asyncio.create_task(target.put("a", bytes(1 << 20)))
+        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        return task, loop
+
+    asyncio.run(main())
+    gc.collect()
+
+    async def again():
+        await target.put("b", b"1")
+
+    asyncio.run(again())
+
+
+def test_fork_asyncio_works_in_the_child(target):
+    async def main():
+        await target.put("a", b"1")
+
+    asyncio.run(main())
+
+    def work():
+        async def child():
+            await target.put("b", b"2")
+            return await target.get("a")
+
+        return asyncio.run(child())
+
+    assert in_child(work) == b"1"
+    asyncio.run(main())
+
+
+def test_progress(target):
+    seen = []
+
+    async def main():
+        await target.put("a", bytes(20 << 20), progress=seen.append)
+
+    asyncio.run(main())
+    assert seen[-1].acknowledged == 20 << 20
+
+
+def test_transfers(target, tmp_path):
+    (tmp_path / "a").write_bytes(bytes(1 << 20))
+    options = dict(target._options)
+
+    async def main():
+        await tidegate.aio.upload(tmp_path / "a", f"{target.url}/a", **options)
+        await tidegate.aio.download(f"{target.url}/a", tmp_path / "b", **options)
+        await tidegate.aio.copy(f"{target.url}/a", f"{target.url}/c", source=options, target=options)
+        report = await tidegate.aio.sync(target, tmp_path / "tree")
+        assert report.copied == 2
+
+    (tmp_path / "tree").mkdir()
+    asyncio.run(main())
+    assert (tmp_path / "b").read_bytes() == bytes(1 << 20)
+    assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["a", "c"]
+
+
+def test_text_modes_are_refused():
+    with pytest.raises(ValueError, match="binary"):
+        tidegate.aio.open("memory://a/b", "w")
