@@ -5,7 +5,8 @@ import tidegate
 import tidegate.pyarrow
 from pyarrow.conftest import groups
 
-from harness.s3 import REGION, Bucket
+from harness.s3 import Bucket
+from reach import reached
 
 
 def pytest_configure(config):
@@ -19,9 +20,7 @@ def store_on():
     """`store_on(bucket)` is a store of it."""
 
     def open_store(bucket, **options):
-        endpoint = bucket.endpoint
-        keys = {"access_key": endpoint.access_key, "secret_key": endpoint.secret_key, "region": REGION}
-        return tidegate.Store(bucket.url().rstrip("/"), endpoint_url=endpoint.url, **keys, **options)
+        return tidegate.Store(bucket.url().rstrip("/"), **reached(bucket), **options)
 
     return open_store
 
