@@ -1,10 +1,10 @@
 """What the tests of pyarrow's filesystem, and of programs that people write, have beside the other fixtures."""
 
 import pytest
-import tidegate
-import tidegate.pyarrow
 from pyarrow.conftest import groups
 
+import tidegate
+import tidegate.pyarrow
 from harness.s3 import Bucket
 from reach import reached
 

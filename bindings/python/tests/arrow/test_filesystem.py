@@ -11,9 +11,10 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from pyarrow.fs import FileSelector, FileType
+
 import tidegate
 import tidegate.pyarrow
-from pyarrow.fs import FileSelector, FileType
 
 
 def table(rows, first=0):

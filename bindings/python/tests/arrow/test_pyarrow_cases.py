@@ -6,9 +6,10 @@ import pickle
 
 import cloudpickle
 import pytest
-import tidegate.pyarrow
 from pyarrow.fs import SubTreeFileSystem
 from pyarrow.tests import test_fs as theirs
+
+import tidegate.pyarrow
 
 # What a case is given that is of any filesystem.
 FIXTURES = {

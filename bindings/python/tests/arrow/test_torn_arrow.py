@@ -9,8 +9,9 @@ import pyarrow.dataset
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
-import tidegate.pyarrow
 from pyarrow.fs import SubTreeFileSystem
+
+import tidegate.pyarrow
 
 TABLE = pyarrow.table({"number": list(range(5000)), "word": ["tide"] * 5000})
 
