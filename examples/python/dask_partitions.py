@@ -1,5 +1,5 @@
-"""Dask writes and reads 200 partitions with three worker processes, one of which is killed in the middle: Dask gives its
-work to the others, and no partition is torn. Credentials and endpoint come from the environment.
+"""Dask writes and reads 200 partitions with two worker processes, one of which is killed in the middle: Dask gives its
+work to another, and no partition is torn. Credentials and endpoint come from the environment.
 
 python dask_partitions.py tidegate+s3://bucket/prefix
 """
@@ -33,7 +33,7 @@ def kill_one_worker(client: Client, fs: fsspec.AbstractFileSystem, path: str) ->
 def main(place: str) -> None:
     url = f"{place}/levels"
     fs, path = fsspec.url_to_fs(url, use_listings_cache=False)
-    with LocalCluster(n_workers=3, threads_per_worker=2, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster, Client(cluster) as client:
         frame = dd.from_map(partition, range(PARTITIONS))
         written = client.compute(frame.to_parquet(url, compute=False))
         kill_one_worker(client, fs, path)

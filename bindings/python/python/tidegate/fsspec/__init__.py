@@ -3,10 +3,11 @@
 The protocols ``tidegate+s3``, ``tidegate+gs``, ``tidegate+az``, ``tidegate+file`` and ``tidegate+memory`` are there once
 the package is installed. :func:`install` also takes over the usual names.
 
->>> import fsspec
->>> with fsspec.open("tidegate+memory://demo/hello.txt", "w") as file:
+>>> from tidegate.fsspec import MemoryFileSystem
+>>> fs = MemoryFileSystem()
+>>> with fs.open("demo/hello.txt", "w") as file:
 ...     _ = file.write("hello, tide")
->>> fsspec.filesystem("tidegate+memory").cat("demo/hello.txt")
+>>> fs.cat("demo/hello.txt")
 b'hello, tide'
 """
 

@@ -19,7 +19,7 @@ def run(minio_bucket, tmp_path):
     def run(name, *arguments):
         env = clean_env({**minio_bucket.env, "PYTHONPATH": os.environ["PYTHONPATH"]})
         command = [sys.executable, EXAMPLES / name, *arguments]
-        ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        ended = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
         return ended.stdout
 
