@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import pyarrow
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 
+from ._arrow_file import InputFile
 from ._errors import InvalidInputError, NoBucketError, NotFoundError, UnsupportedError
 from ._native import Object, Prefix
 from ._open import store_of, taken
-from ._reader import Reader
 from ._store import Store
 from ._wait import wait
 from ._writer import Writer
@@ -347,7 +347,7 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
             beginning = reader.read()
         if reader.object.size == len(beginning):
             return pyarrow.BufferReader(beginning)
-        return pyarrow.PythonFile(_InputFile(self.store, key, reader.object, beginning), mode="r")
+        return pyarrow.PythonFile(InputFile(self.store, key, reader.object, beginning), mode="r")
 
     def open_output_stream(self, path: str, metadata: Mapping[bytes, bytes] | None) -> pyarrow.NativeFile:
         return pyarrow.PythonFile(self.writer(path, metadata), mode="w")
@@ -372,52 +372,6 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
 
     def open_append_stream(self, path: str, metadata: Mapping[bytes, bytes] | None) -> pyarrow.NativeFile:
         raise pyarrow.ArrowNotImplementedError("an object cannot be appended to: write a further file")
-
-
-class _InputFile:
-    """A file for random access, as :class:`pyarrow.PythonFile` takes one. Opening has read its beginning, so nothing reads
-    that a second time.
-
-    Arrow has one read of such a file at a time. A large one is spread over parallel requests, and reads that follow each
-    other are read ahead.
-    """
-
-    closed = False
-
-    def __init__(self, store: Store, key: str, described: Object, beginning: bytes) -> None:
-        self._reader = Reader(store, key, if_unchanged=described)
-        self._beginning = memoryview(beginning)
-        self._position = 0
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        match whence:
-            case os.SEEK_CUR:
-                offset += self._position
-            case os.SEEK_END:
-                offset += self._reader.size
-        if offset < 0:
-            raise ValueError(f"there is no byte before the first: position {offset}")
-        self._position = offset
-        return offset
-
-    def tell(self) -> int:
-        return self._position
-
-    def read(self, size: int = -1, /) -> bytes | memoryview:
-        start = self._position
-        until = self._reader.size if size < 0 else min(start + size, self._reader.size)
-        data: bytes | memoryview
-        if until <= len(self._beginning):
-            data = self._beginning[start:until]
-        else:
-            self._reader.seek(start)
-            data = self._reader.read(max(until - start, 0))
-        self._position = start + len(data)
-        return data
-
-    def close(self) -> None:
-        self.closed = True
-        self._reader.close()
 
 
 class _Directories(Protocol):
