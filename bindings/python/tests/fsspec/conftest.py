@@ -1,7 +1,6 @@
 """Fixtures of the tests of the file systems: every kind of store, and a folder in each."""
 
 import secrets
-from dataclasses import dataclass
 
 import entry_points
 import pytest
@@ -14,6 +13,7 @@ from harness.servers import Azurite, FakeGcs
 entry_points.describe()
 
 import fsspec  # noqa: E402
+from places import Place, s3_options  # noqa: E402
 
 fsspec.process_entries()
 
@@ -30,33 +30,6 @@ def azurite(tmp_path_factory):
     server = Azurite(tmp_path_factory.mktemp("azurite"))
     yield server
     server.stop()
-
-
-@dataclass
-class Place:
-    """A place in a store that a file system reaches."""
-
-    protocol: str
-    options: dict
-    bucket: str
-
-    def fs(self, **options):
-        return fsspec.filesystem(self.protocol, **self.options, **options)
-
-    def folder(self):
-        """The path of a folder that no other test uses."""
-        return f"{self.bucket}/{secrets.token_hex(6)}"
-
-    def url(self, name=""):
-        return f"{self.protocol}://{self.folder()}/{name}"
-
-
-def s3_options(endpoint):
-    return {
-        "key": endpoint.access_key,
-        "secret": endpoint.secret_key,
-        "client_kwargs": {"endpoint_url": endpoint.url, "region_name": "us-east-1"},
-    }
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,16 @@ import urllib.request
 import fsspec
 import pytest
 from fsspec.callbacks import Callback
+from fsspec.generic import GenericFileSystem, set_generic_fs
+from places import s3_options
 
 import tidegate.fsspec
+from harness.s3 import Bucket
 
 MIB = 1 << 20
+
+#: fsspec's cache in a file does not close the file.
+fsspec_closes_no_file = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
@@ -73,7 +79,7 @@ def test_a_file_reads_what_was_written(fs, folder):
         assert fsspec.open(file.full_name, **fs.storage_options).path == path
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # fsspec's mmap closes no file
+@fsspec_closes_no_file
 def test_a_cache_of_fsspec_can_be_chosen(fs, folder):
     data = random.Random(2).randbytes(100_000)
     fs.pipe_file(f"{folder}/data", data)
@@ -410,6 +416,61 @@ def test_trees_are_moved(fs, tree, tmp_path):
         fs.get_file(f"{tree}/none", str(tmp_path / "none"))
 
 
+def test_a_file_does_not_take_the_place_of_a_directory(fs, tree, tmp_path):
+    with pytest.raises((OSError, tidegate.Error)):
+        fs.get_file(f"{tree}/one", str(tmp_path))
+    assert tmp_path.is_dir()
+
+
+def test_a_store_that_fails_is_no_directory_that_is_not_there():
+    fs = fsspec.filesystem("tidegate+s3", endpoint_url="http://127.0.0.1:9", key="k", secret="s", attempts=1)
+    for ask in (fs.exists, fs.isdir, fs.isfile, fs.info, fs.ls, fs.find, fs.cat, fs.open):
+        with pytest.raises(tidegate.UnavailableError):
+            ask("bucket/key")
+
+
+def test_options_of_files_are_checked(fs, folder):
+    fs.pipe_file(f"{folder}/file", b"1")
+    with pytest.raises(TypeError, match="nonsense"):
+        fs.open(f"{folder}/file", nonsense=1)
+    with pytest.raises(ValueError, match="version_id"):
+        fs.open(f"{folder}/file", version_id="1")
+    with pytest.raises(TypeError, match="nonsense"):
+        fs.open(f"{folder}/file", "wb", nonsense=1)
+    with fs.open(f"{folder}/file", fill_cache=False, version_id=None) as file:
+        assert file.read() == b"1"
+
+
+# Requests.
+
+
+def test_requests_are_few(embedded):
+    """One for each thing that is asked, as the embedded server counts them."""
+    fs = fsspec.filesystem("tidegate+s3", **s3_options(embedded.endpoint), skip_instance_cache=True)
+    folder = f"{Bucket(embedded.endpoint).name}/requests"
+
+    def asked(do, *arguments, **options):
+        embedded.control("DELETE", "counts")
+        do(*arguments, **options)
+        return embedded.control("GET", "counts")["requests"]
+
+    assert asked(fs.pipe_file, f"{folder}/one", b"1") == {"PutObject": 1}
+    assert asked(fs.pipe, {f"{folder}/deep/{n}": b"2" for n in range(50)}) == {"PutObject": 50}
+    with_file = asked(lambda: fs.open(f"{folder}/one").read())
+    assert with_file == {"GetObject": 1}
+    assert asked(fs.cat_file, f"{folder}/one") == {"GetObject": 1}
+    assert asked(fs.cat_ranges, [f"{folder}/one"] * 3, [0, 0, 0], [1, 1, 1]) == {"GetObject": 1}
+    assert asked(fs.exists, f"{folder}/one") == {"HeadObject": 1}
+    assert asked(fs.isdir, f"{folder}/deep") == {"ListObjectsV2": 1}
+    assert asked(fs.find, folder) == {"ListObjectsV2": 1}
+    assert asked(fs.ls, folder) == {"ListObjectsV2": 1}
+    assert asked(fs.ls, folder) == {}
+    assert asked(fs.info, f"{folder}/one") == {}
+    assert asked(fs.makedirs, f"{folder}/new/one", exist_ok=True) == {}
+    assert asked(fs.cp_file, f"{folder}/one", f"{folder}/two").get("CopyObject") == 1
+    assert asked(fs.rm, folder, recursive=True) == {"ListObjectsV2": 1, "DeleteObjects": 1}
+
+
 # Processes, threads and event loops.
 
 
@@ -501,3 +562,32 @@ def test_marks_of_directories(minio, on_minio):
 def test_description_of_a_store_in_json_has_its_options(on_minio):
     told = json.loads(on_minio.fs().to_json())
     assert told["cls"] == "tidegate.fsspec:S3FileSystem" and told["key"] == on_minio.options["key"]
+
+
+# File systems of fsspec on top.
+
+
+@fsspec_closes_no_file
+def test_chains_of_file_systems(place, fs, folder):
+    fs.pipe_file(f"{folder}/file", b"0123456789")
+    url, options = fs.unstrip_protocol(f"{folder}/file"), {place.protocol: place.options}
+    for cache in ("simplecache", "filecache", "blockcache"):
+        with fsspec.open(f"{cache}::{url}", **options) as file:
+            assert file.read() == b"0123456789", cache
+    with fsspec.open(f"simplecache::{url}-copied", "wb", **options) as file:
+        file.write(b"through a cache")
+    assert fs.cat_file(f"{folder}/file-copied") == b"through a cache"
+    inside = fsspec.filesystem("dir", path=folder, fs=fs)
+    assert inside.ls("", detail=False) == ["file", "file-copied"] and inside.cat("file") == b"0123456789"
+
+
+def test_copies_between_file_systems(place, fs, folder):
+    memory = fsspec.filesystem("tidegate+memory")
+    set_generic_fs(place.protocol, **place.options)
+    set_generic_fs("tidegate+memory")
+    for size in (10, 6 * MIB):
+        data = random.Random(size).randbytes(size)
+        fs.pipe_file(f"{folder}/file", data)
+        generic = GenericFileSystem(default_method="generic")
+        generic.copy(fs.unstrip_protocol(f"{folder}/file"), f"tidegate+memory://{folder.strip('/')}/copy")
+        assert memory.cat_file(f"{folder.strip('/')}/copy") == data

@@ -25,8 +25,8 @@ from ..aio import Reader as AsyncReader
 from ..aio import Store as AsyncStore
 from ..aio import Writer as AsyncWriter
 from ..aio._start import run
-from ._read import CachedReader, ReadFile
-from ._settings import Dialect, call_options
+from ._read import CachedFile, ReadFile
+from ._settings import Dialect, call_options, check_read_options
 from ._written import CompressedFile, DeferredFile, WrittenFile
 
 Info = dict[str, Any]
@@ -229,9 +229,12 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         found = self._cached_info(path)
         if found is not None and found["type"] == "directory":
             return True
+        return await self._is_prefix(path)
+
+    async def _isfile(self, path: str) -> bool:
         try:
-            return await self._is_prefix(path)
-        except OSError:
+            return bool((await self._info(path))["type"] == "file")
+        except FileNotFoundError:
             return False
 
     async def _find(
@@ -442,7 +445,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **options: Any) -> None:
         if isfilelike(lpath):
             return await self._read_into(rpath, lpath, callback)
-        if os.path.isdir(lpath):
+        if os.path.isdir(lpath) and await self._isdir(rpath):
             return
         try:
             bucket, key = self._located(rpath)
@@ -656,7 +659,7 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         cache_type: str | None = None,
         **options: Any,
-    ) -> ReadFile | WrittenFile:
+    ) -> ReadFile | CachedFile | WrittenFile:
         what, _ = checked_mode(mode)
         if what == "r":
             return self.open_object(path, block_size, cache_type, cache_options, **options)
@@ -681,26 +684,24 @@ class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
         random: bool = False,
         if_unchanged: _native.Object | None = None,
         **options: Any,
-    ) -> ReadFile:
+    ) -> ReadFile | CachedFile:
         """Opens an object for reading: what ``open`` with mode ``rb`` does.
 
         Without ``cache_type``, the engine reads ahead in parallel what is read in order, and asks for just the bytes of
         reads at other places; with ``random``, it never reads ahead. With a ``cache_type`` of fsspec, that cache decides
         which ranges are asked for.
         """
-        if options.get("version_id"):
-            raise ValueError("the option 'version_id' is not supported: the newest version of an object is read")
+        check_read_options(options)
         bucket, key = self._located(path)
         store = self._blocking_store(bucket)
         block_size = block_size or self._settings.block_size
         cache_type = cache_type or self._settings.cache_type
         given = {"block_size": block_size, "cache_type": cache_type, "cache_options": cache_options, "random": random}
-        if cache_type in (None, "none"):
-            raw: Any = store.reader(key, if_unchanged=if_unchanged, random=random or cache_type == "none")
-        else:
-            object = if_unchanged if if_unchanged is not None else store.head(key)
-            raw = CachedReader(store, key, object, block_size or self.blocksize, cache_type, cache_options)
-        return ReadFile(self, self._joined(bucket, key), raw, block_size, given)
+        path = self._joined(bucket, key)
+        if cache_type is None:
+            return ReadFile(self, path, store.reader(key, if_unchanged=if_unchanged, random=random), given)
+        object = if_unchanged if if_unchanged is not None else store.head(key)
+        return CachedFile(self, path, store, key, object, given)
 
     async def open_async(self, path: str, mode: str = "rb", **options: Any) -> AsyncReader | AsyncWriter:
         """Opens a binary file whose calls are awaited; see :class:`tidegate.aio.Writer`."""

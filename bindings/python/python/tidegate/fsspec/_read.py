@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
-from fsspec.caching import caches
+from fsspec.caching import BaseCache
+from fsspec.spec import AbstractBufferedFile
 
-from .._errors import closed
 from .._open import BUFFER
 from .._reader import Reader
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
     from .. import _native
     from .._store import Store
     from ._filesystem import ObjectFileSystem
-
-
-#: Requests a range, from the first byte until before the second.
-Fetch = Callable[[int, int], bytes]
 
 
 class ReadFile(io.BufferedReader):
@@ -35,21 +28,20 @@ class ReadFile(io.BufferedReader):
         self,
         fs: ObjectFileSystem,
         path: str,
-        raw: Reader | CachedReader,
-        block_size: int | None,
+        raw: Reader,
         options: Mapping[str, Any],
     ) -> None:
         self.fs = fs
         self.path = path
-        #: Size in bytes of the buffer, or of a block of the cache.
-        self.blocksize = block_size or BUFFER
+        #: Size in bytes of the buffer.
+        self.blocksize: int = options["block_size"] or BUFFER
         #: The object's description, as :meth:`ObjectFileSystem.info` gives it.
         self.details = fs.described(path, raw.object)
         #: The object's size in bytes.
         self.size = raw.size
         self._options = dict(options)
         self._reader = raw
-        super().__init__(raw, raw.buffer if isinstance(raw, CachedReader) else self.blocksize)
+        super().__init__(raw, self.blocksize)
 
     @property
     def full_name(self) -> str:
@@ -82,18 +74,56 @@ class ReadFile(io.BufferedReader):
 
 def _opened_again(
     fs: ObjectFileSystem, path: str, options: dict[str, Any], object: _native.Object, position: int
-) -> ReadFile:
+) -> ReadFile | CachedFile:
     file = fs.open_object(path, if_unchanged=object, **options)
     file.seek(position)
     return file
 
 
-class _KnownParts:
+class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
+    """Reads one object through one of fsspec's caches, which decides which ranges are requested."""
+
+    def __init__(
+        self,
+        fs: ObjectFileSystem,
+        path: str,
+        store: Store,
+        key: str,
+        object: _native.Object,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._store, self._key, self._object, self._options = store, key, object, dict(options)
+        block_size, cache_options = self._options["block_size"], self._options["cache_options"] or {}
+        cache_type = self._options["cache_type"]
+        known = cache_type == "parts"
+        super().__init__(
+            *(fs, path, "rb", block_size or "default"),
+            cache_type="none" if known else cache_type,
+            cache_options={} if known else dict(cache_options),
+            size=object.size or 0,
+        )
+        self.details = fs.described(path, object)
+        if known:
+            self.cache = _KnownParts(self.blocksize, self._fetch_range, self.size, cache_options.get("data") or {})
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        end = min(end, self._object.size or 0)
+        return self._store.get_range(self._key, start, end, if_unchanged=self._object) if start < end else b""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_opened_again, (self.fs, self.path, self._options, self._object, self.tell()))
+
+
+class _KnownParts(BaseCache):  # type: ignore[misc]
     """Parts of an object that were read before. All else is requested when it is read; fsspec's cache of this name gives
     zeros instead."""
 
-    def __init__(self, fetch: Fetch, data: Mapping[tuple[int, int], bytes]) -> None:
-        self._fetch_range = fetch
+    name = "parts"
+
+    def __init__(
+        self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int, data: Mapping[tuple[int, int], bytes]
+    ) -> None:
+        super().__init__(blocksize, fetcher, size)
         self._parts: list[tuple[int, bytes]] = []
         for (start, _), part in sorted(data.items()):
             if self._parts and self._parts[-1][0] + len(self._parts[-1][1]) == start:
@@ -106,77 +136,4 @@ class _KnownParts:
         for first, part in self._parts:
             if first <= start and end <= first + len(part):
                 return part[start - first : end - first]
-        return self._fetch_range(start, end)
-
-
-class CachedReader(io.RawIOBase):
-    """Reads an object through one of fsspec's caches, each of whose misses is a request for a range."""
-
-    mode = "rb"
-    #: Size in bytes of the buffer in front: the cache is what reads ahead.
-    buffer = 8 << 10
-
-    def __init__(
-        self,
-        store: Store,
-        key: str,
-        object: _native.Object,
-        block_size: int,
-        cache_type: str,
-        cache_options: Mapping[str, Any] | None,
-    ) -> None:
-        self.object = object
-        self.size = object.size or 0
-        self.name = store.url_of(key)
-        self._position = 0
-
-        def fetch(start: int, end: int) -> bytes:
-            return store.get_range(key, start, min(end, self.size), if_unchanged=object)
-
-        options = dict(cache_options or {})
-        if cache_type == "parts":
-            self.cache: Any = _KnownParts(fetch, options.get("data") or {})
-            # No read is larger than it was asked for: a part that is known would be requested for what is behind it.
-            self.buffer = 1
-        elif cache_type in caches:
-            self.cache = caches[cache_type](block_size, fetch, self.size, **options)
-        else:
-            raise ValueError(f"fsspec has no cache {cache_type!r}")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        data = self.read(memoryview(buffer).nbytes)
-        memoryview(buffer).cast("B")[: len(data)] = data
-        return len(data)
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self._check_open()
-        left = max(self.size - self._position, 0)
-        most = left if size is None or size < 0 else min(size, left)
-        data = bytes(self.cache._fetch(self._position, self._position + most)) if most else b""
-        self._position += len(data)
-        return data
-
-    def readall(self) -> bytes:
-        return self.read()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._check_open()
-        position = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence] + offset
-        if position < 0:
-            raise ValueError(f"there is no byte before the first: position {position}")
-        self._position = position
-        return position
-
-    def tell(self) -> int:
-        self._check_open()
-        return self._position
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise closed(self.name, "I/O operation on a closed file")
+        return cast("bytes", self.fetcher(start, end))

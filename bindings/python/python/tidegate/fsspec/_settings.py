@@ -174,6 +174,19 @@ def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+#: Options of reads that have no effect here.
+_READ_IGNORED = frozenset({"consistency", "fill_cache", "max_concurrency", "size", "timeout"})
+
+
+def check_read_options(given: Mapping[str, Any]) -> None:
+    """Refuses the options of a read that it does not have."""
+    for name, value in given.items():
+        if name in ("version_id", "generation") and value is not None:
+            raise ValueError(f"the option {name!r} is not supported: the newest version of an object is read")
+        if value is not None and name not in _READ_IGNORED:
+            raise TypeError(f"a read has no option {name!r}")
+
+
 def _is_create(mode: str) -> bool:
     if mode not in ("create", "overwrite"):
         raise ValueError(f"mode {mode!r} is none of 'create', 'overwrite'")
