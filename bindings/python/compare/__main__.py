@@ -1,11 +1,9 @@
 """`python -m compare`: see README.md."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 PYTHON = Path(__file__).resolve().parents[1]
@@ -59,13 +57,13 @@ def main() -> int:
     runs = []
     for run in measured(given):
         runs.append(run)
-        said = run.failure or f"{run.seconds:.2f} s"
+        said = run.outcome if isinstance(run.outcome, str) else f"{run.outcome.seconds:.2f} s"
         print(f"{run.job} {run.library}: {said}", file=sys.stderr)
         if given.json:
-            print(json.dumps({name: value for name, value in asdict(run).items() if value == value}), flush=True)
+            print(run.line(), flush=True)
     if not given.json:
         print(table(runs))
-    return 1 if any(run.failure for run in runs) else 0
+    return 1 if any(isinstance(run.outcome, str) for run in runs) else 0
 
 
 if __name__ == "__main__":

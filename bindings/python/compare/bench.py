@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.command import clean_env
@@ -26,11 +26,9 @@ ROOM = 8 * GIB
 
 
 @dataclass
-class Run:
-    """One run of one job by one library."""
+class Figures:
+    """What one run needed."""
 
-    job: str
-    library: str
     seconds: float
     #: CPU time of the measured process and its children.
     cpu_seconds: float
@@ -40,12 +38,21 @@ class Run:
     base_mib: float
     #: CPU time of the server.
     server_cpu_seconds: float
-    #: Why there are no figures, if that is so.
-    failure: str = ""
 
-    @classmethod
-    def failed(cls, job: str, library: str, failure: str) -> "Run":
-        return cls(job, library, *[float("nan")] * 5, failure=failure)
+
+@dataclass
+class Run:
+    """One run of one job by one library."""
+
+    job: str
+    library: str
+    #: The figures, or why there are none.
+    outcome: Figures | str
+
+    def line(self) -> str:
+        """The run as a line of JSON."""
+        found = {"failure": self.outcome} if isinstance(self.outcome, str) else asdict(self.outcome)
+        return json.dumps({"job": self.job, "library": self.library, **found})
 
 
 class Bench:
@@ -94,14 +101,14 @@ class Prepared:
     def run(self, library: str) -> Run:
         (self.scratch / OUT).mkdir()
         try:
-            return self._measured(library)
+            return Run(self.job_name, library, self._measured(library))
         except (RuntimeError, Wrong, OSError, subprocess.TimeoutExpired) as error:
-            return Run.failed(self.job_name, library, str(error))
+            return Run(self.job_name, library, str(error))
         finally:
             shutil.rmtree(self.scratch / OUT)
             shutil.rmtree(self.stored / OUT, ignore_errors=True)
 
-    def _measured(self, library: str) -> Run:
+    def _measured(self, library: str) -> Figures:
         command = [sys.executable, "-W", "ignore", "-m", "compare.one", library, self.job_name, str(self.scale)]
         path = os.pathsep.join([str(PYTHON / "python"), str(PYTHON)])
         place = {"COMPARE_BUCKET": self.bucket.name, "COMPARE_SCRATCH": str(self.scratch), "NO_PROXY": "127.0.0.1"}
@@ -116,10 +123,9 @@ class Prepared:
         )
         if done.returncode:
             raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
-        figures = json.loads(done.stdout)
-        run = Run(self.job_name, library, **figures, server_cpu_seconds=round(self.server.cpu_seconds() - cpu, 2))
+        figures = Figures(**json.loads(done.stdout), server_cpu_seconds=round(self.server.cpu_seconds() - cpu, 2))
         self.job.check(self.stored, self.scratch)
-        return run
+        return figures
 
 
 def roomy_folder() -> tempfile.TemporaryDirectory[str]:

@@ -87,7 +87,7 @@ class Write(Job):
 
     def run(self, library: Library, place: Place, clock: Clock) -> None:
         with clock.running():
-            file = library.create(f"{OUT}/object", is_one_of_many=False)
+            file = library.create(f"{OUT}/object")
             for number in range(self.size // PIECE):
                 file.write(block(number, PIECE))
             file.close()
@@ -140,7 +140,7 @@ class Parquet(Job):
     """Files that are all open before any has its first byte, and still open when all have their last."""
 
     title = "200 parquet files of 16 MiB at once"
-    uses = "create"
+    uses = "create_one_of_many"
     #: Row groups of a file, and their rows of 8 bytes.
     groups = 8
     rows = 2 << 17
@@ -168,9 +168,11 @@ class Parquet(Job):
         def write(number: int) -> None:
             try:
                 table = pyarrow.table([column], schema=self.schema(number))
-                file = library.create(f"{OUT}/{number:05}", is_one_of_many=True)
+                file = library.create_one_of_many(f"{OUT}/{number:05}")
                 barrier.wait()
-                with pyarrow.parquet.ParquetWriter(file, table.schema, compression="none", use_dictionary=False) as writer:
+                with pyarrow.parquet.ParquetWriter(
+                    file, table.schema, compression="none", use_dictionary=False
+                ) as writer:
                     for _ in range(self.groups):
                         writer.write_table(table)
                 file.close()

@@ -29,8 +29,15 @@ class Place(NamedTuple):
 
     @classmethod
     def of_environment(cls) -> "Place":
-        names = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "COMPARE_BUCKET")
-        return cls(*(os.environ[name] for name in names), scratch=Path(os.environ["COMPARE_SCRATCH"]))
+        env = os.environ
+        return cls(
+            url=env["AWS_ENDPOINT_URL"],
+            region=env["AWS_REGION"],
+            access_key=env["AWS_ACCESS_KEY_ID"],
+            secret_key=env["AWS_SECRET_ACCESS_KEY"],
+            bucket=env["COMPARE_BUCKET"],
+            scratch=Path(env["COMPARE_SCRATCH"]),
+        )
 
 
 class Library(ABC):
@@ -52,9 +59,12 @@ class Library(ABC):
     def download(self, key: str, path: Path) -> None: ...
 
     @abstractmethod
-    def create(self, key: str, is_one_of_many: bool) -> Any:
-        """A binary file that is written; closing it publishes the object. With `is_one_of_many`, the buffer is the smallest
-        that the library allows, because hundreds of them are open at once."""
+    def create(self, key: str) -> Any:
+        """A binary file that is written; closing it publishes the object."""
+
+    @abstractmethod
+    def create_one_of_many(self, key: str) -> Any:
+        """The same, where hundreds of files are open at once: with the smallest buffer that the library allows."""
 
     @abstractmethod
     def put_many(self, objects: Iterator[Item], at_once: int) -> None: ...
@@ -66,6 +76,3 @@ class Library(ABC):
     @abstractmethod
     def batch_reader(self, key: str) -> Callable[[Sequence[Range]], Sequence[Any]]:
         """Reads ranges that are known together: a function of the ranges."""
-
-    def close(self) -> None:
-        """Closes what the library wants closed before the process ends."""

@@ -16,7 +16,6 @@ def main() -> None:
     clock, base = Clock(), memory("VmRSS")
     job.run(library, place, clock)
     peak = memory("VmHWM")
-    library.close()
     figures = {"seconds": clock.seconds, "cpu_seconds": clock.cpu, "peak_mib": peak, "base_mib": base}
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from .bench import Run
+from .bench import Figures, Run
 from .jobs import JOBS
 from .libraries import LIBRARIES, library_type
 
@@ -14,24 +14,27 @@ def table(runs: list[Run]) -> str:
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for job in dict.fromkeys(run.job for run in runs):
-        rows = [_median([run for run in runs if (run.job, run.library) == (job, name)]) for name in LIBRARIES]
-        present = [run for run in rows if run is not None]
-        fastest = min((run.seconds for run in present if not run.failure), default=0.0)
-        for run in sorted(present, key=lambda run: (bool(run.failure), run.seconds)):
-            title = f"| {JOBS[job].title} | {run.library} |"
-            if run.failure:
-                lines.append(f"{title} {run.failure.replace('|', '/')} | | | | | |")
-                continue
-            times = f" {run.seconds:.2f} | {run.seconds / fastest:.2f} | {run.cpu_seconds:.2f} |"
-            lines.append(f"{title}{times} {run.server_cpu_seconds:.2f} | {run.peak_mib:.0f} | {run.base_mib:.0f} |")
+        outcomes = {name: [run.outcome for run in runs if (run.job, run.library) == (job, name)] for name in LIBRARIES}
+        chosen = {name: _median(each) for name, each in outcomes.items() if each}
+        measured = {name: figures for name, figures in chosen.items() if not isinstance(figures, str)}
+        fastest = min((figures.seconds for figures in measured.values()), default=0.0)
+        for name, each in sorted(measured.items(), key=lambda item: item[1].seconds):
+            cells = [JOBS[job].title, name, f"{each.seconds:.2f}", f"{each.seconds / fastest:.2f}"]
+            cells += [f"{each.cpu_seconds:.2f}", f"{each.server_cpu_seconds:.2f}"]
+            lines.append(f"| {' | '.join(cells)} | {each.peak_mib:.0f} | {each.base_mib:.0f} |")
+        for name, outcome in chosen.items():
+            if isinstance(outcome, str):
+                lines.append(f"| {JOBS[job].title} | {name} | {outcome.replace('|', '/')} | | | | | |")
     return "\n".join(lines)
 
 
-def _median(runs: list[Run]) -> Run | None:
-    """That of the median time; one that failed if any did."""
-    failed = [run for run in runs if run.failure]
-    ordered = failed or sorted(runs, key=lambda run: run.seconds)
-    return ordered[(len(ordered) - 1) // 2] if ordered else None
+def _median(outcomes: list[Figures | str]) -> Figures | str:
+    """The figures of the median time; the first failure if any run failed."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    if failures:
+        return failures[0]
+    figures = [outcome for outcome in outcomes if not isinstance(outcome, str)]
+    return sorted(figures, key=lambda each: each.seconds)[(len(figures) - 1) // 2]
 
 
 def settings(libraries: Iterable[str]) -> str:

@@ -45,6 +45,7 @@ class Boto3(Library):
         "upload": "`upload_file`, the default `TransferConfig`: parts of 8 MiB, 10 threads",
         "download": "`download_file`, the default `TransferConfig`",
         "create": "a temporary file on the same disk, then `upload_file`: boto3 has no files",
+        "create_one_of_many": "the same",
         "put_many": "threads, `put_object`, `max_pool_connections` as many as threads",
         "reader": "`get_object(Range=…)`",
         "batch_reader": "`get_object(Range=…)` in 10 threads",
@@ -70,8 +71,11 @@ class Boto3(Library):
     def download(self, key: str, path: Path) -> None:
         self._client.download_file(self._bucket, key, str(path), Config=self._transfer)
 
-    def create(self, key: str, is_one_of_many: bool) -> TemporaryFile:
+    def create(self, key: str) -> TemporaryFile:
         return TemporaryFile(self._scratch, lambda path: self.upload(path, key))
+
+    def create_one_of_many(self, key: str) -> TemporaryFile:
+        return self.create(key)
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         def put(key: str, data: bytes) -> None:
@@ -89,6 +93,3 @@ class Boto3(Library):
     def batch_reader(self, key: str) -> Callable[[Sequence[Range]], list[Any]]:
         read = self.reader(key)
         return lambda ranges: list(self._threads.map(lambda each: read(*each), ranges))
-
-    def close(self) -> None:
-        self._threads.shutdown()

@@ -15,11 +15,30 @@ from ..library import Library, Place, Range
 SMALLEST = 5 << 20
 
 
+class File:
+    """A file as pyarrow expects it. obstore's has a method `closed` where Python's files have a property, so that pyarrow
+    believes it to be closed."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.write = file.write
+        self.flush = file.flush
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+
+
 class Obstore(Library):
     settings = {
         "upload": "`put` of a path, defaults: parts of 5 MiB, 12 at once",
         "download": "`get(…).stream()` into the file, pieces of 10 MiB (the default): obstore has no parallel download",
-        "create": "`open_writer`, buffers of 10 MiB (the default), of 5 MiB (the smallest) for 200 files",
+        "create": "`open_writer`, defaults: buffers of 10 MiB, 12 at once",
+        "create_one_of_many": "`open_writer`, buffers of 5 MiB, the smallest; its `closed`, a method, made a property",
         "put_many": "asyncio, `put_async`",
         "reader": "`get_range`",
         "batch_reader": "`get_ranges`, defaults: 10 at once",
@@ -44,9 +63,11 @@ class Obstore(Library):
             for piece in obstore.get(self._store, key).stream():
                 file.write(piece)
 
-    def create(self, key: str, is_one_of_many: bool) -> Any:
-        options: Any = {"buffer_size": SMALLEST} if is_one_of_many else {}
-        return obstore.open_writer(self._store, key, **options)
+    def create(self, key: str) -> Any:
+        return obstore.open_writer(self._store, key)
+
+    def create_one_of_many(self, key: str) -> Any:
+        return File(obstore.open_writer(self._store, key, buffer_size=SMALLEST))
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         asyncio.run(by_tasks(objects, at_once, lambda key, data: obstore.put_async(self._store, key, data)))

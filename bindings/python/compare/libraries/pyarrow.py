@@ -22,6 +22,7 @@ class Pyarrow(Library):
         "upload": "`copy_files`, `chunk_size` of 16 MiB; parts of 10 MiB in the background, which cannot be set",
         "download": "`copy_files`, `chunk_size` of 16 MiB",
         "create": "`open_output_stream`; parts of 10 MiB in the background, which cannot be set",
+        "create_one_of_many": "the same",
         "put_many": "threads, `open_output_stream`, `allow_delayed_open` (one request an object), as many I/O threads",
         "reader": "`open_input_file`, `read_at`",
         "batch_reader": "`open_input_file`, `read_at` in 8 threads, Arrow's default",
@@ -63,8 +64,11 @@ class Pyarrow(Library):
             chunk_size=PIECE,
         )
 
-    def create(self, key: str, is_one_of_many: bool) -> Any:
+    def create(self, key: str) -> Any:
         return self._files.open_output_stream(self._path(key))
+
+    def create_one_of_many(self, key: str) -> Any:
+        return self.create(key)
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         def put(key: str, data: bytes) -> None:
@@ -80,6 +84,3 @@ class Pyarrow(Library):
     def batch_reader(self, key: str) -> Callable[[Sequence[Range]], list[Any]]:
         read = self.reader(key)
         return lambda ranges: list(self._threads.map(lambda each: read(*each), ranges))
-
-    def close(self) -> None:
-        self._threads.shutdown()

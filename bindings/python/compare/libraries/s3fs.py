@@ -20,7 +20,8 @@ class S3fs(Library):
     settings = {
         "upload": "`put_file`, defaults: chunks of 50 MiB, 10 at once",
         "download": "`get_file`, defaults: ranges of 50 MiB, 10 at once",
-        "create": "`open(…, 'wb')`, blocks of 50 MiB (the default), of 5 MiB (the smallest) for 200 files",
+        "create": "`open(…, 'wb')`, defaults: blocks of 50 MiB",
+        "create_one_of_many": "`open(…, 'wb')`, blocks of 5 MiB, the smallest",
         "put_many": "asyncio, `_pipe_file` (`asynchronous=True`), 100 connections",
         "reader": "`open(…, 'rb', cache_type='none')`, as for random access",
         "batch_reader": "`cat_ranges`, 100 connections",
@@ -38,6 +39,7 @@ class S3fs(Library):
             "skip_instance_cache": True,
         }
         self._files = s3fs.S3FileSystem(**self._options)
+        self._files.connect()
 
     def _path(self, key: str) -> str:
         return f"{self._bucket}/{key}"
@@ -48,8 +50,11 @@ class S3fs(Library):
     def download(self, key: str, path: Path) -> None:
         self._files.get_file(self._path(key), str(path))
 
-    def create(self, key: str, is_one_of_many: bool) -> Any:
-        return self._files.open(self._path(key), "wb", block_size=SMALLEST if is_one_of_many else None)
+    def create(self, key: str) -> Any:
+        return self._files.open(self._path(key), "wb")
+
+    def create_one_of_many(self, key: str) -> Any:
+        return self._files.open(self._path(key), "wb", block_size=SMALLEST)
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         async def work() -> None:

@@ -28,7 +28,8 @@ class SmartOpen(Library):
     settings = {
         "upload": "`shutil.copyfileobj` into `open(…, 'wb')`, parts of 50 MiB (the default), one at a time",
         "download": "`shutil.copyfileobj` from `open(…, 'rb')`, a buffer of 1 MiB",
-        "create": "`open(…, 'wb')`, parts of 50 MiB (the default), of 5 MiB (the smallest) for 200 files",
+        "create": "`open(…, 'wb')`, defaults: parts of 50 MiB, one at a time",
+        "create_one_of_many": "`open(…, 'wb')`, parts of 5 MiB, the smallest",
         "put_many": "threads, `open(…, 'wb')` with `multipart_upload=False`, as many connections",
         "reader": "`open(…, 'rb')`, `defer_seek`, `buffer_size` and `range_chunk_size` of 64 KiB",
         "batch_reader": "the same in 10 threads, each with a file of its own",
@@ -51,7 +52,10 @@ class SmartOpen(Library):
 
     def _open(self, key: str, mode: str, **settings: Any) -> Any:
         return smart_open.open(
-            f"s3://{self._bucket}/{key}", mode, compression="disable", transport_params={"client": self._client, **settings}
+            f"s3://{self._bucket}/{key}",
+            mode,
+            compression="disable",
+            transport_params={"client": self._client, **settings},
         )
 
     def upload(self, path: Path, key: str) -> None:
@@ -62,8 +66,11 @@ class SmartOpen(Library):
         with self._open(key, "rb", buffer_size=PIECE) as source, path.open("wb") as target:
             shutil.copyfileobj(source, target, PIECE)
 
-    def create(self, key: str, is_one_of_many: bool) -> Any:
-        return self._open(key, "wb", **({"min_part_size": SMALLEST} if is_one_of_many else {}))
+    def create(self, key: str) -> Any:
+        return self._open(key, "wb")
+
+    def create_one_of_many(self, key: str) -> Any:
+        return self._open(key, "wb", min_part_size=SMALLEST)
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         def put(key: str, data: bytes) -> None:
@@ -88,6 +95,3 @@ class SmartOpen(Library):
             return self._of_thread.read(*each)
 
         return lambda ranges: list(self._threads.map(read, ranges))
-
-    def close(self) -> None:
-        self._threads.shutdown()

@@ -16,7 +16,8 @@ class Tidegate(Library):
     settings = {
         "upload": "`Store.upload`; its limiter decides on parts and requests",
         "download": "`Store.download`; its limiter decides on ranges and requests",
-        "create": "`Store.writer`; all under one budget of 256 MiB, the default",
+        "create": "`Store.writer`, defaults",
+        "create_one_of_many": "`Store.writer`, defaults: all under one budget of 256 MiB",
         "put_many": "asyncio, `tidegate.aio.Store.put`",
         "reader": "`Store.reader(random=True)`, `seek` and `read`",
         "batch_reader": "`Store.get_ranges`",
@@ -39,8 +40,11 @@ class Tidegate(Library):
     def download(self, key: str, path: Path) -> None:
         self._store.download(key, path)
 
-    def create(self, key: str, is_one_of_many: bool) -> tidegate.Writer:
+    def create(self, key: str) -> tidegate.Writer:
         return self._store.writer(key)
+
+    def create_one_of_many(self, key: str) -> tidegate.Writer:
+        return self.create(key)
 
     def put_many(self, objects: Iterator[Item], at_once: int) -> None:
         store = tidegate.aio.Store(self._url, **self._options)
