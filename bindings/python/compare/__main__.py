@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,4 +68,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Ends as Ctrl-C does: servers are stopped and their files removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

@@ -39,7 +39,7 @@ class Worker:
         own, theirs = context.Pipe(duplex=False)
         self.number, self._pipe = number, own
         arguments = (number, store, given.seconds, given.threads, given.seed, theirs)
-        self._process: BaseProcess = context.Process(target=work, args=arguments)
+        self._process: BaseProcess = context.Process(target=work, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
         self.watch: Watch | None = None
@@ -159,4 +159,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Ends as Ctrl-C does: servers are stopped and their files removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())
