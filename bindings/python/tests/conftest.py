@@ -2,9 +2,11 @@
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,26 @@ def program(tmp_path, bucket):
         running.process.wait()
         for pipe in (running.process.stdin, running.process.stdout, running.process.stderr):
             pipe.close()
+
+
+@pytest.fixture
+def silent():
+    """A server that takes connections and bytes, and never answers."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    kept = []
+
+    def accept():
+        while True:
+            try:
+                kept.append(listener.accept()[0])
+            except OSError:
+                return
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+    for connection in kept:
+        connection.close()
