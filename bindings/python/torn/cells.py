@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.command import clean_env
@@ -22,8 +23,10 @@ LIMIT = 60
 def row(name: str, stop: str, bucket, together=False) -> dict[str, str]:
     """What is in the bucket after the library was stopped so, by wrapper. `together`: by one program, which forks."""
     problems = {}
-    for wrappers in [list(WRAPPERS)] if together else [[wrapper] for wrapper in WRAPPERS]:
-        problems |= stopped(name, stop, bucket, wrappers)
+    programs = [list(WRAPPERS)] if together else [[wrapper] for wrapper in WRAPPERS]
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(lambda wrappers: stopped(name, stop, bucket, wrappers), programs):
+            problems |= found
     return {wrapper: problems.get(wrapper) or left(bucket, name, wrapper, stop) for wrapper in WRAPPERS}
 
 
@@ -38,7 +41,7 @@ def stopped(name, stop, bucket, wrappers):
             command, env=env, capture_output=True, text=True, timeout=LIMIT * len(wrappers), preexec_fn=die_with_parent
         )
     except subprocess.TimeoutExpired:
-        return {wrapper: f"hangs; {left(bucket, name, wrapper, stop)}" for wrapper in wrappers}
+        return {wrapper: f"does not end; {left(bucket, name, wrapper, stop)}" for wrapper in wrappers}
     found = {}
     for line in run.stdout.splitlines():
         found |= {wrapper: f"does not work: {why.split(':')[0]}" for wrapper, why in json.loads(line).items()}
@@ -51,7 +54,8 @@ def left(bucket, name, wrapper, stop):
     key = key_of(wrapper, stop)
     size = bucket.size(key)
     if size is not None:
-        return f"**torn**, {size / (1 << 20):.1f} MiB"
+        found = f"{size / (1 << 20):.1f} MiB"
+        return found if stop == "closed" else f"**torn**, {found}"
     # Google's sessions cannot be listed.
     has_parts = LIBRARIES[name].scheme == "s3" and bucket.sessions(key)
     return f"{NOTHING}; parts" if has_parts else NOTHING

@@ -1,4 +1,4 @@
-"""Writes half a file and stops: `python -m torn.stops LIBRARY STOP WRAPPER`. With several wrappers, each file has a process
+"""Writes a part of a file and stops: `python -m torn.stops LIBRARY STOP WRAPPER`. With several wrappers, each file has a process
 that is forked for it. Prints a line of JSON for a wrapper that the library does not work with."""
 
 import contextlib
@@ -14,6 +14,7 @@ from .wrappers import WRAPPERS
 
 #: The ways to stop, and what the table calls them.
 STOPS = {
+    "closed": "all was written and closed",
     "exception": "an exception in the `with` body",
     "kill": "`kill -9`",
     "exit": "the end of the program, not closed",
@@ -34,16 +35,18 @@ _kept = []
 
 
 def write_and_stop(library, wrapper, stop, reached):
-    """Calls `reached` once the half was written."""
+    """Calls `reached` once the part was written."""
     around, write = WRAPPERS[wrapper]
     key = key_of(wrapper, stop)
-    if stop in ("exception", "kill"):
+    if stop in ("closed", "exception", "kill"):
         with library.open(key) as file, around(file) if around else contextlib.nullcontext(file) as target:
             write(target)
             reached()
             if stop == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
-            raise Trouble
+            if stop == "exception":
+                raise Trouble
+        return
     file = library.open(key)
     target = around(file) if around else file
     write(target)
@@ -53,7 +56,7 @@ def write_and_stop(library, wrapper, stop, reached):
 
 
 def stop_one(library, wrapper, stop):
-    """Says why the half was not written, if that is so."""
+    """Says why the part was not written, if that is so."""
     is_reached = False
 
     def reached():
