@@ -84,6 +84,11 @@ class Server:
     def running(self):
         return self._child.poll() is None
 
+    def cpu_seconds(self):
+        """User and system time of the program until now."""
+        fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def log_end(self, lines=40):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 

@@ -51,6 +51,10 @@ class Program:
     def log(self):
         return self._server.log_end()
 
+    def cpu_seconds(self):
+        """User and system time of the server until now."""
+        return self._server.cpu_seconds()
+
     def stop(self):
         self._server.stop()
 

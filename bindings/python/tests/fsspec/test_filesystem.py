@@ -505,12 +505,15 @@ def test_a_file_system_works_in_a_forked_child(place, fs, folder):
     child = context.Process(target=_in_child, args=(fs, path, theirs))
     child.start()
     theirs.close()
-    assert ours.poll(60)
-    assert ours.recv() == (b"parent", [path])
-    assert ours.poll(60)
-    assert ours.recv() == b"parent"
-    child.join(60)
-    assert child.exitcode == 0
+    try:
+        assert ours.poll(60)
+        assert ours.recv() == (b"parent", [path])
+        assert ours.poll(60)
+        assert ours.recv() == b"parent"
+        child.join(60)
+        assert child.exitcode == 0
+    finally:
+        child.kill()
     assert fs.cat(f"{path}-of-child") == b"child"
     assert fs.cat(path) == b"parent"
 

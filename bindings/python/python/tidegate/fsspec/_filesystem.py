@@ -9,7 +9,7 @@ from datetime import datetime
 from glob import has_magic
 from typing import Any, ClassVar, cast
 
-from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, get_loop, sync
+from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, get_loop, reset_lock, sync
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.compression import compr
 from fsspec.core import get_compression
@@ -35,6 +35,10 @@ Info = dict[str, Any]
 _DELETED_AT_ONCE = 10_000
 #: Bytes that are read at a time into a file object.
 _PIECE = 4 << 20
+
+
+# A child makes an event loop of its own: not all versions of fsspec see to that, nor free a lock that the parent held.
+os.register_at_fork(after_in_child=reset_lock)
 
 
 class ObjectFileSystem(AsyncFileSystem):  # type: ignore[misc]
