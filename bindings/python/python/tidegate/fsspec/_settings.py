@@ -138,8 +138,9 @@ _S3_ATTRIBUTES = {
 }
 #: Names that other packages give to options of a write, by Tidegate's names of them.
 _WRITE_NAMES = {"chunksize": "part_size", "max_concurrency": "concurrency"}
-#: Options of calls that have no effect here, or say what is so anyway.
-_CALL_IGNORED = frozenset({"batch_size", "consistency", "fill_cache", "preserve_etag", "timeout"})
+#: Options of calls that have no effect here, or say what is so anyway. Some versions of fsspec give ``onerror`` to copies
+#: when they move files.
+_CALL_IGNORED = frozenset({"batch_size", "consistency", "fill_cache", "onerror", "preserve_etag", "timeout"})
 
 
 def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,17 +175,12 @@ def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-#: Options of reads that have no effect here.
-_READ_IGNORED = frozenset({"consistency", "fill_cache", "max_concurrency", "size", "timeout"})
-
-
 def check_read_options(given: Mapping[str, Any]) -> None:
-    """Refuses the options of a read that it does not have."""
-    for name, value in given.items():
-        if name in ("version_id", "generation") and value is not None:
+    """Refuses the options of a read that ask for another object. Names that are not known are passed over, as by other
+    file systems: Dask and others give all files names that only some file systems have."""
+    for name in ("version_id", "generation"):
+        if given.get(name) is not None:
             raise ValueError(f"the option {name!r} is not supported: the newest version of an object is read")
-        if value is not None and name not in _READ_IGNORED:
-            raise TypeError(f"a read has no option {name!r}")
 
 
 def _is_create(mode: str) -> bool:
