@@ -26,6 +26,7 @@ from harness.command import binary, clean_env  # noqa: E402
 from harness.process import die_with_parent  # noqa: E402
 from harness.s3 import Bucket  # noqa: E402
 from harness.servers import Embedded, Minio  # noqa: E402
+from reach import reached  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,16 +62,6 @@ def minio_bucket(minio):
     bucket = Bucket(minio.endpoint)
     yield bucket
     bucket.empty()
-
-
-def reached(bucket):
-    """The options by which a store reaches the bucket."""
-    return {
-        "endpoint_url": bucket.endpoint.url,
-        "access_key": bucket.endpoint.access_key,
-        "secret_key": bucket.endpoint.secret_key,
-        "region": "us-east-1",
-    }
 
 
 @pytest.fixture

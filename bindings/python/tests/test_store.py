@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import tidegate
-from conftest import reached
+from reach import reached
 
 
 @pytest.fixture(params=["embedded", "minio", "memory", "directory"])

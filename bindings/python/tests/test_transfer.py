@@ -5,7 +5,7 @@ import os
 import pytest
 
 import tidegate
-from conftest import reached
+from reach import reached
 
 
 def test_upload_and_download(store, tmp_path):

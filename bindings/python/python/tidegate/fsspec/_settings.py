@@ -1,0 +1,203 @@
+"""What a file system is opened with: the options of its user, sorted by what takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from .._options import WriteOptions
+from .._tide import TIDE_OPTIONS
+
+#: Options of fsspec itself.
+_LISTING_OPTIONS = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths"})
+#: Tidegate's options of a write. Where an engine has one of the same name, it is taken for the write.
+WRITE_OPTIONS = WriteOptions.__optional_keys__ | WriteOptions.__required_keys__
+_ENGINE_OPTIONS = (TIDE_OPTIONS | {"tide"}) - WRITE_OPTIONS
+#: Options of every store that is reached by HTTP.
+REACH_OPTIONS = frozenset({"anonymous", "ca_bundle", "connect_timeout", "endpoint_url"})
+
+
+@dataclass
+class Settings:
+    """The options of a file system."""
+
+    #: How the store is reached, and its engine: options of :class:`tidegate.Store`.
+    store: dict[str, Any] = field(default_factory=dict)
+    #: Options of every write that says nothing else.
+    write: dict[str, Any] = field(default_factory=dict)
+    #: Options of fsspec's cache of listings.
+    listing: dict[str, Any] = field(default_factory=dict)
+    #: Size in bytes of the buffer that files are read through.
+    block_size: int | None = None
+    #: The cache of fsspec that files are read through.
+    cache_type: str | None = None
+    #: Whether the cache may keep what it has read beside what was asked for.
+    fill_cache: bool = True
+    #: Whether writes are refused.
+    read_only: bool = False
+
+
+#: Takes the value of one option.
+Taker = Callable[[Settings, Any], None]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The options of one other package, beside Tidegate's own."""
+
+    #: The package whose names these are.
+    package: str
+    #: What becomes of each option.
+    options: Mapping[str, Taker]
+    #: Tidegate's options of how such a store is reached.
+    reach: frozenset[str] = frozenset()
+
+    def settings(self, given: Mapping[str, Any]) -> Settings:
+        """Sorts the options. Raises :class:`ValueError` for one that is refused, and :class:`TypeError` for one that
+        nobody knows."""
+        settings = Settings()
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name in self.options:
+                self.options[name](settings, value)
+            elif name in _LISTING_OPTIONS:
+                settings.listing[name] = value
+            elif name in WRITE_OPTIONS:
+                settings.write[name] = value
+            elif name in self.reach or name in _ENGINE_OPTIONS:
+                settings.store[name] = value
+            else:
+                raise TypeError(f"there is no option {name!r}, neither of Tidegate nor of {self.package}")
+        return settings
+
+
+def to_store(name: str) -> Taker:
+    """Gives the value to the store's option ``name``."""
+
+    def take(settings: Settings, value: Any) -> None:
+        settings.store[name] = value
+
+    return take
+
+
+def to_write(name: str) -> Taker:
+    """Gives the value to the option ``name`` of writes."""
+
+    def take(settings: Settings, value: Any) -> None:
+        settings.write[name] = value
+
+    return take
+
+
+def to_flag(name: str) -> Taker:
+    """Sets the store's option ``name`` if the value is true."""
+
+    def take(settings: Settings, value: Any) -> None:
+        if value:
+            settings.store[name] = True
+
+    return take
+
+
+def to_file(name: str) -> Taker:
+    """Keeps the value for the files that are read."""
+
+    def take(settings: Settings, value: Any) -> None:
+        setattr(settings, name, value)
+
+    return take
+
+
+def ignored(settings: Settings, value: Any) -> None:
+    """Takes an option that has no effect here. ``docs/fsspec.md`` says of each why not."""
+
+
+def refused(name: str, instead: str) -> Taker:
+    """Refuses the option unless its value asks for nothing."""
+
+    def take(settings: Settings, value: Any) -> None:
+        if value:
+            raise ValueError(f"the option {name!r} is not supported: {instead}")
+
+    return take
+
+
+#: Parameters of S3's API that say what an object carries, by Tidegate's names of them.
+_S3_ATTRIBUTES = {
+    "CacheControl": "cache_control",
+    "ContentDisposition": "content_disposition",
+    "ContentEncoding": "content_encoding",
+    "ContentLanguage": "content_language",
+    "ContentType": "content_type",
+    "Expires": "expires",
+    "Metadata": "metadata",
+    "StorageClass": "storage_class",
+}
+#: Names that other packages give to options of a write, by Tidegate's names of them.
+_WRITE_NAMES = {"chunksize": "part_size", "max_concurrency": "concurrency"}
+#: Options of calls that have no effect here, or say what is so anyway.
+_CALL_IGNORED = frozenset({"batch_size", "consistency", "fill_cache", "preserve_etag", "timeout"})
+
+
+def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a write in those that a call was given: Tidegate's own, parameters of S3's API, and the names that
+    s3fs, gcsfs and adlfs have for some."""
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or name in _CALL_IGNORED:
+            continue
+        if name in WRITE_OPTIONS:
+            options[name] = value
+        elif name in _S3_ATTRIBUTES:
+            options[_S3_ATTRIBUTES[name]] = value
+        elif name in _WRITE_NAMES:
+            options[_WRITE_NAMES[name]] = value
+        elif name == "overwrite":
+            options["create_only"] = not value
+        elif name == "mode":
+            options["create_only"] = _is_create(value)
+        elif name == "fixed_key_metadata":
+            options |= call_options(value)
+        elif name == "ServerSideEncryption":
+            options.setdefault("encryption", _encryption(value))
+        elif name == "SSEKMSKeyId":
+            options["encryption"] = f"kms:{value}"
+        elif name == "Tagging":
+            options["tags"] = dict(parse_qsl(value, keep_blank_values=True, strict_parsing=True))
+        elif name in ("requester_pays", "RequestPayer"):
+            raise ValueError(f"the option {name!r} is one of the file system, not of a call: give requester_pays there")
+        else:
+            raise TypeError(f"a write has no option {name!r}")
+    return options
+
+
+#: Options of reads that have no effect here.
+_READ_IGNORED = frozenset({"consistency", "fill_cache", "max_concurrency", "size", "timeout"})
+
+
+def check_read_options(given: Mapping[str, Any]) -> None:
+    """Refuses the options of a read that it does not have."""
+    for name, value in given.items():
+        if name in ("version_id", "generation") and value is not None:
+            raise ValueError(f"the option {name!r} is not supported: the newest version of an object is read")
+        if value is not None and name not in _READ_IGNORED:
+            raise TypeError(f"a read has no option {name!r}")
+
+
+def _is_create(mode: str) -> bool:
+    if mode not in ("create", "overwrite"):
+        raise ValueError(f"mode {mode!r} is none of 'create', 'overwrite'")
+    return mode == "create"
+
+
+def _encryption(algorithm: str) -> str:
+    match algorithm:
+        case "AES256":
+            return "managed"
+        case "aws:kms":
+            return "kms"
+        case _:
+            raise ValueError(f"the option 'ServerSideEncryption' is 'AES256' or 'aws:kms', not {algorithm!r}")

@@ -1,0 +1,183 @@
+"""The file system of each kind of store."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from fsspec.implementations.local import make_path_posix
+from fsspec.utils import stringify_path
+
+from .. import _native
+from ._azure_options import ADLFS
+from ._filesystem import Info, ObjectFileSystem
+from ._gcs_options import GCSFS
+from ._s3_options import S3FS
+from ._settings import Dialect
+
+
+class S3FileSystem(ObjectFileSystem):
+    """Objects of S3 and its compatibles, with the options of s3fs and of :class:`tidegate.Store`."""
+
+    protocol = ("tidegate+s3", "s3", "s3a")
+    scheme = "s3"
+    dialect = S3FS
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        store = self._settings.store
+        # What s3fs has under these names.
+        self.anon = store.get("anonymous", False)
+        self.key = store.get("access_key")
+        self.secret = store.get("secret_key")
+        self.token = store.get("session_token")
+        self.endpoint_url = store.get("endpoint_url")
+
+    def _details(self, object: _native.Object) -> Info:
+        return {
+            "ETag": object.etag,
+            "LastModified": object.modified,
+            "StorageClass": object.storage_class or "STANDARD",
+            "VersionId": object.version,
+            "ContentType": object.content_type,
+        }
+
+    def url(self, path: str, expires: float = 3600, client_method: str = "get_object", **options: Any) -> str:
+        """As :meth:`sign`, by the name that s3fs has."""
+        return self.sign(path, expires, {"get_object": "GET", "put_object": "PUT"}[client_method])
+
+
+class GCSFileSystem(ObjectFileSystem):
+    """Objects of Google Cloud Storage, with the options of gcsfs and of :class:`tidegate.Store`."""
+
+    protocol = ("tidegate+gs", "gs", "gcs")
+    scheme = "gs"
+    dialect = GCSFS
+
+    def _details(self, object: _native.Object) -> Info:
+        return {
+            "generation": object.version,
+            "updated": object.modified,
+            "storageClass": object.storage_class,
+            "contentType": object.content_type,
+        }
+
+
+class AzureFileSystem(ObjectFileSystem):
+    """Blobs of Azure, with the options of adlfs and of :class:`tidegate.Store`."""
+
+    protocol = ("tidegate+az", "abfs", "az", "abfss")
+    scheme = "az"
+    dialect = ADLFS
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        """Also of ``abfss://container@account.dfs.core.windows.net/key``."""
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        text = stringify_path(path)
+        _, separator, rest = text.partition("://")
+        container, at, host_and_key = rest.partition("@")
+        if separator and at and "/" not in container:
+            text = f"{container}/{host_and_key.partition('/')[2]}"
+        return super()._strip_protocol(text).lstrip("/")
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        host = urlsplit(path).netloc.partition("@")[2]
+        named = re.fullmatch(r"([a-z0-9]+)\.(?:dfs|blob)\.(.+)", host)
+        if named is None:
+            return {}
+        account, cloud = named.groups()
+        if cloud == "core.windows.net":
+            return {"account_name": account}
+        return {"account_name": account, "account_host": f"{account}.blob.{cloud}"}
+
+    def _details(self, object: _native.Object) -> Info:
+        return {"last_modified": object.modified, "metadata": object.metadata or None}
+
+
+class MemoryFileSystem(ObjectFileSystem):
+    """Objects in the memory of this process, in buckets that are there from the moment that they are named."""
+
+    protocol = ("tidegate+memory",)
+    scheme = "memory"
+    dialect = Dialect("fsspec", {})
+
+    async def _create_bucket(self, bucket: str) -> None:
+        """A bucket in memory is there."""
+
+    async def _remove_bucket(self, bucket: str) -> None:
+        """A bucket in memory stays, empty."""
+
+
+class LocalFileSystem(ObjectFileSystem):
+    """Files of the local disk, which appear as a whole when they are closed. Directories are those of the disk."""
+
+    protocol = ("tidegate+file",)
+    scheme = "file"
+    dialect = Dialect("fsspec", {})
+    root_marker = "/"
+    local_file = True
+
+    def __init__(self, **options: Any) -> None:
+        # Others change directories, and a listing costs no request.
+        super().__init__(**{"use_listings_cache": False, **options})
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        text = stringify_path(path)
+        text = make_path_posix(text.removeprefix(f"{cls.protocol[0]}://").removeprefix(f"{cls.protocol[0]}:"))
+        return text.rstrip("/") or cls.root_marker
+
+    def _split(self, path: str) -> tuple[str, str]:
+        return "/", path.lstrip("/")
+
+    def _joined(self, bucket: str, key: str) -> str:
+        return f"/{key}".rstrip("/") or "/"
+
+    def _url(self, bucket: str) -> str:
+        return bucket
+
+    def _path(self, path: str) -> str:
+        return cast("str", self._strip_protocol(path))
+
+    async def _is_prefix(self, path: str) -> bool:
+        return os.path.isdir(self._path(path))
+
+    async def _level(self, bucket: str, prefix: str) -> list[Info] | None:
+        listed = await super()._level(bucket, prefix)
+        if listed is None and os.path.isdir(f"/{prefix}"):
+            return []
+        return listed
+
+    async def _find_all(self, path: str, prefix: str) -> tuple[dict[str, Info], dict[str, Info]]:
+        # Level by level: a listing of all keys has no empty directories.
+        return await self._find_levels(path, prefix, None)
+
+    async def _mkdir(self, path: str, create_parents: bool = True, **options: Any) -> None:
+        self._check_writable()
+        (os.makedirs if create_parents else os.mkdir)(self._path(path))
+
+    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
+        self._check_writable()
+        os.makedirs(self._path(path), exist_ok=exist_ok)
+
+    async def _rmdir(self, path: str) -> None:
+        self._check_writable()
+        os.rmdir(self._path(path))
+
+    async def _rm_tree(self, path: str) -> None:
+        if os.path.isdir(path) and not os.path.islink(path):
+            try:
+                shutil.rmtree(path)
+            finally:
+                self.invalidate_cache(path)
+        else:
+            await self._store("/").head(path.lstrip("/"))
+            await self._rm_file(path)

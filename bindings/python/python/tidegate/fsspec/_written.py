@@ -1,0 +1,160 @@
+"""Files that are opened for writing: Tidegate's writers, with what fsspec expects of a file."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from .. import _native
+from .._ending import State
+from .._errors import inherited
+from .._wait import ProgressCallback
+from .._writer import Writer
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+    from ._filesystem import ObjectFileSystem
+
+
+class WrittenFile(Writer):
+    """Writes one object of a file system; see :class:`tidegate.Writer` for when it never becomes visible."""
+
+    def __init__(
+        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+    ) -> None:
+        super().__init__(native, progress)
+        self.fs = fs
+        self.path = path
+
+    @property
+    def full_name(self) -> str:
+        """The URL that fsspec knows the file by."""
+        return str(self.fs.unstrip_protocol(self.path))
+
+    def _end(self, error: type[BaseException] | None) -> None:
+        was_closed = self.closed
+        try:
+            super()._end(error)
+        finally:
+            if not was_closed:
+                self.fs.forget(self.path)
+
+    def commit(self) -> None:
+        """Has no effect: closing has published the file already. Called by transactions."""
+
+
+class DeferredFile(WrittenFile):
+    """A file that is written in a transaction: closing completes it, and the end of the transaction publishes it.
+
+    A file that an exception has ended is discarded, and the transaction publishes the others. One that is not closed at
+    the end of the transaction is an error.
+    """
+
+    def __init__(
+        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+    ) -> None:
+        super().__init__(fs, path, native, progress)
+        self._is_complete = False
+
+    @property
+    def closed(self) -> bool:
+        return self._is_complete or super().closed
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self._is_complete:
+            raise self._ending.closed_error("I/O operation on a closed file, which its transaction will publish")
+        return super().write(data)
+
+    def _dealloc_warn(self, source: Any) -> None:
+        # A wrapper may go before the transaction ends: it has closed the file.
+        if not self._is_complete:
+            super()._dealloc_warn(source)
+
+    def _end(self, error: type[BaseException] | None) -> None:
+        ending = self._ending
+        if self.closed:
+            return
+        has_failed = ending.state is State.FAILED
+        if error is not None or ending.opening.has_failed():
+            ending.drop()
+        elif has_failed:
+            ending.drop()
+            raise ending.closed_error("a call has failed before, and nothing was published")
+        elif not self._native.is_own():
+            ending.drop()
+            raise inherited(self._native.process)
+        else:
+            self._is_complete = True
+
+    def commit(self) -> None:
+        """Publishes the file, if it was closed and not discarded."""
+        if super().closed:
+            return
+        if not self._is_complete:
+            self.discard()
+            raise ValueError(f"{self.name}: the file is still open at the end of its transaction, and was discarded")
+        self._is_complete = False
+        # The ``with`` block of the transaction says whether it has failed.
+        self._ending.opening.renew()
+        WrittenFile._end(self, None)
+
+
+class _Compressor(Protocol):
+    def write(self, data: Any, /) -> int | None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class CompressedFile(io.BufferedIOBase):
+    """Compresses what is written into a file, and closes the file with itself: that publishes it."""
+
+    def __init__(self, file: Writer, compressor: _Compressor) -> None:
+        self._file = file
+        self._compressor = compressor
+        self.name = file.name
+        self.mode = "wb"
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        taken = self._compressor.write(data)
+        return memoryview(data).nbytes if taken is None else taken
+
+    def flush(self) -> None:
+        """Does nothing: nothing is visible before the file is closed."""
+
+    def close(self) -> None:
+        """Publishes the file, unless that would publish a torn one; see :class:`tidegate.Writer`."""
+        if self.closed:
+            return
+        try:
+            self._compressor.close()
+        except BaseException:
+            self._file.discard()
+            raise
+        self._file.close()
+
+    def discard(self) -> None:
+        """Publishes nothing."""
+        self._file.discard()
+
+    def detach(self) -> NoReturn:
+        raise io.UnsupportedOperation("detach")
+
+    def _dealloc_warn(self, source: Any) -> None:
+        """Called by Python's wrappers when they are garbage-collected, before they close."""
+        self._file._dealloc_warn(source)
+
+    def __del__(self) -> None:
+        file = getattr(self, "_file", None)
+        if file is not None:
+            file._dealloc_warn(self)

@@ -1,0 +1,81 @@
+"""Fixtures of the tests of the file systems: every kind of store, and a folder in each."""
+
+import secrets
+
+import entry_points
+import pytest
+
+from harness.azure import Container
+from harness.gcs import JsonBucket
+from harness.s3 import Bucket
+from harness.servers import Azurite, FakeGcs
+
+entry_points.describe()
+
+import fsspec  # noqa: E402
+from places import Place, s3_options  # noqa: E402
+
+fsspec.process_entries()
+
+
+@pytest.fixture(scope="session")
+def fake_gcs(tmp_path_factory):
+    server = FakeGcs(tmp_path_factory.mktemp("fake-gcs"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory):
+    server = Azurite(tmp_path_factory.mktemp("azurite"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def on_minio(minio):
+    return Place("tidegate+s3", s3_options(minio.endpoint), Bucket(minio.endpoint).name)
+
+
+@pytest.fixture(scope="session")
+def on_embedded(embedded):
+    """Google's protocol on the embedded server."""
+    bucket = Bucket(embedded.endpoint)
+    return Place("tidegate+gs", {"endpoint_url": embedded.url, "token": "anon"}, bucket.name)
+
+
+@pytest.fixture(scope="session")
+def on_fake_gcs(fake_gcs):
+    return Place("tidegate+gs", {"endpoint_url": fake_gcs.url, "token": "anon"}, JsonBucket(fake_gcs.url).name)
+
+
+@pytest.fixture(scope="session")
+def on_azurite(azurite):
+    options = {"connection_string": azurite.endpoint.connection}
+    return Place("tidegate+az", options, Container(azurite.endpoint).name)
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    return Place("tidegate+file", {}, str(tmp_path))
+
+
+@pytest.fixture
+def in_memory():
+    return Place("tidegate+memory", {}, secrets.token_hex(6))
+
+
+@pytest.fixture(params=["on_minio", "on_embedded", "on_fake_gcs", "on_azurite", "on_disk", "in_memory"])
+def place(request):
+    """Each kind of store."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def fs(place):
+    return place.fs(skip_instance_cache=True)
+
+
+@pytest.fixture
+def folder(place):
+    return place.folder()
