@@ -122,7 +122,8 @@ class Prepared:
             preexec_fn=die_with_parent,
         )
         if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
+            sys.stderr.write(done.stderr)
+            raise RuntimeError(f"exit {done.returncode} {' '.join(done.stderr.splitlines()[-1:])}".strip())
         figures = Figures(**json.loads(done.stdout), server_cpu_seconds=round(self.server.cpu_seconds() - cpu, 2))
         self.job.check(self.stored, self.scratch)
         return figures

@@ -26,6 +26,8 @@ from .worker import Report, work  # noqa: E402
 
 #: Seconds beyond the soak's own that a process gets to start and to end.
 PATIENCE = 180
+#: How much more one process may grow than all do on average: objects of 6 MiB come and go.
+ONE = 4
 #: By how many descriptors a process may grow while it is judged.
 DESCRIPTORS = 8
 
@@ -69,6 +71,10 @@ class Worker:
             os.kill(self._process.pid, signal.SIGABRT)
             self._process.join()
 
+    def growth(self) -> tuple[float, float]:
+        """By how many MiB and how many descriptors the process grows while it is judged."""
+        return self.watch.growth() if self.watch else (0.0, 0.0)
+
     def problems(self, growth_mib: float) -> list[str]:
         """What is wrong with the process itself."""
         if self.report is None:
@@ -76,7 +82,7 @@ class Worker:
         found = [f"process {self.number}: {failure}" for failure in self.report.failures]
         if self._process.exitcode != 0:
             found.append(f"process {self.number} ended with exit {self._process.exitcode}")
-        memory, count = self.watch.growth() if self.watch else (0.0, 0.0)
+        memory, count = self.growth()
         if memory > growth_mib:
             found.append(f"process {self.number}: resident memory grows by {memory:.1f} MiB, more than {growth_mib}")
         if count > DESCRIPTORS:
@@ -90,10 +96,10 @@ class Worker:
 
     def row(self) -> str:
         judged = self.watch.judged() if self.watch else []
-        if not self.report or not self.watch or not judged:
+        if not self.report or not judged:
             return f"| {self.number} | | | | | |"
         sizes = [sample.resident_mib for sample in judged]
-        memory, count = self.watch.growth()
+        memory, count = self.growth()
         cells = [f"{self.number}", f"{self.report.turns}", f"{min(sizes):.0f} to {max(sizes):.0f}", f"{memory:+.1f}"]
         cells += [f"{max(sample.descriptors for sample in judged)}", f"{count:+.1f}"]
         return f"| {' | '.join(cells)} |"
@@ -105,7 +111,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--threads", type=int, default=8, help="of each process")
     parser.add_argument("--server", choices=["embedded", "minio"], default="embedded")
-    parser.add_argument("--growth-mib", type=float, default=8, help="growth of a process after the first quarter")
+    parser.add_argument(
+        "--growth-mib", type=float, default=8, help="growth of a process, on average, after the first quarter"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     return parser.parse_args()
 
@@ -129,7 +137,11 @@ def soak(server: Embedded | Minio, bucket: Bucket, given: argparse.Namespace) ->
     print("| process | turns | resident MiB | growth MiB | most descriptors | growth |\n|--:|--:|--:|--:|--:|--:|")
     for worker in workers:
         print(worker.row())
-    found = [problem for worker in workers for problem in worker.problems(given.growth_mib)]
+    found = [problem for worker in workers for problem in worker.problems(ONE * given.growth_mib)]
+    mean = sum(worker.growth()[0] for worker in workers) / len(workers)
+    print(f"resident memory of a process grows by {mean:+.1f} MiB on average")
+    if mean > given.growth_mib:
+        found.append(f"resident memory of a process grows by {mean:.1f} MiB on average, more than {given.growth_mib}")
     if all(worker.report for worker in workers):
         expected = {
             key: recipe for worker in workers if worker.report for key, recipe in worker.report.expected.items()
