@@ -205,8 +205,13 @@ impl Arrival {
     /// Begins a new file for `path`.
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
+        Self::begin_among(path, mark, Arc::default())
+    }
+
+    /// Begins a new file for `path`, beside other downloads of the engine that `parents` belongs to.
+    #[cfg(test)]
+    fn begin_among(path: &Path, mark: &str, parents: Arc<Parents>) -> Result<Self, Fault> {
         let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
-        let parents = Arc::default();
         NotedTarget::at(Destination { path, mark, owners, without_links_below: None, parents })?.0.begin()
     }
 
@@ -473,7 +478,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for round in 0..100 {
             let new = directory.path().join(format!("{round}/new"));
-            let begin = |name: &str| Arrival::begin(&new.join(name), &"0".repeat(16)).map(drop);
+            let parents = Arc::<Parents>::default();
+            let begin = |name: &str| {
+                Arrival::begin_among(&new.join(name), &"0".repeat(16), parents.clone()).map(drop)
+            };
             let begun: Vec<_> = std::thread::scope(|scope| {
                 let threads: Vec<_> =
                     ["a", "b", "c", "d"].map(|name| scope.spawn(move || begin(name))).into_iter().collect();
