@@ -1,6 +1,6 @@
 //! What belongs to the process that made it. A forked child inherits the memory of its parent, but none of the parent's
 //! threads: a runtime, a socket or a lock that it finds there is of no use, and dropping a writer would abort an upload
-//! that the parent goes on with.
+//! that the parent still writes.
 
 use pyo3::prelude::*;
 use rustix::process::{Pid, getpid};

@@ -1,4 +1,4 @@
-"""Columns of Parquet files: what is fetched ahead, and that what is read is right, whatever was."""
+"""Columns, row groups and filters of Parquet files are read right."""
 
 import random
 
@@ -30,46 +30,6 @@ def table():
 def written(files, table):
     pyarrow.parquet.write_table(table, "t/a.parquet", filesystem=files, row_group_size=ROWS)
     return pyarrow.dataset.dataset("t", filesystem=files)
-
-
-@pytest.fixture
-def trips(monkeypatch):
-    """How often a read of a file waits for the store, and how many ranges each brings."""
-    trips = []
-    reads, fetches = tidegate.Reader.read, tidegate.Store.get_ranges
-
-    def read(reader, *arguments):
-        trips.append(1)
-        return reads(reader, *arguments)
-
-    def get_ranges(store, key, ranges, **options):
-        trips.append(len(ranges))
-        return fetches(store, key, ranges, **options)
-
-    monkeypatch.setattr(tidegate.Reader, "read", read)
-    monkeypatch.setattr(tidegate.Store, "get_ranges", get_ranges)
-    return trips
-
-
-def test_columns_of_further_row_groups_are_fetched_ahead(written, table, trips):
-    names = ["c1", "c8", "c14"]
-    assert written.to_table(columns=names).equals(table.select(names))
-    # Without that it were 36 chunks, one after the other, and the footer.
-    assert sum(trips) <= 36 + 8
-    assert len(trips) <= 20, trips
-
-
-def test_one_thread_waits_a_few_times_for_all_row_groups(files, written, table, trips):
-    names = ["c1", "c8", "c14"]
-    with files.open_input_file("t/a.parquet") as file:
-        trips.clear()
-        read = pyarrow.parquet.ParquetFile(file, pre_buffer=False)
-        for number in range(GROUPS):
-            group = read.read_row_group(number, columns=names, use_threads=False)
-            assert group.equals(table.select(names).slice(number * ROWS, ROWS))
-    # The footer, the columns of the first row groups, and those of all others at once. The first column of all came with
-    # the beginning, so that this one is known as one that is read a row group later.
-    assert len(trips) <= 6, trips
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -20,7 +20,7 @@ class Trouble(Exception):
     pass
 
 
-# Each opens a writer, whose `write_table` can be called, and says what is to be closed after it.
+# Each function opens a writer with a `write_table`, and returns it with the streams to close after the writer.
 
 
 def parquet(files):
