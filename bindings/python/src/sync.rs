@@ -35,6 +35,7 @@ pub(crate) struct SyncReport {
     removed: u64,
     /// Names of local directories that are neither files nor directories.
     left_out: u64,
+    /// In the order of the keys.
     failed: Vec<(String, tidegate::Error)>,
     /// Of a dry run: what would be done, and to which key.
     planned: Vec<(&'static str, String)>,
@@ -113,6 +114,8 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
     while let Some(ended) = copies.join_next().await {
         count(ended, &mut report);
     }
+    // Copies end in any order.
+    report.failed.sort_by(|(a, _), (b, _)| a.cmp(b));
     if !report.failed.is_empty() || extra.is_empty() {
         return Ok(report);
     }
@@ -231,4 +234,5 @@ async fn remove(target: &Store, extra: Vec<Object>, report: &mut SyncReport) {
             Err(error) => report.failed.push((key, error)),
         }
     }
+    report.failed.sort_by(|(a, _), (b, _)| a.cmp(b));
 }
