@@ -10,6 +10,9 @@ import pyarrow.parquet
 import pytest
 
 import tidegate
+from harness.s3 import Bucket
+from harness.servers import Embedded
+from reach import reached_by
 
 
 @pytest.fixture
@@ -231,3 +234,30 @@ def test_a_writer_that_is_no_file_of_python(memory):
                 call()
         file.writelines([b"1", b"2"])
     assert memory.get("a") == b"12"
+
+
+def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
+    server = Embedded(tmp_path)
+    try:
+        store = tidegate.Store(Bucket(server.endpoint).url(), **reached_by(server.endpoint))
+        whole = bytes(range(256)) * 4096
+        store.put("a", whole)
+        # The store damages one byte of each answer, as often as Tidegate asks again by itself.
+        damage = {"operation": "GetObject", "action": {"corrupt_response": {"at": len(whole) - 1}}}
+        server.control("PUT", "knobs", {"faults": [damage]})
+        reader = store.reader("a")
+        for _ in range(2):
+            reader.seek(0)
+            with pytest.raises(tidegate.IntegrityError):
+                reader.read()
+        reader.seek(0)
+        buffer, at = bytearray(len(whole)), 0
+        with pytest.raises(tidegate.IntegrityError):
+            while count := reader.readinto(memoryview(buffer)[at:]):
+                at += count
+        assert buffer[:at] == whole[:at] and at < len(whole)
+        server.control("PUT", "knobs", {})
+        reader.seek(0)
+        assert reader.read() == whole
+    finally:
+        server.stop()
