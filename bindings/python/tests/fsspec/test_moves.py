@@ -6,8 +6,8 @@ import fsspec
 import pytest
 from places import s3_options
 
+from between import without_copies
 from harness.s3 import Bucket
-from no_copies import without_copies
 
 
 @pytest.fixture
@@ -145,12 +145,12 @@ def test_a_copy_is_made_with_the_options_of_writes_that_concern_copies(on_minio,
 
 def test_a_server_that_makes_no_copies(embedded):
     bucket = Bucket(embedded.endpoint)
-    with without_copies(embedded.url) as (url, asked):
+    with without_copies(embedded.url) as (url, refused):
         options = s3_options(embedded.endpoint)
         fs = fsspec.filesystem("tidegate+s3", **{**options, "client_kwargs": {"endpoint_url": url}}, region="us-east-1")
         fs.pipe_file(f"{bucket.name}/a", b"1" * 1000, content_type="text/x-own")
         fs.cp_file(f"{bucket.name}/a", f"{bucket.name}/b")
-        assert "COPY" in {method for method, _ in asked}
+        assert refused
         fs.mv(f"{bucket.name}/b", f"{bucket.name}/c")
     assert bucket.keys() == ["a", "c"]
     assert bucket.get("c") == b"1" * 1000 and bucket.head("c")["ContentType"] == "text/x-own"

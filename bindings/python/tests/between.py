@@ -1,4 +1,4 @@
-"""A server of S3 that makes no copies: another one behind a proxy that refuses them."""
+"""A proxy in front of a server of S3, in which a test has its say over each request."""
 
 import http.client
 import threading
@@ -6,24 +6,21 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-_REFUSED = b"<Error><Code>NotImplemented</Code><Message>no copies are made here</Message></Error>"
-
 
 @contextmanager
-def without_copies(url):
-    """The URL of the server at `url` without copies, with the list of the methods and paths that were asked there."""
+def between(url, meets):
+    """The URL of a proxy to the server at `url`. `meets(request)` is called with each request before it is passed on, and
+    may wait; a status and a body that it returns are the answer, and the request is not passed on."""
     behind = urlsplit(url).netloc
-    asked = []
 
     class Proxy(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def answer(self):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            asked.append((self.command, self.path.partition("?")[0]))
-            if "x-amz-copy-source" in self.headers:
-                asked.append(("COPY", self.path))
-                self.reply(501, [("content-type", "application/xml")], _REFUSED)
+            own = meets(self)
+            if own is not None:
+                self.reply(own[0], [("content-type", "application/xml")], own[1])
                 return
             connection = http.client.HTTPConnection(behind, timeout=60)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -47,20 +44,44 @@ def without_copies(url):
             if "content-length" not in names:
                 self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            try:
+                self.wfile.write(body)
+            except ConnectionError:
+                pass  # The client has gone.
 
         def log_message(self, *said):
             pass
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, request, client_address):
+            pass  # A client that was killed.
+
+    server = Server(("127.0.0.1", 0), Proxy)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def without_copies(url):
+    """The URL of the server at `url`, which makes no copies there, with the list of the copies that it was asked for."""
+    refused = []
+
+    def meets(request):
+        if "x-amz-copy-source" not in request.headers:
+            return None
+        refused.append(request.path)
+        return 501, b"<Error><Code>NotImplemented</Code><Message>no copies are made here</Message></Error>"
+
+    with between(url, meets) as proxy:
+        yield proxy, refused
