@@ -224,3 +224,23 @@ def test_a_writer_that_is_no_file_of_python(memory):
                 call()
         file.writelines([b"1", b"2"])
     assert memory.get("a") == b"12"
+
+
+def test_a_server_that_nobody_stops_ends_with_the_program(program):
+    running = program(
+        """
+        import os, tidegate.dev
+        server = tidegate.dev.serve()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        server.store("demo").put("a", b"1")
+        print(server._process.pid)
+        """,
+        TIDEGATE_BIN=os.environ["TIDEGATE_BIN"],
+    )
+    process = int(running.line())
+    running.succeeds()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
