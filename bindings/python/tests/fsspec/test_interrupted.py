@@ -1,15 +1,19 @@
 """Ctrl-C ends the blocking calls of a file system, and the work that they have begun."""
 
+import asyncio
 import os
 import signal
 import threading
 import time
 
 import pytest
+from fsspec.exceptions import FSTimeoutError
 from places import s3_options
 
+import tidegate.fsspec
 from between import between
 from harness.process import until
+from tidegate.fsspec._blocking import sync
 
 
 class Gate:
@@ -99,12 +103,30 @@ def test_a_removal_does_not_go_on(interrupted, bucket, embedded):
     assert len(bucket.keys()) >= 1_000
 
 
+def test_a_removal_on_the_disk_does_not_go_on(on_disk, tmp_path):
+    folder = tmp_path / "t"
+    (folder / "deep").mkdir(parents=True)
+    for number in range(1000):
+        (folder / "deep" / str(number)).touch()
+    (folder / "link").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "kept").touch()
+    fs = on_disk.fs(skip_instance_cache=True)
+
+    async def begin_and_cancel():
+        removal = asyncio.ensure_future(fs._rm(str(folder), recursive=True))
+        while len(os.listdir(folder / "deep")) > 900:
+            await asyncio.sleep(0)
+        removal.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await removal
+
+    asyncio.run(begin_and_cancel())
+    assert len(os.listdir(folder / "deep")) > 800
+    fs.rm(str(folder), recursive=True)
+    assert os.listdir(tmp_path) == ["kept"]
+
+
 def test_a_timeout_ends_the_work_too(gate, bucket):
-    from fsspec.exceptions import FSTimeoutError
-
-    import tidegate.fsspec
-    from tidegate.fsspec._blocking import sync
-
     options = {**s3_options(bucket.endpoint), "client_kwargs": {"endpoint_url": gate.url, "region_name": "us-east-1"}}
     fs = tidegate.fsspec.S3FileSystem(**options)
     with pytest.raises(FSTimeoutError):

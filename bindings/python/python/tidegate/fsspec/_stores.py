@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import shutil
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
 from fsspec.implementations.local import make_path_posix
@@ -184,9 +184,28 @@ class LocalFileSystem(ObjectFileSystem):
     async def _rm_tree(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             try:
-                shutil.rmtree(path)
+                await _remove_tree(path)
             finally:
                 self.invalidate_cache(path)
         else:
             await self._store("/").head(path.lstrip("/"))
             await self._rm_file(path)
+
+
+async def _remove_tree(path: str) -> None:
+    """Removes a directory and what is in it. Other tasks run in between, and can cancel this one."""
+
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for _, directories, files, descriptor in os.fwalk(path, topdown=False, onerror=fail):
+        for name in files:
+            os.unlink(name, dir_fd=descriptor)
+            await asyncio.sleep(0)
+        for name in directories:
+            try:
+                os.rmdir(name, dir_fd=descriptor)
+            except NotADirectoryError:
+                # A link to a directory.
+                os.unlink(name, dir_fd=descriptor)
+    os.rmdir(path)
