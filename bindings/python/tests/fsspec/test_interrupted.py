@@ -17,13 +17,15 @@ from tidegate.fsspec._blocking import sync
 
 
 class Gate:
-    """Holds all requests that change the store, until it is opened."""
+    """Holds the requests that write or remove objects, until it is opened. Upload sessions are opened and aborted."""
 
     def __init__(self):
         self.has_held, self._opened = threading.Event(), threading.Event()
 
     def meets(self, request):
-        if request.command != "GET" and request.command != "HEAD":
+        if request.command == "PUT" or (
+            request.command == "POST" and not request.path.partition("?")[2].startswith("uploads")
+        ):
             self.has_held.set()
             self._opened.wait(60)
 
