@@ -261,3 +261,23 @@ def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
         assert reader.read() == whole
     finally:
         server.stop()
+
+
+def test_a_server_that_nobody_stops_ends_with_the_program(program):
+    running = program(
+        """
+        import os, tidegate.dev
+        server = tidegate.dev.serve()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        server.store("demo").put("a", b"1")
+        print(server._process.pid)
+        """,
+        TIDEGATE_BIN=os.environ["TIDEGATE_BIN"],
+    )
+    process = int(running.line())
+    running.succeeds()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
