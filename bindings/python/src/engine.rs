@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -108,14 +109,23 @@ impl Engine {
         }))
     }
 
-    fn create_bucket(&self, py: Python<'_>, url: String) -> PyResult<Operation> {
-        let tide = self.shared.get(py)?.tide.clone();
+    fn create_bucket(&self, py: Python<'_>, url: String, options: &Bound<'_, PyDict>) -> PyResult<Operation> {
+        let tide = settings::reaching(&self.shared.get(py)?.tide, &url, options)?;
         Ok(Operation::of_nothing(&self.shared, async move { tide.create_bucket(url).await }))
     }
 
-    fn remove_bucket(&self, py: Python<'_>, url: String) -> PyResult<Operation> {
-        let tide = self.shared.get(py)?.tide.clone();
+    fn remove_bucket(&self, py: Python<'_>, url: String, options: &Bound<'_, PyDict>) -> PyResult<Operation> {
+        let tide = settings::reaching(&self.shared.get(py)?.tide, &url, options)?;
         Ok(Operation::of_nothing(&self.shared, async move { tide.remove_bucket(url).await }))
+    }
+
+    /// The buckets of an account: their names, and when they were created, where the store tells that.
+    fn buckets(&self, py: Python<'_>, scheme: String, options: &Bound<'_, PyDict>) -> PyResult<Operation> {
+        let buckets = settings::reaching(&self.shared.get(py)?.tide, &scheme, options)?.buckets(scheme);
+        Ok(Operation::new(&self.shared, None, buckets.try_collect::<Vec<_>>(), |py, buckets| {
+            let named = buckets.into_iter().map(|bucket| (bucket.name, bucket.created));
+            Ok(PyList::new(py, named)?.into_any().unbind())
+        }))
     }
 
     /// The uploads that were left in the journal directories.

@@ -8,7 +8,6 @@ use tidegate::settings::{
     AzureCredentials, AzureSettings, Concurrency, Credentials, Durability, GcsCredentials, GcsSettings,
     RetryPolicy, S3Settings,
 };
-use tidegate::store::OpenBuilder;
 use tidegate::{Tidegate, TidegateBuilder};
 
 use crate::arguments::Argument;
@@ -111,21 +110,26 @@ impl Secrets {
     }
 }
 
-/// Sets up a store. Options that do not belong to the URL's scheme are refused.
-pub(crate) fn store(tide: &Tidegate, url: &str, options: &Bound<'_, PyDict>) -> PyResult<OpenBuilder> {
-    let open = tide.open(url);
+/// The engine `tide`, which reaches the stores of the scheme of `url` by these options. Options that do not belong to the
+/// scheme are refused.
+pub(crate) fn reaching(tide: &Tidegate, url: &str, options: &Bound<'_, PyDict>) -> PyResult<Tidegate> {
     if options.is_empty() {
-        return Ok(open);
+        return Ok(tide.clone());
     }
-    match url.split_once("://").map(|(scheme, _)| scheme) {
-        Some("s3") => Ok(open.s3(s3(options)?)),
-        Some("gs") => Ok(open.gcs(gcs(options)?)),
-        Some("az" | "abfs" | "abfss") => Ok(open.azure(azure(options)?)),
+    let builder = Tidegate::builder();
+    let builder = match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("s3") => builder.s3(s3(options)?),
+        Some("gs") => builder.gcs(gcs(options)?),
+        Some("az" | "abfs" | "abfss") => builder.azure(azure(options)?),
         _ => {
             let names: Vec<String> = options.keys().iter().map(|name| name.to_string()).collect();
-            Err(PyTypeError::new_err(format!("{url} takes no options, and was given: {}", names.join(", "))))
+            return Err(PyTypeError::new_err(format!(
+                "{url} takes no options, and was given: {}",
+                names.join(", ")
+            )));
         }
-    }
+    };
+    Ok(builder.build_on(tide))
 }
 
 fn s3(options: &Bound<'_, PyDict>) -> PyResult<S3Settings> {

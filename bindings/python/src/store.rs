@@ -48,7 +48,7 @@ impl Store {
     fn new(py: Python<'_>, engine: &Engine, url: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let shared = engine.shared();
         let running = shared.get(py)?;
-        let open = settings::store(running.tide(), url, options)?;
+        let open = settings::reaching(running.tide(), url, options)?.open(url);
         let store = wait(py, running, open.into_future())?.map_err(|error| errors::raised(py, &error))?;
         Ok(Self { shared: shared.clone(), store: OfProcess::new(store) })
     }

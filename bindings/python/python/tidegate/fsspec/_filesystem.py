@@ -16,7 +16,6 @@ from fsspec.utils import isfilelike, other_paths
 from .. import _native
 from .._errors import InvalidInputError, UnsupportedError
 from .._open import checked_mode
-from .._options import ReachOptions
 from .._store import native_options
 from .._wait import ProgressCallback, wait
 from ..aio import Reader as AsyncReader
@@ -410,23 +409,15 @@ class ObjectFileSystem(ListedFileSystem):
             raise FileNotFoundError(path)
 
     async def _create_bucket(self, bucket: str) -> None:
-        await run(self._bucket_engine(bucket).create_bucket(self._url(bucket)))
+        engine, reach = self._account()
+        await run(engine.create_bucket(self._url(bucket), reach))
 
     async def _remove_bucket(self, bucket: str) -> None:
+        engine, reach = self._account()
         try:
-            await run(self._bucket_engine(bucket).remove_bucket(self._url(bucket)))
+            await run(engine.remove_bucket(self._url(bucket), reach))
         finally:
             self.invalidate_cache(bucket)
-
-    def _bucket_engine(self, bucket: str) -> _native.Engine:
-        """The engine, which reaches buckets as the environment says, and in no other way."""
-        reached = self._settings.store.keys() & ReachOptions.__optional_keys__
-        if reached:
-            raise NotImplementedError(
-                f"{self._url(bucket)}: a bucket is created and removed only with credentials and endpoint from the "
-                f"environment, and the file system has options of its own: {', '.join(sorted(reached))}"
-            )
-        return self._store(bucket).tide.engine()
 
     async def _sign(self, path: str, expiration: float = 100, method: str = "GET", **options: Any) -> str:
         """A URL by which anyone can read the object (or with ``method="PUT"`` write it) for so many seconds: a secret

@@ -11,8 +11,9 @@ from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, get_loop, reset_l
 
 from .. import _native
 from .._errors import NoBucketError, NotFoundError
-from .._store import Store
+from .._store import Store, split_engine
 from ..aio import Store as AsyncStore
+from ..aio._start import run
 from ._blocking import join_call
 from ._settings import Dialect, check_newest
 
@@ -103,6 +104,11 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
             store = self._stores[bucket] = Store(self._url(bucket), **self._settings.store)
         return store
 
+    def _account(self) -> tuple[_native.Engine, dict[str, Any]]:
+        """The engine, and the options by which it reaches buckets."""
+        tide, reach = split_engine(self._settings.store)
+        return tide.engine(), reach
+
     # Descriptions.
 
     def described(self, path: str, object: _native.Object) -> Info:
@@ -183,7 +189,10 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return sorted(infos, key=_by_name) if is_there else None
 
     async def _buckets(self) -> list[Info]:
-        raise NotImplementedError("buckets cannot be listed: give a path that begins with one")
+        join_call()
+        engine, reach = self._account()
+        buckets = await run(engine.buckets(f"{self.scheme}://", reach))
+        return [{**self._directory(name), "created": created} for name, created in buckets]
 
     async def _info(self, path: str, refresh: bool = False, **options: Any) -> Info:
         check_newest(options)
