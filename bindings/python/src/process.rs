@@ -41,7 +41,7 @@ impl<T> OfProcess<T> {
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         match self.own() {
             Some(value) => Ok(value),
-            None => Err(errors::forked(py, self.process())),
+            None => Err(errors::forked(py, self.process(), "")),
         }
     }
 }

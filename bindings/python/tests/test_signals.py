@@ -100,3 +100,105 @@ except Alarm:
     )
     assert running.line() == "alarm"
     assert running.process.wait(10) == 0
+
+
+def test_an_exception_of_a_handler_loses_no_bytes_of_a_text_file(program):
+    """Python runs handlers at the beginning of functions, and its wrappers forget what they could not write."""
+    running = program(
+        """
+        import random, signal, secrets, tidegate
+        class Alarm(Exception): pass
+        def handle(*_): raise Alarm
+        signal.signal(signal.SIGALRM, handle)
+        url = f"memory://{secrets.token_hex(4)}/a"
+        lines = [f"{number:09}\\n" for number in range(100_000)]
+        torn = 0
+        for trial in range(400):
+            file = tidegate.open(url, "w")
+            file._CHUNK_SIZE = 35
+            written = 0
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.003))
+                for line in lines:
+                    file.write(line)
+                    written += 1
+            except Alarm:
+                pass
+            try:
+                file.close()
+            except (ValueError, OSError):
+                continue
+            data = tidegate.open(url).read()
+            torn += not "".join(lines[:written + 1]).startswith(data) or len(data) < 10 * written
+        print(torn)
+        """
+    )
+    assert running.succeeds(60).strip() == "0"
+
+
+@pytest.mark.parametrize("call", ["file.write(b'1')", "file.sync()", "file.close()", "file.publish()", "text.flush()"])
+def test_a_handler_that_uses_the_file_that_is_being_waited_for_is_told_so(program, silent, call):
+    running = program(
+        f"""
+import io, os, signal, tidegate
+store = tidegate.Store(
+    "s3://bucket", endpoint_url="http://127.0.0.1:{silent}", access_key="a", secret_key="b", memory=16 << 20
+)
+file = store.writer("a", part_size=5 << 20)
+text = io.TextIOWrapper(store.writer("b"))
+if "text" in {call!r}:
+    text = io.TextIOWrapper(file)
+    text.write("pending")
+class Alarm(Exception): pass
+def handle(*_):
+    try:
+        {call}
+    except RuntimeError as error:
+        print(error, flush=True)
+    file.discard()
+    raise Alarm
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    while True:
+        file.write(bytes(1 << 20))
+except Alarm:
+    print(file.closed, flush=True)
+os._exit(0)
+"""
+    )
+    assert "reentrant call" in running.line()
+    assert running.line() == "True"
+
+
+def test_a_write_that_is_interrupted_while_another_thread_closes_publishes_nothing(program, silent):
+    running = program(
+        f"""
+import os, signal, threading, time, tidegate
+store = tidegate.Store(
+    "s3://bucket", endpoint_url="http://127.0.0.1:{silent}", access_key="a", secret_key="b", memory=16 << 20
+)
+file = store.writer("a", part_size=5 << 20)
+class Alarm(Exception): pass
+def handle(*_): raise Alarm
+signal.signal(signal.SIGALRM, handle)
+def close():
+    while file.progress().waiting != "memory":
+        time.sleep(0.01)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        file.close()
+    except ValueError as error:
+        print(error, flush=True)
+thread = threading.Thread(target=close)
+thread.start()
+try:
+    while True:
+        file.write(bytes(1 << 20))
+except Alarm:
+    pass
+thread.join()
+os._exit(0)
+"""
+    )
+    assert "a call has failed before, and nothing was published" in running.line()

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .. import _native
-from .._wait import REPORT_EVERY, ProgressCallback
+from .._wait import REPORT_EVERY, ProgressCallback, report
 
 #: What each loop watches, with the process that made it.
 _watched: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, _native.Completions]] = WeakKeyDictionary()
@@ -30,6 +30,9 @@ def _completions(loop: asyncio.AbstractEventLoop) -> _native.Completions:
     found = _watched.get(loop)
     if found is not None and found[0] == os.getpid():
         return found[1]
+    # A loop that is kept after its end, by an exception for example, would keep its queue.
+    for other in [other for other in list(_watched) if other.is_closed()]:
+        _watched.pop(other, None)
     completions = _native.Completions()
     loop.add_reader(completions.fileno(), completions.deliver)
     _watched[loop] = (os.getpid(), completions)
@@ -47,20 +50,21 @@ def start(operation: _native.Operation) -> asyncio.Future[Any]:
 
 async def run(operation: _native.Operation, progress: ProgressCallback | None = None) -> Any:
     """The operation's result. Cancelling the task cancels the operation, and so does an exception of ``progress``."""
+    if progress is None:
+        return await start(operation)
+    result = await run_reporting(operation, progress)
+    report(operation, progress)
+    return result
+
+
+async def run_reporting(operation: _native.Operation, progress: ProgressCallback | None) -> Any:
+    """As :func:`run`, without the call of ``progress`` at the end."""
     pending = start(operation)
     if progress is None:
         return await pending
     try:
         while not (await asyncio.wait([pending], timeout=REPORT_EVERY))[0]:
-            _report(operation, progress)
-        result = await pending
-        _report(operation, progress)
-        return result
+            report(operation, progress)
+        return await pending
     finally:
         pending.cancel()
-
-
-def _report(operation: _native.Operation, progress: ProgressCallback) -> None:
-    figures = operation.progress()
-    if figures is not None:
-        progress(figures)
