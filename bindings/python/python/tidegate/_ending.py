@@ -8,14 +8,10 @@ import sys
 import time
 import weakref
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from . import _tide
+from . import _native, _tide
 from ._errors import ClosedError, closed, inherited
 from ._torn import Opening
-
-if TYPE_CHECKING:
-    from . import _native
 
 
 class State(Enum):
@@ -160,3 +156,5 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
+# Otherwise the journals of a process that was killed could not be resumed while a child of it lives.
+os.register_at_fork(after_in_child=_native.release_inherited_locks)

@@ -22,10 +22,13 @@ __all__ = [
     "Reader",
     "Store",
     "Writer",
+    "release_inherited_locks",
 ]
 
 _Options = Mapping[str, Any] | None
 _Range = tuple[int, int | None] | None
+
+def release_inherited_locks() -> None: ...
 
 @final
 class Engine:
