@@ -162,7 +162,8 @@ def open(
     A file that is written appears as a whole when it is closed; see :class:`tidegate.Writer` for when it never does.
     Mode ``x`` is the option ``create_only``: closing raises :class:`FileExistsError` if the key has an object by then.
 
-    Options are those of :class:`tidegate.Store` and those of a write. Text is UTF-8 unless ``encoding`` says otherwise.
+    Options are those of :class:`tidegate.Store` and those of a write. The store is kept for the next call with the same
+    options; so a later change of the environment has no effect on it. Text is UTF-8 unless ``encoding`` says otherwise.
     ``buffering`` is the size of the buffer that is read through; 0 reads without one.
 
     >>> with open("memory://docs/greeting.txt", "w") as file:

@@ -21,8 +21,9 @@ class Writer(io.BufferedIOBase):
     :meth:`close` publishes the object, and the end of a ``with`` block closes. Nothing is visible before. Nothing ever
     becomes visible, and the upload is aborted, if
 
-    - an exception ends the ``with`` block,
-    - :meth:`close` is called while an exception is being handled that was not being handled when the file was opened,
+    - an exception ends the ``with`` block, or one around a wrapper of the file,
+    - :meth:`close` is called in a thread that handles an exception that was not being handled when the file was opened
+      (:meth:`publish` does not ask for that),
     - a call has failed,
     - the writer is garbage-collected, or the interpreter exits, before it is closed,
     - :meth:`discard` is called,
@@ -30,6 +31,9 @@ class Writer(io.BufferedIOBase):
 
     With the strategy ``journal`` the upload then stays in its journal, for :func:`tidegate.recover`; only
     :meth:`discard` removes it.
+
+    The handler of a signal that has interrupted a call of the file may discard it; its other calls raise
+    ``RuntimeError``.
 
     Only the process that opened a writer can use it. In a forked child it is inert: writing raises :class:`ForkError`,
     and dropping it does nothing to the upload.
