@@ -26,14 +26,18 @@ _SCRIPTS = _PACKAGE / "data" / "scripts"
 
 
 def _add_command_line():
-    """Builds the program `tidegate`. A source distribution has the library only, and installs without the program."""
+    """Puts the program `tidegate` beside the extension: the one that TIDEGATE_PROGRAM names, otherwise one built here. A
+    source distribution has the library only: without TIDEGATE_PROGRAM it installs no program."""
     shutil.rmtree(_SCRIPTS, ignore_errors=True)
     _SCRIPTS.mkdir(parents=True)
-    if not (_WORKSPACE / "crates" / "tidegate-cli").is_dir():
-        return
-    subprocess.run(["cargo", "build", "--locked", "--release", "-p", "tidegate-cli"], cwd=_WORKSPACE, check=True)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", _WORKSPACE / "target"))
-    shutil.copy2(target / "release" / "tidegate", _SCRIPTS)
+    program = os.environ.get("TIDEGATE_PROGRAM")
+    if program is None:
+        if not (_WORKSPACE / "crates" / "tidegate-cli").is_dir():
+            return
+        subprocess.run(["cargo", "build", "--locked", "--release", "-p", "tidegate-cli"], cwd=_WORKSPACE, check=True)
+        # A relative directory is one of the workspace, where cargo ran.
+        program = _WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target") / "release" / "tidegate"
+    shutil.copy2(program, _SCRIPTS / "tidegate")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -63,16 +63,24 @@ impl Completions {
         // There is nothing to read if the loop was woken twice for one batch.
         let _ = rustix::io::read(&queue.wake, &mut count);
         let ended = std::mem::take(&mut *queue.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        // A future that refuses its result takes none from the others.
+        let mut refused = Ok(());
         for (future, outcome) in ended {
-            let future = future.bind(py);
-            if future.call_method0(intern!(py, "done"))?.is_truthy()? {
-                continue;
-            }
-            match outcome(py) {
-                Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
-                Err(error) => future.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?,
-            };
+            refused = refused.and(settle(future.bind(py), outcome));
         }
-        Ok(())
+        refused
     }
+}
+
+/// Gives a future its result, unless it was cancelled.
+fn settle(future: &Bound<'_, PyAny>, outcome: Outcome) -> PyResult<()> {
+    let py = future.py();
+    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        return Ok(());
+    }
+    match outcome(py) {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
+        Err(error) => future.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?,
+    };
+    Ok(())
 }

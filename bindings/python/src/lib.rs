@@ -17,6 +17,7 @@ mod reader;
 mod settings;
 mod store;
 mod sync;
+mod target;
 mod write_options;
 mod writer;
 

@@ -2,13 +2,14 @@
 //! of their own, for just the bytes that are asked for.
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::TryStreamExt;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyValueError;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tidegate::download::ReaderBuilder;
@@ -20,9 +21,13 @@ use crate::errors;
 use crate::objects::{Object, Progress};
 use crate::operation::{Operation, poll_once, wait};
 use crate::process::OfProcess;
+use crate::target::{NewBytes, Target};
 
-/// After so many reads at other places, the stream is dropped; after so many that follow each other, one is opened.
+/// The stream is dropped after this many reads elsewhere, and opened after this many consecutive reads.
 const STREAK: u32 = 2;
+/// So many bytes, or fewer, are gathered before the interpreter gets them: handing them over twice costs more than
+/// copying them.
+const FEW: usize = 256 << 10;
 
 /// Sets up a read.
 pub(crate) fn builder(
@@ -43,35 +48,51 @@ pub(crate) fn builder(
     }
 }
 
-/// Opens an object; see [`Store::reader`](crate::store::Store).
-pub(crate) async fn open(
-    store: tidegate::Store,
+/// Opens an object; see [`Store::reader`](crate::store::Store). With the figures of all that is read.
+pub(crate) fn open(
+    store: &tidegate::Store,
     key: String,
     range: Option<(u64, Option<u64>)>,
     if_unchanged: Option<Object>,
     random: bool,
-) -> tidegate::Result<OpenReader> {
-    let builder = builder(&store, key.clone(), range, if_unchanged.as_ref());
-    let progress = builder.progress();
-    let mut described = if_unchanged.map(|object| object.0).filter(|object| object.known_size().is_some());
-    if random && described.is_none() {
-        described = Some(store.head(&key).await?);
-    }
-    let (object, span, stream) = match described {
-        Some(object) => {
-            let (start, end) = range.unwrap_or((0, None));
-            let start = start.min(object.size);
-            let span = start..end.unwrap_or(object.size).clamp(start, object.size);
-            (object, span, None)
+) -> (tidegate::Progress, impl Future<Output = tidegate::Result<OpenReader>> + Send + 'static) {
+    let builder = builder(store, key.clone(), range, if_unchanged.as_ref());
+    let (store, progress) = (store.clone(), builder.progress());
+    let figures = progress.clone();
+    let open = async move {
+        let mut described =
+            if_unchanged.map(|object| object.0).filter(|object| object.known_size().is_some());
+        if random && described.is_none() {
+            described = Some(store.head(&key).await?);
         }
-        None => {
-            let reader = builder.await?;
-            let (object, span) = (reader.object().clone(), reader.range());
-            let stream = OpenStream { at: span.start, reader, rest: Bytes::new() };
-            (object, span, Some(stream))
-        }
+        let (object, span, stream) = match described {
+            Some(object) => {
+                let (start, end) = range.unwrap_or((0, None));
+                let start = start.min(object.size);
+                let span = start..end.unwrap_or(object.size).clamp(start, object.size);
+                (object, span, None)
+            }
+            None => {
+                let reader = builder.await?;
+                let (object, span) = (reader.object().clone(), reader.range());
+                let stream = OpenStream { at: span.start, reader, rest: Bytes::new() };
+                (object, span, Some(stream))
+            }
+        };
+        Ok(OpenReader {
+            store,
+            key,
+            object,
+            span,
+            stream,
+            followed: None,
+            streak: 0,
+            away: 0,
+            random,
+            progress,
+        })
     };
-    Ok(OpenReader { store, key, object, span, stream, followed: None, streak: 0, away: 0, random, progress })
+    (figures, open)
 }
 
 /// An object that is being read. Positions are those of the object.
@@ -103,11 +124,12 @@ impl OpenStream {
     /// The next bytes, `most` at most; none at the end.
     async fn next(&mut self, most: usize, end: u64) -> tidegate::Result<Bytes> {
         if self.rest.is_empty() {
-            self.rest = self.reader.try_next().await?.unwrap_or_default();
+            let piece = self.reader.try_next().await?.unwrap_or_default();
             // The last byte is given once the checksum of the whole was compared.
-            if self.at + self.rest.len() as u64 == end {
+            if self.at + piece.len() as u64 == end {
                 while self.reader.try_next().await?.is_some() {}
             }
+            self.rest = piece;
         }
         let taken = self.rest.split_to(self.rest.len().min(most));
         self.at += taken.len() as u64;
@@ -133,8 +155,9 @@ impl OpenReader {
         self.store.reader(&self.key).range(range).if_unchanged(&self.object)
     }
 
-    /// The stream, if the bytes at `position` are to be taken from it.
-    async fn stream_at(&mut self, position: u64) -> tidegate::Result<Option<&mut OpenStream>> {
+    /// The stream, if the bytes at `position` are to be taken from it. The caller puts the stream back after a read that
+    /// has succeeded: one that has failed, or was cancelled, is not used again.
+    async fn take_stream_at(&mut self, position: u64) -> tidegate::Result<Option<OpenStream>> {
         if self.random {
             return Ok(None);
         }
@@ -154,23 +177,20 @@ impl OpenReader {
             return Ok(None);
         }
         (self.away, self.streak) = (0, 0);
-        if self.stream.is_none() {
-            let span = self.span.clone();
-            let reader = match span.start == 0 && span.end == self.object.size && position == 0 {
-                // Read as a whole, the object is compared with its checksum.
-                true => self.store.reader(&self.key).if_unchanged(&self.object).await?,
-                false => self.part(position..span.end).await?,
-            };
-            self.stream = Some(OpenStream { at: position, reader, rest: Bytes::new() });
-            self.followed = Some(position);
-        } else if let Some(stream) = &mut self.stream {
+        // Reads that follow the one at `position` follow the stream, also if it is lost now.
+        self.followed = Some(position);
+        if let Some(mut stream) = self.stream.take() {
             let start = stream.reader.range().start;
-            if position < start || stream.seek(position, start).await.is_err() {
-                let reader = self.part(position..self.span.end).await?;
-                self.stream = Some(OpenStream { at: position, reader, rest: Bytes::new() });
+            if position >= start && stream.seek(position, start).await.is_ok() {
+                return Ok(Some(stream));
             }
         }
-        Ok(self.stream.as_mut())
+        let reader = match self.span.start == 0 && self.span.end == self.object.size && position == 0 {
+            // Read as a whole, the object is compared with its checksum.
+            true => self.store.reader(&self.key).if_unchanged(&self.object).await?,
+            false => self.part(position..self.span.end).await?,
+        };
+        Ok(Some(OpenStream { at: position, reader, rest: Bytes::new() }))
     }
 
     /// Some bytes at `position`, `most` at most; none at the end.
@@ -179,66 +199,115 @@ impl OpenReader {
         if position >= end || most == 0 {
             return Ok(Bytes::new());
         }
-        if let Some(stream) = self.stream_at(position).await? {
-            return stream.next(most, end).await;
+        if let Some(mut stream) = self.take_stream_at(position).await? {
+            let piece = stream.next(most, end).await?;
+            self.stream = Some(stream);
+            return Ok(piece);
         }
-        let until = end.min(position + most as u64);
-        let mut reader = self.part(position..until).await?;
-        let first = reader.try_next().await?.unwrap_or_default();
-        let mut bytes = first;
-        if (bytes.len() as u64) < until - position {
-            let mut whole = bytes::BytesMut::with_capacity((until - position) as usize);
-            whole.extend_from_slice(&bytes);
-            while let Some(piece) = reader.try_next().await? {
-                whole.extend_from_slice(&piece);
-            }
-            bytes = whole.freeze();
-        } else {
-            // An answer that is read to its end leaves its connection to the next request.
-            while reader.try_next().await?.is_some() {}
-        }
+        let until = end.min(position + most.min(FEW) as u64);
+        let bytes = gathered(&mut self.part(position..until).await?).await?;
         self.followed = Some(position + bytes.len() as u64);
         Ok(bytes)
     }
 
-    /// Fills all of `buffer`, which lies within the object.
-    async fn fill(&mut self, position: u64, buffer: &mut [u8]) -> tidegate::Result<()> {
+    /// Writes some bytes to `target`, as many as are there without another request; their number is 0 at the end.
+    async fn read_some(&mut self, position: u64, target: &mut Target) -> tidegate::Result<usize> {
         let end = self.span.end;
-        let mut filled = 0;
-        if !buffer.is_empty() && self.stream_at(position).await?.is_none() {
-            let until = position + buffer.len() as u64;
-            let mut reader = self.part(position..until).await?;
-            while let Some(piece) = reader.try_next().await? {
-                filled = copied(buffer, filled, &piece);
+        if position >= end || target.left() == 0 {
+            return Ok(0);
+        }
+        let before = target.left();
+        match self.take_stream_at(position).await? {
+            Some(mut stream) => {
+                target.put(&stream.next(before, end).await?);
+                self.stream = Some(stream);
             }
-            self.followed = Some(until);
+            None => self.fill_alone(position, end.min(position + before as u64), target).await?,
+        }
+        Ok(before - target.left())
+    }
+
+    /// Reads a range by a request of its own.
+    async fn fill_alone(&mut self, from: u64, until: u64, target: &mut Target) -> tidegate::Result<()> {
+        let mut reader = self.part(from..until).await?;
+        // Reads the answer to its end, which leaves its connection to the next request.
+        while let Some(piece) = reader.try_next().await? {
+            target.put(&piece);
+        }
+        self.followed = Some(until);
+        Ok(())
+    }
+
+    /// Fills all of `target`, with bytes that lie within the object.
+    async fn fill(&mut self, position: u64, target: &mut Target) -> tidegate::Result<()> {
+        if target.left() == 0 {
             return Ok(());
         }
-        while filled < buffer.len() {
-            let Some(stream) = &mut self.stream else { break };
-            let piece = stream.next(buffer.len() - filled, end).await?;
-            filled = copied(buffer, filled, &piece);
+        let end = self.span.end;
+        match self.take_stream_at(position).await? {
+            Some(mut stream) => {
+                while target.left() > 0 {
+                    let piece = stream.next(target.left(), end).await?;
+                    if piece.is_empty() {
+                        break;
+                    }
+                    target.put(&piece);
+                }
+                self.stream = Some(stream);
+            }
+            None => self.fill_alone(position, position + target.left() as u64, target).await?,
         }
         Ok(())
     }
+
+    /// All bytes, if they are few.
+    pub(crate) async fn few_bytes(&mut self) -> tidegate::Result<Option<Bytes>> {
+        if self.span.end - self.span.start > FEW as u64 {
+            return Ok(None);
+        }
+        match &mut self.stream {
+            Some(stream) => gathered(&mut stream.reader).await.map(Some),
+            None if self.span.is_empty() => Ok(Some(Bytes::new())),
+            None => gathered(&mut self.part(self.span.clone()).await?).await.map(Some),
+        }
+    }
 }
 
-/// Copies `piece` to the place after the bytes that are filled; the number of bytes that are filled now.
-fn copied(buffer: &mut [u8], filled: usize, piece: &[u8]) -> usize {
-    let until = (filled + piece.len()).min(buffer.len());
-    buffer[filled..until].copy_from_slice(&piece[..until - filled]);
-    until
+/// All bytes of a reader, which are few.
+async fn gathered(reader: &mut tidegate::Reader) -> tidegate::Result<Bytes> {
+    let Range { start, end } = reader.range();
+    let mut bytes = reader.try_next().await?.unwrap_or_default();
+    if (bytes.len() as u64) < end - start {
+        let mut whole = BytesMut::with_capacity((end - start) as usize);
+        whole.extend_from_slice(&bytes);
+        while let Some(piece) = reader.try_next().await? {
+            whole.extend_from_slice(&piece);
+        }
+        bytes = whole.freeze();
+    } else {
+        // The checksum is compared at the end, and the connection is left to the next request.
+        while reader.try_next().await?.is_some() {}
+    }
+    Ok(bytes)
 }
 
-/// Copies `piece` to the front of a writable buffer whose bytes are together, as far as they fit.
+/// The memory of a buffer, which is used while `buffer` is held.
 #[expect(unsafe_code, reason = "Python's buffers are memory that is shared with other code")]
-fn copy_to_front(_py: Python<'_>, buffer: &PyBuffer<u8>, piece: &[u8]) {
-    let length = piece.len().min(buffer.len_bytes());
-    // SAFETY: `buf_ptr` points to `len_bytes` writable bytes, which the exporter neither moves nor frees while the
-    // buffer is held, and `length` is no more. `piece` is memory of the library, so the two do not overlap. The
-    // interpreter is held (`_py`), so no Python code runs meanwhile; other native code that writes to the same buffer
-    // without the interpreter, or reads it, does so at its own risk, as with every `readinto`.
-    unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), buffer.buf_ptr().cast::<u8>(), length) }
+fn target_of(buffer: &PyUntypedBuffer) -> PyResult<Target> {
+    if buffer.readonly() {
+        return Err(PyTypeError::new_err("bytes are read into a writable buffer, and this one is read-only"));
+    }
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("bytes are read into a buffer whose bytes are together"));
+    }
+    let Some(start) = NonNull::new(buffer.buf_ptr().cast::<u8>()) else {
+        // SAFETY: nothing is written to a target of no bytes.
+        return Ok(unsafe { Target::new(NonNull::dangling(), 0) });
+    };
+    // SAFETY: `buf_ptr` points to `len_bytes` writable bytes, which the exporter neither moves nor frees while `buffer` is
+    // held: the only caller holds it until the read has ended or is dropped. Other code that uses the same memory
+    // meanwhile does so at its own risk, as with every `readinto`.
+    Ok(unsafe { Target::new(start, buffer.len_bytes()) })
 }
 
 /// Reads one object, or a range of it; positions count from the range's first byte.
@@ -266,6 +335,21 @@ impl Reader {
         self.span.start.saturating_add(position)
     }
 
+    /// Reads `most` bytes, or all that are left, into a new `bytes`.
+    fn filled(
+        &self,
+        py: Python<'_>,
+        position: u64,
+        most: Option<u64>,
+    ) -> PyResult<impl Future<Output = tidegate::Result<NewBytes>> + Send + 'static> {
+        let (open, at) = (self.open.get(py)?.clone(), self.place(position));
+        let mut new = NewBytes::new(py, self.length(position, most))?;
+        Ok(async move {
+            open.lock().await.fill(at, &mut new.target).await?;
+            Ok(new)
+        })
+    }
+
     /// How many bytes a read of `most` brings; of all, if `most` is `None`.
     fn length(&self, position: u64, most: Option<u64>) -> usize {
         let left = self.span.end.saturating_sub(self.place(position));
@@ -277,52 +361,27 @@ impl Reader {
 impl Reader {
     /// Reads some bytes into a writable buffer, and waits for them; 0 at the end.
     fn read_into(&self, py: Python<'_>, position: u64, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let buffer = PyBuffer::<u8>::get(buffer)?;
-        let (running, open) = (self.shared.get(py)?, self.open.get(py)?.clone());
-        let (at, most) = (self.place(position), buffer.len_bytes());
-        if buffer.readonly() || !buffer.is_c_contiguous() {
-            return Err(PyValueError::new_err("the buffer is read-only, or its bytes are not together"));
-        }
-        let mut work = Box::pin(async move { open.lock().await.piece(at, most).await });
-        let piece = match poll_once(running, &mut work) {
-            Poll::Ready(piece) => piece,
-            Poll::Pending => wait(py, running, &mut work)?,
+        let buffer = PyUntypedBuffer::get(buffer)?;
+        let (running, open, at) = (self.shared.get(py)?, self.open.get(py)?.clone(), self.place(position));
+        let mut target = target_of(&buffer)?;
+        let mut work = Box::pin(async move { open.lock().await.read_some(at, &mut target).await });
+        let read = match poll_once(running, &mut work) {
+            Poll::Ready(read) => read,
+            Poll::Pending => wait(py, running, work)?,
         };
-        let piece = piece.map_err(|error| errors::raised(py, &error))?;
-        copy_to_front(py, &buffer, &piece);
-        Ok(piece.len())
+        read.map_err(|error| errors::raised(py, &error))
     }
 
     /// Reads `most` bytes, or all that are left, and waits for them.
     fn read(&self, py: Python<'_>, position: u64, most: Option<u64>) -> PyResult<Py<PyBytes>> {
-        let (running, open) = (self.shared.get(py)?, self.open.get(py)?.clone());
-        let at = self.place(position);
-        // The bytes arrive in the object that is returned, which nobody else has yet.
-        let bytes = PyBytes::new_with(py, self.length(position, most), |buffer| {
-            let mut work = Box::pin(async { open.lock().await.fill(at, buffer).await });
-            wait(py, running, &mut work)?.map_err(|error| errors::raised(py, &error))
-        });
-        Ok(bytes?.unbind())
+        let (running, work) = (self.shared.get(py)?, self.filled(py, position, most)?);
+        wait(py, running, work)?.map_err(|error| errors::raised(py, &error))?.into_bytes()
     }
 
     /// An operation that reads `most` bytes, or all that are left.
     fn read_later(&self, py: Python<'_>, position: u64, most: Option<u64>) -> PyResult<Operation> {
-        let open = self.open.get(py)?.clone();
-        let (at, length) = (self.place(position), self.length(position, most));
-        let read = async move {
-            let mut open = open.lock().await;
-            let first = open.piece(at, length).await?;
-            if first.len() == length {
-                return Ok(first);
-            }
-            let mut bytes = vec![0; length];
-            bytes[..first.len()].copy_from_slice(&first);
-            open.fill(at + first.len() as u64, &mut bytes[first.len()..]).await?;
-            Ok(bytes.into())
-        };
-        Ok(Operation::new(&self.shared, None, read, |py, bytes| {
-            Ok(PyBytes::new(py, &bytes).into_any().unbind())
-        }))
+        let (progress, work) = (self.progress.get(py)?.clone(), self.filled(py, position, most)?);
+        Ok(Operation::new(&self.shared, Some(progress), work, |_, new| Ok(new.into_bytes()?.into_any())))
     }
 
     /// An operation that reads some bytes, as they arrive; none at the end.

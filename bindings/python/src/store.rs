@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::TryStreamExt;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -49,8 +49,7 @@ impl Store {
         let shared = engine.shared();
         let running = shared.get(py)?;
         let open = settings::store(running.tide(), url, options)?;
-        let mut open = open.into_future();
-        let store = wait(py, running, &mut open)?.map_err(|error| errors::raised(py, &error))?;
+        let store = wait(py, running, open.into_future())?.map_err(|error| errors::raised(py, &error))?;
         Ok(Self { shared: shared.clone(), store: OfProcess::new(store) })
     }
 
@@ -84,7 +83,7 @@ impl Store {
         Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
     }
 
-    /// All bytes of the object, or of a range of it.
+    /// All bytes of the object, or of a range of it, if they are few; otherwise the reader that has them.
     fn get_bytes(
         &self,
         py: Python<'_>,
@@ -92,27 +91,16 @@ impl Store {
         range: Option<(u64, Option<u64>)>,
         if_unchanged: Option<Object>,
     ) -> PyResult<Operation> {
-        let builder = reader::builder(self.get(py)?, key, range, if_unchanged.as_ref());
-        let progress = builder.progress();
+        let shared = self.shared.clone();
+        let (progress, open) = reader::open(self.get(py)?, key, range, if_unchanged, false);
         let read = async move {
-            let mut reader = builder.await?;
-            let Range { start, end } = reader.range();
-            let first = reader.try_next().await?.unwrap_or_default();
-            if first.len() as u64 == end - start {
-                // The checksum is compared at the end.
-                while reader.try_next().await?.is_some() {}
-                return Ok(first);
-            }
-            let mut bytes = BytesMut::with_capacity((end - start) as usize);
-            bytes.extend_from_slice(&first);
-            drop(first);
-            while let Some(piece) = reader.try_next().await? {
-                bytes.extend_from_slice(&piece);
-            }
-            Ok(bytes.freeze())
+            let mut open = open.await?;
+            let bytes = open.few_bytes().await?;
+            Ok((open, bytes))
         };
-        Ok(Operation::new(&self.shared, Some(progress), read, |py, bytes| {
-            Ok(PyBytes::new(py, &bytes).into_any().unbind())
+        Ok(Operation::new(&self.shared, Some(progress), read, move |py, (open, bytes)| match bytes {
+            Some(bytes) => Ok(PyBytes::new(py, &bytes).into_any().unbind()),
+            None => Ok(Py::new(py, Reader::new(&shared, open))?.into_any()),
         }))
     }
 
@@ -355,9 +343,9 @@ impl Store {
         if_unchanged: Option<Object>,
         random: bool,
     ) -> PyResult<Operation> {
-        let (store, shared) = (self.get(py)?.clone(), self.shared.clone());
-        let read = reader::open(store, key, range, if_unchanged, random);
-        Ok(Operation::new(&self.shared, None, read, move |py, opened| {
+        let shared = self.shared.clone();
+        let (progress, open) = reader::open(self.get(py)?, key, range, if_unchanged, random);
+        Ok(Operation::new(&self.shared, Some(progress), open, move |py, opened| {
             Ok(Py::new(py, Reader::new(&shared, opened))?.into_any())
         }))
     }

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
@@ -48,39 +48,35 @@ struct OpenWriter {
     writer: Mutex<Option<tidegate::Writer>>,
     /// Whether the bytes of a write are missing: then nothing is published.
     has_failed: AtomicBool,
-    /// The threads that carry out calls now.
-    calls: std::sync::Mutex<Vec<ThreadId>>,
+    /// The threads that wait in a write.
+    waiting: std::sync::Mutex<Vec<ThreadId>>,
     /// Bytes of all writes that have returned.
     written: AtomicU64,
     progress: tidegate::Progress,
 }
 
 impl OpenWriter {
-    fn calls(&self) -> MutexGuard<'_, Vec<ThreadId>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A call that this thread carries out, until this is dropped. While the thread waits in the call, the handler of a
-/// signal may make another call in the same thread, which would wait for the first one without end.
-struct Call<'a> {
-    open: &'a OpenWriter,
-    thread: ThreadId,
-}
+/// That this thread waits in a write, until this is dropped. Meanwhile the handler of a signal may use the file in the
+/// same thread.
+struct WaitingWrite<'a>(&'a OpenWriter);
 
-impl<'a> Call<'a> {
+impl<'a> WaitingWrite<'a> {
     fn begin(open: &'a OpenWriter) -> Self {
-        let thread = thread::current().id();
-        open.calls().push(thread);
-        Self { open, thread }
+        open.waiting().push(thread::current().id());
+        Self(open)
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for WaitingWrite<'_> {
     fn drop(&mut self) {
-        let mut calls = self.open.calls();
-        if let Some(at) = calls.iter().position(|thread| *thread == self.thread) {
-            calls.swap_remove(at);
+        let (mut waiting, ours) = (self.0.waiting(), thread::current().id());
+        if let Some(at) = waiting.iter().position(|thread| *thread == ours) {
+            waiting.swap_remove(at);
         }
     }
 }
@@ -126,7 +122,7 @@ impl Writer {
         let strategy = writer.strategy().name();
         let open = OpenWriter {
             has_failed: false.into(),
-            calls: std::sync::Mutex::default(),
+            waiting: std::sync::Mutex::default(),
             written: writer.position().into(),
             progress: writer.progress(),
             writer: Mutex::new(Some(writer)),
@@ -138,24 +134,16 @@ impl Writer {
     /// What a new call needs.
     ///
     /// # Errors
-    /// `ForkError` in a process that has inherited the writer; `RuntimeError` where this thread is in a call already.
+    /// `ForkError` in a process that has inherited the writer.
     fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpenWriter>> {
         let forked = || errors::forked(py, self.open.process(), &self.url);
-        let open = self.open.own().ok_or_else(forked)?;
-        if self.is_busy_here() {
-            let message =
-                format!("{}: reentrant call: this thread waits in another call of the file", self.url);
-            return Err(PyRuntimeError::new_err(message));
-        }
-        Ok(open.clone())
+        self.open.own().cloned().ok_or_else(forked)
     }
 
-    /// Begins a write; `as_call` if it is carried out in this thread.
-    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes, as_call: bool) -> Work {
+    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes) -> Work {
         let (length, url) = (bytes.len() as u64, self.url.clone());
         let unfinished = UnfinishedWrite(Some(open.clone()));
         Box::pin(async move {
-            let _call = as_call.then(|| Call::begin(&open));
             // A cancelled future drops its variables from the last to the first: the failure is known before another call
             // gets the writer.
             let acquiring = pin!(open.writer.lock());
@@ -181,12 +169,14 @@ impl Writer {
         let open = self.begin(py)?;
         let is_short = bytes.len() <= AT_ONCE;
         let running = self.shared.get(py)?;
-        let mut work = self.begin_write(open.clone(), bytes, true);
+        let mut work = self.begin_write(open.clone(), bytes);
         let outcome = match is_short.then(|| poll_once(running, &mut work)) {
             Some(Poll::Ready(outcome)) => outcome,
-            Some(Poll::Pending) | None => wait(py, running, &mut work)?,
+            Some(Poll::Pending) | None => {
+                let _waiting = WaitingWrite::begin(&open);
+                wait(py, running, work)?
+            }
         };
-        drop(work);
         let taken = outcome(py)?;
         if let Some(reports) = self.reports.get()
             && reports.are_due()
@@ -219,7 +209,7 @@ impl Writer {
         let open = self.begin(py)?;
         let bytes = bytes_of(data)?;
         let is_short = bytes.len() <= AT_ONCE;
-        let mut work = self.begin_write(open, bytes, false);
+        let mut work = self.begin_write(open, bytes);
         if is_short && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work) {
             return taken(py);
         }
@@ -236,7 +226,6 @@ impl Writer {
     fn sync(&self, py: Python<'_>) -> PyResult<Operation> {
         let (open, url) = (self.begin(py)?, self.url.clone());
         let work: Work = Box::pin(async move {
-            let _call = Call::begin(&open);
             match open.writer.lock().await.as_mut() {
                 Some(writer) => {
                     outcome(writer.sync().await, |py, bytes| Ok(bytes.into_pyobject(py)?.into_any().unbind()))
@@ -252,7 +241,6 @@ impl Writer {
         let (open, url) = (self.begin(py)?, self.url.clone());
         let progress = open.progress.clone();
         let work: Work = Box::pin(async move {
-            let _call = Call::begin(&open);
             let taken = open.writer.lock().await.take();
             match taken {
                 Some(writer) if !open.has_failed.load(SeqCst) => outcome(writer.finish().await, object),
@@ -266,7 +254,6 @@ impl Writer {
     fn abort(&self, py: Python<'_>) -> PyResult<Operation> {
         let (open, url) = (self.begin(py)?, self.url.clone());
         let work: Work = Box::pin(async move {
-            let _call = Call::begin(&open);
             let taken = open.writer.lock().await.take();
             match taken {
                 Some(writer) => outcome(writer.abort().await, |py, ()| Ok(py.None())),
@@ -306,9 +293,9 @@ impl Writer {
         self.open.own().is_some_and(|open| open.has_failed.load(SeqCst))
     }
 
-    /// Whether this thread waits in a call, and now handles a signal.
-    fn is_busy_here(&self) -> bool {
-        self.open.own().is_some_and(|open| open.calls().contains(&thread::current().id()))
+    /// Whether this thread waits in a write, and now handles a signal: then the write ends only after the handler.
+    fn waits_here(&self) -> bool {
+        self.open.own().is_some_and(|open| open.waiting().contains(&thread::current().id()))
     }
 
     /// Bytes of all writes that have returned.

@@ -1,5 +1,6 @@
 """Objects as files."""
 
+import array
 import io
 import os
 import random
@@ -67,8 +68,14 @@ def test_an_unbuffered_file(url):
         assert file.readinto(buffer) == 4 and buffer == b"0123"
         assert file.readall() == b"456789"
         assert file.readinto(buffer) == 0
-        with pytest.raises((ValueError, BufferError)):
+        with pytest.raises(TypeError, match="read-only"):
             file.readinto(b"read-only")
+        with pytest.raises(BufferError, match="together"):
+            file.readinto(memoryview(bytearray(8))[::2])
+        # Items of any type, as for every file of Python.
+        numbers = array.array("i", [0, 0])
+        file.seek(0)
+        assert file.readinto(numbers) == 8 and numbers.tobytes() == b"01234567"
         with pytest.raises(ValueError):
             file.seek(-1)
     for call in (file.read, file.tell, lambda: file.seek(0), lambda: file.readinto(buffer)):

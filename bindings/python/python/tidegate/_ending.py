@@ -50,8 +50,8 @@ class Ending:
         """Called by a close: whether it is to publish. If not, nothing is left to do. ``error`` is what ends a ``with``
         block.
 
-        Raises :class:`ClosedError` if a call has failed before and nothing else says so, :class:`ForkError` if another
-        process has opened the writer, and ``RuntimeError`` in the handler of a signal that has interrupted a call.
+        Raises :class:`ClosedError` if a call has failed before and nothing else says so, and :class:`ForkError` if
+        another process has opened the writer.
         """
         if self.is_closed:
             return False
@@ -59,8 +59,6 @@ class Ending:
         if error is not None or _exiting or self.opening.has_failed():
             self.drop()
             return False
-        if self.native.is_busy_here():
-            raise RuntimeError(f"{self.native.url}: reentrant call: this thread waits in another call of the file")
         if has_failed:
             self.drop()
             raise self.closed_error("a call has failed before, and nothing was published")

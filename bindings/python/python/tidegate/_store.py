@@ -172,10 +172,10 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None,
         progress: ProgressCallback | None,
     ) -> bytes:
-        if progress is not None:
-            return cast("bytes", wait(self.native().get_bytes(key, range, if_unchanged), progress))
-        reader = cast("_native.Reader", wait(self.native().reader(key, range, if_unchanged, False)))
-        return reader.read(0, None)
+        found = wait(self.native().get_bytes(key, range, if_unchanged), progress)
+        if isinstance(found, _native.Reader):
+            found = wait(found.read_later(0, None), progress)
+        return cast("bytes", found)
 
     def get_ranges(
         self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None

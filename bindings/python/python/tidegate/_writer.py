@@ -32,9 +32,6 @@ class Writer(io.BufferedIOBase):
     With the strategy ``journal`` the upload then stays in its journal, for :func:`tidegate.recover`; only
     :meth:`discard` removes it.
 
-    The handler of a signal that has interrupted a call of the file may discard it; its other calls raise
-    ``RuntimeError``.
-
     Only the process that opened a writer can use it. In a forked child it is inert: writing raises :class:`ForkError`,
     and dropping it does nothing to the upload.
     """
@@ -133,10 +130,10 @@ class Writer(io.BufferedIOBase):
         self._end(None)
 
     def discard(self) -> None:
-        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
-        a forked child."""
+        """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
+        that has interrupted a write. Has no effect after the end, nor in a forked child."""
         ending, native = self._ending, self._native
-        if ending.state is not State.OPEN or native.is_busy_here() or not native.is_own():
+        if ending.state is not State.OPEN or native.waits_here() or not native.is_own():
             self._drop()
             return
         try:

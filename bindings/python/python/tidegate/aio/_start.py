@@ -14,18 +14,6 @@ from .._wait import REPORT_EVERY, ProgressCallback, report
 _watched: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, _native.Completions]] = WeakKeyDictionary()
 
 
-class _Pending(asyncio.Future[Any]):
-    """The result of an operation; cancelling this cancels the operation."""
-
-    operation: _native.Operation
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        cancelled = super().cancel(msg)
-        if cancelled:
-            self.operation.cancel()
-        return cancelled
-
-
 def _completions(loop: asyncio.AbstractEventLoop) -> _native.Completions:
     found = _watched.get(loop)
     if found is not None and found[0] == os.getpid():
@@ -39,32 +27,37 @@ def _completions(loop: asyncio.AbstractEventLoop) -> _native.Completions:
     return completions
 
 
-def start(operation: _native.Operation) -> asyncio.Future[Any]:
-    """Starts the operation; the future gets its result."""
-    loop = asyncio.get_running_loop()
-    pending = _Pending(loop=loop)
-    pending.operation = operation
-    operation.start(_completions(loop), pending)
-    return pending
-
-
 async def run(operation: _native.Operation, progress: ProgressCallback | None = None) -> Any:
     """The operation's result. Cancelling the task cancels the operation, and so does an exception of ``progress``."""
-    if progress is None:
-        return await start(operation)
-    result = await run_reporting(operation, progress)
-    report(operation, progress)
-    return result
+    if progress is not None:
+        result = await run_reporting(operation, progress)
+        report(operation, progress)
+        return result
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    operation.start(_completions(loop), ended)
+    try:
+        return await ended
+    except BaseException:
+        # Has no effect on an operation that has ended.
+        operation.cancel()
+        ended.cancel()
+        raise
 
 
 async def run_reporting(operation: _native.Operation, progress: ProgressCallback | None) -> Any:
     """As :func:`run`, without the call of ``progress`` at the end."""
-    pending = start(operation)
-    if progress is None:
-        return await pending
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    operation.start(_completions(loop), ended)
     try:
-        while not (await asyncio.wait([pending], timeout=REPORT_EVERY))[0]:
+        if progress is None:
+            return await ended
+        while not (await asyncio.wait([ended], timeout=REPORT_EVERY))[0]:
             report(operation, progress)
-        return await pending
-    finally:
-        pending.cancel()
+        return await ended
+    except BaseException:
+        # Has no effect on an operation that has ended.
+        operation.cancel()
+        ended.cancel()
+        raise

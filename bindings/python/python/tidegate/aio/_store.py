@@ -83,7 +83,10 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None,
         progress: ProgressCallback | None,
     ) -> bytes:
-        return cast("bytes", await run(self.native().get_bytes(key, range, if_unchanged), progress))
+        found = await run(self.native().get_bytes(key, range, if_unchanged), progress)
+        if isinstance(found, _native.Reader):
+            found = await run(found.read_later(0, None), progress)
+        return cast("bytes", found)
 
     async def get_ranges(
         self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None

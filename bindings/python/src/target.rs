@@ -1,0 +1,80 @@
+//! Memory of Python that a task fills, without the interpreter.
+
+use std::ptr::NonNull;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Memory that is written from its beginning on, and never read.
+pub(crate) struct Target {
+    start: NonNull<u8>,
+    length: usize,
+    filled: usize,
+}
+
+#[expect(unsafe_code, reason = "the memory belongs to Python")]
+// SAFETY: a target is the only one that uses its memory, as its constructors demand, so it may be moved to another thread.
+unsafe impl Send for Target {}
+
+#[expect(unsafe_code, reason = "the memory belongs to Python")]
+impl Target {
+    /// # Safety
+    /// The `length` bytes from `start` on are valid for writes as long as this lives, and nobody else relies on their
+    /// content meanwhile.
+    pub(crate) unsafe fn new(start: NonNull<u8>, length: usize) -> Self {
+        Self { start, length, filled: 0 }
+    }
+
+    /// How many bytes are not written yet.
+    pub(crate) fn left(&self) -> usize {
+        self.length - self.filled
+    }
+
+    /// Writes the next bytes, as far as they fit.
+    pub(crate) fn put(&mut self, piece: &[u8]) {
+        let length = piece.len().min(self.left());
+        // SAFETY: the `left` bytes after the first `filled` are in the target, and writable (`new`). `piece` is memory of
+        // the library, so the two do not overlap.
+        unsafe { self.start.add(self.filled).copy_from_nonoverlapping(NonNull::from(piece).cast(), length) }
+        self.filled += length;
+    }
+}
+
+/// A new `bytes` that is filled, and that nobody else has until it is full.
+pub(crate) struct NewBytes {
+    bytes: Py<PyBytes>,
+    pub(crate) target: Target,
+}
+
+impl NewBytes {
+    /// # Errors
+    /// `MemoryError`.
+    #[expect(unsafe_code, reason = "a `bytes` without content can be made by Python's C functions only")]
+    pub(crate) fn new(py: Python<'_>, length: usize) -> PyResult<Self> {
+        let size = length.try_into()?;
+        // SAFETY: the interpreter is held. Without content, the function returns a new reference to a `bytes` of this
+        // size whose bytes are not initialized, or null with an exception.
+        let bytes = unsafe {
+            let bytes = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
+            Bound::from_owned_ptr_or_err(py, bytes)?.cast_into_unchecked::<PyBytes>()
+        };
+        // SAFETY: the object is a `bytes`, whose memory Python allows to be filled until anybody else has the object; it
+        // is alive as long as `self`. (The one `bytes` of length 0 is shared, and nothing is written to it.)
+        let target = unsafe {
+            let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+            Target::new(NonNull::new(start).ok_or_else(|| PyErr::fetch(py))?, length)
+        };
+        Ok(Self { bytes: bytes.unbind(), target })
+    }
+
+    /// # Errors
+    /// If it is not full.
+    pub(crate) fn into_bytes(self) -> PyResult<Py<PyBytes>> {
+        match self.target.left() {
+            0 => Ok(self.bytes),
+            left => Err(PyRuntimeError::new_err(format!("the read has ended {left} bytes early"))),
+        }
+    }
+}
