@@ -177,8 +177,8 @@ impl OpenReader {
             return Ok(None);
         }
         (self.away, self.streak) = (0, 0);
-        // Reads that follow the one at `position` follow the stream, also if it is lost now.
-        self.followed = Some(position);
+        // If the stream is lost now, the next read opens another.
+        self.followed = None;
         if let Some(mut stream) = self.stream.take() {
             let start = stream.reader.range().start;
             if position >= start && stream.seek(position, start).await.is_ok() {

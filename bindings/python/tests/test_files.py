@@ -10,6 +10,9 @@ import pyarrow.parquet
 import pytest
 
 import tidegate
+from harness.s3 import Bucket
+from harness.servers import Embedded
+from reach import reached_by
 
 
 @pytest.fixture
@@ -238,3 +241,50 @@ def test_an_option_that_does_not_exist_is_not_one_of_writing(url):
         tidegate.open(f"{url}/a", "rb", part_sise=5)
     with pytest.raises(TypeError, match="'part_size' is one of writing"):
         tidegate.open(f"{url}/a", "rb", part_size=5)
+
+
+def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
+    server = Embedded(tmp_path)
+    try:
+        store = tidegate.Store(Bucket(server.endpoint).url(), **reached_by(server.endpoint))
+        whole = bytes(range(256)) * 4096
+        store.put("a", whole)
+        # The store damages one byte of each answer, as often as Tidegate asks again by itself.
+        damage = {"operation": "GetObject", "action": {"corrupt_response": {"at": len(whole) - 1}}}
+        server.control("PUT", "knobs", {"faults": [damage]})
+        reader = store.reader("a")
+        for _ in range(2):
+            reader.seek(0)
+            with pytest.raises(tidegate.IntegrityError):
+                reader.read()
+        reader.seek(0)
+        buffer, at = bytearray(len(whole)), 0
+        with pytest.raises(tidegate.IntegrityError):
+            while count := reader.readinto(memoryview(buffer)[at:]):
+                at += count
+        assert buffer[:at] == whole[:at] and at < len(whole)
+        server.control("PUT", "knobs", {})
+        reader.seek(0)
+        assert reader.read() == whole
+    finally:
+        server.stop()
+
+
+def test_a_server_that_nobody_stops_ends_with_the_program(program):
+    running = program(
+        """
+        import os, tidegate.dev
+        server = tidegate.dev.serve()
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        server.store("demo").put("a", b"1")
+        print(server._process.pid)
+        """,
+        TIDEGATE_BIN=os.environ["TIDEGATE_BIN"],
+    )
+    process = int(running.line())
+    running.succeeds()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tidegate
+from harness.process import until
 
 WAIT = 30
 
@@ -117,7 +118,7 @@ def test_fork_an_inherited_writer_that_ends_in_the_child_leaves_the_upload_alone
         return True
 
     assert in_child(work)
-    assert bucket.sessions("a") != []
+    until("the upload has a session, and keeps it", lambda: bucket.sessions("a"))
     file.write(b"more")
     file.close()
     assert bucket.size("a") == (11 << 20) + 4

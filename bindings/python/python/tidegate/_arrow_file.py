@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class InputFile:
-    """A file for random access. Its beginning was read when it was opened, and is not read a second time."""
+    """A file for random access. Its beginning was read when it was opened, and is not read a second time until a read goes
+    past it: what is kept lies outside the memory budget."""
 
     closed = False
 
@@ -43,6 +44,7 @@ class InputFile:
         if until <= len(self._beginning):
             data = self._beginning[start:until]
         else:
+            self._beginning = memoryview(b"")
             self._reader.seek(start)
             data = self._reader.read(max(until - start, 0))
         self._position = start + len(data)

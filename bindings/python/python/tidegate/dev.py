@@ -10,9 +10,10 @@ import sys
 import sysconfig
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ._store import Store
 
@@ -24,7 +25,7 @@ _PATIENCE = 30.0
 
 
 class Server:
-    """A server that runs until :meth:`stop`, or the end of its ``with`` block. It speaks S3 and Google Cloud Storage,
+    """A server that runs until :meth:`stop`, the end of its ``with`` block, or that of the program. It speaks S3 and Google Cloud Storage,
     and creates a bucket at the first write to it.
 
     >>> import tidegate.dev
@@ -43,6 +44,8 @@ class Server:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
         )
+        # Also when nobody calls it: once the server is garbage-collected, and at the exit of the program.
+        self._stop = weakref.finalize(self, _stop, self._process, self._log, os.getpid())
         try:
             self.url = self._said_url()
         except BaseException:
@@ -76,15 +79,8 @@ class Server:
         return Store(f"s3://{bucket}", **{**self.options, **options})
 
     def stop(self) -> None:
-        """Stops the server. Has no effect after the first time."""
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._log.close()
+        """Stops the server. Has no effect after the first time, nor in a forked child."""
+        self._stop()
 
     def __enter__(self) -> Server:
         return self
@@ -96,6 +92,19 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<tidegate.dev.Server {self.url}>"
+
+
+def _stop(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
+    if owner != os.getpid():
+        return
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    log.close()
 
 
 def serve(storage: str = "memory") -> Server:

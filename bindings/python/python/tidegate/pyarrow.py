@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -29,7 +29,8 @@ from ._arrow_file import InputFile
 from ._errors import InvalidInputError, NoBucketError, NotFoundError, UnsupportedError
 from ._native import Object, Prefix
 from ._open import store_of, taken
-from ._store import Store
+from ._options import WriteOptions
+from ._store import Store, native_options
 from ._wait import wait
 from ._writer import Writer
 
@@ -48,6 +49,12 @@ _REMOVED_AT_ONCE = 10_000
 _LOOKUPS = 16
 #: The content type of the empty objects that stand for directories, as pyarrow's S3FileSystem writes it.
 _DIRECTORY_TYPE = "application/x-directory"
+
+_WRITE_OPTIONS = WriteOptions.__optional_keys__
+#: Options of writes that hold for copies too. A copy has the attributes of its source.
+_COPY_OPTIONS = ("concurrency", "create_only", "encryption", "part_size", "storage_class")
+#: Options of writes that say how any object is stored, also one that stands for a directory.
+_STORAGE_OPTIONS = ("encryption", "storage_class")
 
 #: What names of metadata are which attributes of an object.
 _ATTRIBUTES = {
@@ -70,11 +77,18 @@ def filesystem(url_or_store: str | os.PathLike[str] | Store, **options: Unpack[O
     """
     given: dict[str, Any] = dict(options)
     store_options = taken(given)
+    _check_write_options(given)
     if isinstance(url_or_store, Store):
         if store_options:
             raise TypeError(f"the option {next(iter(store_options))!r} belongs to a store, and a store is given")
         return FileSystem(Handler(url_or_store, **given))
     return FileSystem(Handler(store_of(os.fspath(url_or_store), store_options), **given))
+
+
+def _check_write_options(given: Mapping[str, Any]) -> None:
+    unknown = given.keys() - _WRITE_OPTIONS
+    if unknown:
+        raise TypeError(f"there is no option {min(unknown)!r}, neither of a store nor of a write")
 
 
 class FileSystem(PyFileSystem):  # type: ignore[misc]
@@ -158,6 +172,7 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
     """
 
     def __init__(self, store: Store, **options: Any) -> None:
+        _check_write_options(options)
         #: The store.
         self.store = store
         self._options = options
@@ -180,6 +195,9 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
         # A slash at the end stays: a SubTreeFileSystem would not find its base otherwise.
         return path.lstrip("/")
 
+    def _chosen(self, names: Iterable[str]) -> dict[str, Any]:
+        return {name: self._options[name] for name in names if name in self._options}
+
     # What there is.
 
     def get_file_info(self, paths: list[str]) -> list[FileInfo]:
@@ -190,11 +208,14 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
 
     def _info(self, path: str) -> FileInfo:
         key = _key_of(path)
-        if key and (not path.endswith("/")) and (found := self._object(key)) is not None:
-            return _file_info(path, found)
-        if not key or self._directories().is_there(key):
-            return FileInfo(path, FileType.Directory)
-        return FileInfo(path, FileType.NotFound)
+        try:
+            if key and not path.endswith("/") and (found := self._object(key)) is not None:
+                return _file_info(path, found)
+            is_there = self._directories().is_there(key)
+        except NoBucketError:
+            # Nothing is in a bucket that is not there: so pyarrow's S3FileSystem says too.
+            is_there = False
+        return FileInfo(path, FileType.Directory if is_there else FileType.NotFound)
 
     def _object(self, key: str) -> Object | None:
         try:
@@ -205,6 +226,15 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
             return None
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        try:
+            return self._selected(selector)
+        except NotFoundError:
+            # The bucket, or the local directory, is not there.
+            if not selector.allow_not_found:
+                raise
+            return []
+
+    def _selected(self, selector: FileSelector) -> list[FileInfo]:
         base = _key_of(selector.base_dir)
         prefix = base and f"{base}/"
         infos: list[FileInfo] = []
@@ -242,7 +272,9 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
 
     def _directories(self) -> _Directories:
         location = self.store.location
-        return _ObjectDirectories(self.store) if "://" in location else _LocalDirectories(location)
+        if "://" not in location:
+            return _LocalDirectories(location)
+        return _ObjectDirectories(self.store, self._chosen(_STORAGE_OPTIONS))
 
     def _no_directory(self, key: str) -> FileNotFoundError:
         return FileNotFoundError(errno.ENOENT, "no such directory", self.store.url_of(key))
@@ -296,27 +328,47 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
 
     def move(self, src: str, dest: str) -> None:
         key, to_key = _key_of(src), self._key(dest)
+        if src.endswith("/"):
+            self._check_directory(key)
+            raise self._no_move(key)
         if key == to_key:
             return
         try:
-            self.store.rename(key, to_key)
+            if self._chosen(_STORAGE_OPTIONS):
+                # A rename keeps the storage class and the encryption.
+                self._move_by_copy(key, to_key)
+                return
+            try:
+                self.store.rename(key, to_key, **self._chosen(["create_only"]))
+            except UnsupportedError:
+                # The store makes no such copies, and renames by them.
+                self._move_by_copy(key, to_key)
         except NotFoundError as missing:
             if self._directories().is_there(key):
-                raise IsADirectoryError(
-                    errno.EISDIR, "no object store can move a directory; move its files", self.store.url_of(key)
-                ) from missing
+                raise self._no_move(key) from missing
             raise
+
+    def _move_by_copy(self, key: str, to_key: str) -> None:
+        source = self.store.head(key)
+        self._copy(key, to_key)
+        self.store.delete(key, if_unchanged=source)
+
+    def _no_move(self, key: str) -> IsADirectoryError:
+        return IsADirectoryError(errno.EISDIR, "a directory cannot be moved; move its files", self.store.url_of(key))
 
     def copy_file(self, src: str, dest: str) -> None:
         key, to_key = self._key(src), self._key(dest)
-        if key == to_key:
-            return
+        if key != to_key:
+            self._copy(key, to_key)
+
+    def _copy(self, key: str, to_key: str) -> None:
+        options = self._chosen(_COPY_OPTIONS)
         try:
-            self.store.copy(key, to_key)
+            self.store.copy(key, to_key, **options)
         except UnsupportedError:
-            # The store makes no copies: the bytes go through this machine.
+            # The store makes no such copies: the bytes go through this machine.
             native = self.store.native()
-            wait(native.copy_through(key, native, to_key, None))
+            wait(native.copy_through(key, native, to_key, native_options(options)))
 
     def _key(self, path: str) -> str:
         """The key of a path that is to name a file."""
@@ -392,14 +444,16 @@ class _Directories(Protocol):
 class _ObjectDirectories:
     """There is a directory where a key begins with its key and a slash. Creating one writes an empty object of that key."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, options: dict[str, Any]) -> None:
+        self._store, self._options = store, options
 
     def is_there(self, key: str) -> bool:
-        return next(self._store.list(f"{key}/", recursive=False), None) is not None
+        first = next(self._store.list(key and f"{key}/", recursive=False), None)
+        # The root is there without objects, if its bucket is.
+        return first is not None or not key
 
     def create(self, key: str) -> None:
-        self._store.put(f"{key}/", b"", content_type=_DIRECTORY_TYPE)
+        self._store.put(f"{key}/", b"", content_type=_DIRECTORY_TYPE, **self._options)
 
     def delete(self, key: str) -> None:
         self._delete(entry.key for entry in self._store.list(f"{key}/"))
@@ -427,7 +481,7 @@ class _LocalDirectories:
         return os.path.join(self._root, key)
 
     def is_there(self, key: str) -> bool:
-        return os.path.isdir(self._path(key))
+        return os.path.isdir(self._path(key) if key else self._root)
 
     def create(self, key: str) -> None:
         os.makedirs(self._path(key), exist_ok=True)

@@ -15,6 +15,9 @@ from pyarrow.fs import FileSelector, FileType
 
 import tidegate
 import tidegate.pyarrow
+from between import without_copies
+from reach import reached
+from tidegate._arrow_file import InputFile
 
 
 def table(rows, first=0):
@@ -47,6 +50,14 @@ def test_a_url_and_a_store_open_the_same(store):
 def test_options_of_a_store_and_a_store_are_refused(store):
     with pytest.raises(TypeError, match="'region' belongs to a store"):
         tidegate.pyarrow.filesystem(store, region="eu-west-1")
+
+
+def test_a_name_that_is_no_option_is_refused(store):
+    for given in ({"endpoint_override": "http://127.0.0.1:9"}, {"storage_clas": "STANDARD"}):
+        with pytest.raises(TypeError, match=f"'{next(iter(given))}'"):
+            tidegate.pyarrow.filesystem("s3://bucket", **given)
+        with pytest.raises(TypeError, match=f"'{next(iter(given))}'"):
+            tidegate.pyarrow.filesystem(store, **given)
 
 
 def test_a_pickle_has_no_credentials_of_the_environment(monkeypatch, bucket):
@@ -108,7 +119,7 @@ def test_a_file_is_no_directory_and_a_directory_no_file(files, store):
             call("a/b")
     with pytest.raises(IsADirectoryError):
         files.delete_file("a")
-    with pytest.raises(IsADirectoryError, match="no object store can move a directory"):
+    with pytest.raises(IsADirectoryError, match="a directory cannot be moved"):
         files.move("a", "c")
     for path in ("a/", "", "/"):
         with pytest.raises(IsADirectoryError):
@@ -138,10 +149,41 @@ def test_what_is_not_there_is_a_file_not_found_error(files, call):
         call(files)
 
 
-def test_a_bucket_that_is_not_there_is_a_file_not_found_error(store):
+def nowhere(store, tmp_path, where):
+    if where == "disk":
+        return tidegate.pyarrow.filesystem(tmp_path / "none")
     options = dict(store.__getstate__()["options"])
-    files = tidegate.pyarrow.filesystem("s3://no-such-bucket-of-anybody", **options)
-    for call in (lambda: files.open_input_file("a"), lambda: files.get_file_info("a")):
+    return tidegate.pyarrow.filesystem("s3://no-such-bucket-of-anybody", **options)
+
+
+@pytest.mark.parametrize("where", ["bucket", "disk"])
+def test_in_a_bucket_or_directory_that_is_not_there_nothing_is_found(store, tmp_path, where):
+    """As pyarrow's own filesystems say of theirs."""
+    files = nowhere(store, tmp_path, where)
+    for path in ("a", "a/b", "a/", ""):
+        assert files.get_file_info(path).type == FileType.NotFound, path
+    assert [info.type for info in files.get_file_info(["a", "b"])] == [FileType.NotFound] * 2
+    for recursive in (False, True):
+        for base in ("", "a"):
+            assert files.get_file_info(FileSelector(base, recursive=recursive, allow_not_found=True)) == []
+            with pytest.raises(FileNotFoundError):
+                files.get_file_info(FileSelector(base, recursive=recursive))
+
+
+def test_a_root_without_objects_is_a_directory(files, tmp_path):
+    for empty in (files, tidegate.pyarrow.filesystem(tmp_path)):
+        assert empty.get_file_info("").type == FileType.Directory
+        assert empty.get_file_info(FileSelector("", recursive=True)) == []
+
+
+def test_a_bucket_that_is_not_there_is_a_file_not_found_error(store, tmp_path):
+    files = nowhere(store, tmp_path, "bucket")
+    for call in (
+        lambda: files.open_input_file("a"),
+        lambda: files.delete_file("a"),
+        lambda: files.get_file_info(FileSelector("")),
+        lambda: files.copy_file("a", "b"),
+    ):
         with pytest.raises(tidegate.NoBucketError):
             call()
 
@@ -160,6 +202,33 @@ def test_moving_or_copying_a_file_to_itself_keeps_it(files, store):
     files.move("a", "a")
     files.copy_file("a", "/a")
     assert store.get("a") == b"1"
+
+
+def test_a_path_that_ends_with_a_slash_moves_no_file(files, store):
+    store.put("a", b"1")
+    store.put("d/b", b"2")
+    with pytest.raises(NotADirectoryError):
+        files.move("a/", "c")
+    with pytest.raises(IsADirectoryError, match="a directory cannot be moved"):
+        files.move("d/", "c")
+    with pytest.raises(FileNotFoundError):
+        files.move("x/", "c")
+    assert paths(files) == ["a", "d/b"]
+
+
+def test_a_server_that_makes_no_copies(embedded_bucket, embedded):
+    options = {**reached(embedded_bucket), "kept_conditions": True}
+    with without_copies(embedded.url) as (url, refused):
+        store = tidegate.Store(embedded_bucket.url().rstrip("/"), **{**options, "endpoint_url": url})
+        files = tidegate.pyarrow.filesystem(store)
+        store.put("a", b"1" * 1000, metadata={"team": "tide"})
+        files.copy_file("a", "b")
+        files.move("b", "c")
+        assert refused
+        with pytest.raises(FileNotFoundError):
+            files.move("none", "d")
+    assert embedded_bucket.keys() == ["a", "c"]
+    assert embedded_bucket.get("c") == b"1" * 1000 and embedded_bucket.head("c")["Metadata"]["team"] == "tide"
 
 
 def test_a_local_directory_has_real_directories(tmp_path):
@@ -203,6 +272,24 @@ def test_options_of_writes_hold_for_datasets(store):
     assert pyarrow.parquet.read_table("a", filesystem=files).num_rows == 1
 
 
+def test_options_of_writes_hold_for_directories_and_copies(store, bucket):
+    files = tidegate.pyarrow.filesystem(store, storage_class="REDUCED_REDUNDANCY", content_type="text/x-all")
+    store.put("a", b"1", content_type="text/x-own")
+    files.create_dir("d")
+    files.copy_file("a", "b")
+    files.move("a", "c")
+    for key in ("d/", "b", "c"):
+        assert bucket.head(key)["StorageClass"] == "REDUCED_REDUNDANCY", key
+    assert bucket.head("d/")["ContentType"] == "application/x-directory"
+    assert bucket.head("b")["ContentType"] == bucket.head("c")["ContentType"] == "text/x-own"
+    assert bucket.keys() == ["b", "c", "d/"]
+    create_only = tidegate.pyarrow.filesystem(store, create_only=True)
+    for change in (create_only.copy_file, create_only.move):
+        with pytest.raises(FileExistsError):
+            change("b", "c")
+    assert bucket.keys() == ["b", "c", "d/"]
+
+
 # Reading.
 
 
@@ -230,6 +317,22 @@ def test_a_small_file_is_one_request(embedded_bucket, store_on, embedded):
         assert pyarrow.parquet.read_table(file).num_rows == 1000
     counts = embedded.control("GET", "counts")["requests"]
     assert sum(counts.values()) == 1, counts
+
+
+def test_the_beginning_of_a_file_is_kept_until_a_read_goes_past_it(embedded_bucket, store_on, embedded):
+    store = store_on(embedded_bucket)
+    store.put("a", bytes(range(256)) * 4096)
+    opened = tidegate.pyarrow.Handler(store).open_input_file("a")
+    file = InputFile(store, "a", store.head("a"), bytes(range(256)) * 1024)
+    embedded.control("DELETE", "counts")
+    assert bytes(file.read(10)) == bytes(range(10)) and len(file._beginning) == 256 << 10
+    assert embedded.control("GET", "counts")["requests"] == {}
+    file.seek(256 << 10)
+    assert file.read(3) == b"\0\1\2" and len(file._beginning) == 0
+    file.seek(1)
+    assert file.read(2) == b"\1\2"
+    file.close()
+    assert opened.read_at(2, 1) == b"\1\2"
 
 
 def test_all_reads_of_a_file_are_of_one_object(files, store):

@@ -12,6 +12,8 @@ import pytest
 from pyarrow.fs import SubTreeFileSystem
 
 import tidegate.pyarrow
+from harness import ROOT
+from harness.process import until
 
 TABLE = pyarrow.table({"number": list(range(5000)), "word": ["tide"] * 5000})
 
@@ -156,7 +158,7 @@ def test_no_end_of_a_process_publishes(program, bucket, end):
         f"""
         import os, sys
         import tidegate.pyarrow
-        sys.path.insert(0, {str(__file__).rsplit("/", 1)[0]!r})
+        sys.path[:0] = {[str(__file__).rsplit("/", 1)[0], str(ROOT / "tests")]!r}
         from test_torn_arrow import TABLE, WRITERS
         files = tidegate.pyarrow.filesystem(os.environ["BUCKET"], concurrency=2)
         kept = []
@@ -182,9 +184,10 @@ def test_no_end_of_a_process_publishes(program, bucket, end):
 # Where C++ closes the files.
 
 
-def batches(fail_at):
+def batches(fail_at, before=lambda: True):
     for number in range(20):
         if number == fail_at:
+            until("what was written before is there", before)
             raise Trouble
         yield pyarrow.record_batch({"number": pyarrow.array([number] * 1000, pyarrow.int64())})
 
@@ -192,16 +195,21 @@ def batches(fail_at):
 @pytest.mark.parametrize("format", ["parquet", "csv", "feather"])
 def test_a_dataset_whose_source_fails_has_only_whole_files(files, store, format):
     schema = pyarrow.schema([("number", pyarrow.int64())])
+
+    def written():
+        return [entry.key for entry in store.list("t/") if not entry.key.endswith("/")]
+
     with pytest.raises(Trouble):
         pyarrow.dataset.write_dataset(
-            batches(15), "t", schema=schema, filesystem=files, format=format, max_rows_per_file=2_000,
+            batches(15, written), "t", schema=schema, filesystem=files, format=format, max_rows_per_file=2_000,
             max_rows_per_group=1_000,
         )  # fmt: skip
     gc.collect()
-    for entry in store.list("t/"):
-        if not entry.key.endswith("/"):
-            read = pyarrow.dataset.dataset(entry.key, filesystem=files, format=format).to_table()
-            assert read.num_rows == 2_000, entry.key
+    keys = written()
+    assert keys
+    for key in keys:
+        read = pyarrow.dataset.dataset(key, filesystem=files, format=format).to_table()
+        assert read.num_rows == 2_000, key
 
 
 def test_a_dataset_whose_source_fails_in_its_only_file_has_none(files, store):

@@ -42,7 +42,7 @@ def start(bucket, tmp_path):
         running = subprocess.Popen(
             [sys.executable, EXAMPLES / name, *map(str, arguments)],
             env=env, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent, pipesize=4096,
         )  # fmt: skip
         started.append(running)
         return running
@@ -181,7 +181,7 @@ def test_an_ingest_that_is_killed_loses_no_acknowledged_record(start, bucket, tm
     acknowledged, kills = 0, 0
     while True:
         running = start("journaled_ingest.py", queue, bucket.url("events.log"), journal)
-        until_line, last = source.randrange(500, 1500), ""
+        until_line, last = source.randrange(500, 1000), ""
         for count, said in enumerate(running.stdout, 1):
             last = said
             word, number = said.split()
@@ -192,6 +192,7 @@ def test_an_ingest_that_is_killed_loses_no_acknowledged_record(start, bucket, tm
             assert int(number) > acknowledged
             acknowledged = int(number)
             if count == until_line:
+                # It is few lines ahead: the pipe holds 4 KiB, and Python's buffer here 8 KiB.
                 running.send_signal(signal.SIGKILL)
                 break
         rest, errors = running.communicate(timeout=60)

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 
 from harness.command import clean_env
-from harness.process import Server
+from harness.process import Server, free_port
 from harness.servers import answers
 
 HERE = Path(__file__).parent
-#: The address that Dask's tests have written down.
-PORT = 5555
-
 #: Those that cannot pass, each with the reason.
 FAILS: dict[str, str] = {}
 
 
 @pytest.fixture
 def moto(tmp_path):
-    """Dask's tests start one too, which finds the port taken and ends; they wait only some seconds for its answer."""
-    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", PORT]
+    """The server that Dask's tests ask, by their plugin. They start one too, at a port that may be taken, and wait only
+    some seconds for its answer."""
+    port = free_port()
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
     server = Server("moto", command, tmp_path / "moto.log")
+    server.url = f"http://127.0.0.1:{port}/"
     try:
-        server.wait_ready(lambda: answers(f"http://127.0.0.1:{PORT}/moto-api/"), timeout=60)
+        server.wait_ready(lambda: answers(f"{server.url}moto-api/"), timeout=60)
         yield server
     finally:
         server.stop()
@@ -42,7 +42,7 @@ def test_dask_s3(moto, tmp_path):
             *("-p", "dask_s3", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=short", f"--junitxml={report}"),
         ],
         cwd=tmp_path,
-        env=clean_env({"PATH": path, "PYTHONPATH": python_path}),
+        env=clean_env({"PATH": path, "PYTHONPATH": python_path, "DASK_S3_URL": moto.url}),
         capture_output=True,
         text=True,
         timeout=300,

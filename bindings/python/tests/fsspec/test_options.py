@@ -1,10 +1,12 @@
 """The option names of s3fs, gcsfs and adlfs: each is mapped, refused by its name, or documented as without effect."""
 
+import pickle
 import re
 from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.callbacks import Callback
 from fsspec.registry import _registry
 
 import tidegate.fsspec
@@ -26,6 +28,10 @@ ADLFS = """account_name account_key connection_string credential sas_token reque
 def store(cls, **options):
     """What the store is reached with."""
     return cls(skip_instance_cache=True, **options)._settings.store
+
+
+def store_of(fs):
+    return fs._settings.store
 
 
 def write(cls, **options):
@@ -50,6 +56,9 @@ def write(cls, **options):
         ({"profile": "p"}, {"profile": "p"}),
         ({"use_ssl": False, "endpoint_url": "http://a"}, {"endpoint_url": "http://a"}),
         ({"endpoint_url": "http://a", "use_ssl": False}, {"endpoint_url": "http://a"}),
+        ({"use_ssl": False, "client_kwargs": {"endpoint_url": "http://a"}}, {"endpoint_url": "http://a"}),
+        ({"client_kwargs": {"endpoint_url": "http://a"}, "use_ssl": False}, {"endpoint_url": "http://a"}),
+        ({"client_kwargs": {"use_ssl": False, "endpoint_url": "http://a"}}, {"endpoint_url": "http://a"}),
         ({"requester_pays": True}, {"request_payer": True}),
         ({"s3_additional_kwargs": {"RequestPayer": "requester"}}, {"request_payer": True}),
         ({"fixed_upload_size": True}, {"equal_parts": True}),
@@ -167,17 +176,103 @@ def test_an_option_that_is_refused_is_named(cls, given, named):
         cls(**given)
 
 
-@pytest.mark.parametrize(("cls", "names"), [(S3FileSystem, S3FS), (GCSFileSystem, GCSFS), (AzureFileSystem, ADLFS)])
-def test_every_option_is_known_and_documented(cls, names):
-    documented = set(re.findall(r"`(\w+)`", DOCS.read_text()))
+#: A value of each option that is no flag.
+VALUES = {
+    "access": "read_only",
+    "account_host": "a.example.com",
+    "block_size": 3,
+    "blocksize": 3,
+    "cache_timeout": 3,
+    "client_kwargs": {},
+    "config_kwargs": {},
+    "connection_timeout": 3,
+    "consistency": "md5",
+    "credential": "s",
+    "default_block_size": 3,
+    "default_cache_type": "readahead",
+    "location_mode": "primary",
+    "max_concurrency": 3,
+    "read_timeout": 3,
+    "s3_additional_kwargs": {},
+    "timeout": 3,
+    "token": "anon",
+}
+
+
+#: Options that are given with another.
+WITH = {
+    "key": {"secret": "s"},
+    "password": {"username": "k"},
+    "secret": {"key": "k"},
+    "username": {"password": "s"},
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "package", "names"),
+    [(S3FileSystem, "s3fs", S3FS), (GCSFileSystem, "gcsfs", GCSFS), (AzureFileSystem, "adlfs", ADLFS)],
+)
+def test_every_option_is_known_and_documented(cls, package, names):
+    _, _, table = DOCS.read_text().partition(f"\n### {package}\n")
+    documented = set(re.findall(r"`(\w+)`", table.partition("\n### ")[0]))
     for name in names:
         assert name in documented, name
         try:
-            cls(**{name: True}, skip_instance_cache=True)
-        except TypeError as unknown:
-            assert "there is no option" not in str(unknown), name
-        except Exception:
-            pass  # refused, or of another type
+            cls(**{name: VALUES.get(name, True)}, **WITH.get(name, {}), skip_instance_cache=True)
+        except ValueError as refused:
+            assert re.search(rf"\b{name}\b", str(refused)), name
+
+
+def test_the_first_option_can_be_given_by_position():
+    assert store_of(S3FileSystem(True)) == {"anonymous": True}
+    assert store_of(GCSFileSystem("p")) == {"project": "p"}
+    assert store_of(AzureFileSystem("a", account_key="k")) == {"account": "a", "account_key": "k"}
+    for fs in (S3FileSystem(True), GCSFileSystem("p"), AzureFileSystem("a", account_key="k")):
+        again = pickle.loads(pickle.dumps(fs))
+        assert again == fs and store_of(again) == store_of(fs)
+
+
+def test_the_order_of_options_tells_no_file_systems_apart():
+    given = {"key": "k", "secret": "s", "endpoint_url": "http://a"}
+    turned = dict(reversed(given.items()))
+    assert S3FileSystem(**given).fsid == S3FileSystem(**turned).fsid
+    assert S3FileSystem(**given).fsid != S3FileSystem(**{**given, "key": "l"}).fsid
+
+
+def test_concurrency_is_that_of_each_write():
+    assert write(S3FileSystem, concurrency=3) == {"concurrency": 3} and store(S3FileSystem, concurrency=3) == {}
+    assert write(S3FileSystem, concurrency="auto") == {} and store(S3FileSystem, concurrency="auto") == {
+        "concurrency": "auto"
+    }
+
+
+def test_a_large_block_size_is_no_large_buffer(fs, folder):
+    fs.pipe_file(f"{folder}/file", b"1" * 3_000_000)
+    for given, size in ((64 << 20, 1 << 20), (5000, 5000), (None, 64 << 10)):
+        with fs.open(f"{folder}/file", block_size=given) as file:
+            assert file.blocksize == size
+            assert file.read() == b"1" * 3_000_000
+
+
+def test_files_say_when_they_were_created(fs, folder):
+    fs.pipe_file(f"{folder}/file", b"1")
+    assert fs.created(f"{folder}/file") == fs.modified(f"{folder}/file")
+
+
+def test_both_callbacks_of_an_upload_are_told(fs, folder, tmp_path):
+    class Figures(Callback):
+        said = 0
+
+        def call(self, *arguments, **options):
+            self.said = self.value
+
+    (tmp_path / "file").write_bytes(b"1" * 1000)
+    told, figures = [], Figures()
+    fs.put_file(str(tmp_path / "file"), f"{folder}/file", callback=figures, progress=told.append)
+    assert figures.said == 1000 and told[-1].acknowledged == 1000
+    told.clear()
+    fs.put_file(str(tmp_path / "file"), f"{folder}/file", progress=told.append)
+    assert told[-1].acknowledged == 1000
 
 
 def test_attributes_of_s3fs_reach_the_object(minio, on_minio):

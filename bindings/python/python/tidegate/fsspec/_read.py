@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ._filesystem import ObjectFileSystem
 
 
+#: The largest buffer of a file, which lies outside the memory budget. The engine reads ahead inside it.
+_MOST_BUFFER = 1 << 20
+
+
 class ReadFile(io.BufferedReader):
     """Reads one object of a file system. All bytes are of one object; see :class:`tidegate.Reader`.
 
@@ -34,7 +38,7 @@ class ReadFile(io.BufferedReader):
         self.fs = fs
         self.path = path
         #: Size in bytes of the buffer.
-        self.blocksize: int = options["block_size"] or BUFFER
+        self.blocksize: int = min(options["block_size"] or BUFFER, _MOST_BUFFER)
         #: The object's description, as :meth:`ObjectFileSystem.info` gives it.
         self.details = fs.described(path, raw.object)
         #: The object's size in bytes.

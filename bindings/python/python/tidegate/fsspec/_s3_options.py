@@ -40,7 +40,8 @@ def _default(taker: Taker) -> Taker:
     def take(settings: Settings, value: Any) -> None:
         beside = Settings()
         taker(beside, value)
-        settings.store = beside.store | settings.store
+        # ``None`` is the mark of `use_ssl`, and says nothing.
+        settings.store = beside.store | {name: said for name, said in settings.store.items() if said is not None}
 
     return take
 

@@ -12,7 +12,8 @@ from .._tide import TIDE_OPTIONS
 
 #: Options of fsspec itself.
 _LISTING_OPTIONS = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths"})
-#: Tidegate's options of a write. Where an engine has one of the same name, it is taken for the write.
+#: Tidegate's options of a write. Where an engine has one of the same name, it is taken for the write, as by
+#: `tidegate.open`; `tide` sets that of the engine.
 WRITE_OPTIONS = WriteOptions.__optional_keys__ | WriteOptions.__required_keys__
 _ENGINE_OPTIONS = (TIDE_OPTIONS | {"tide"}) - WRITE_OPTIONS
 #: Options of every store that is reached by HTTP.
@@ -65,6 +66,9 @@ class Dialect:
                 self.options[name](settings, value)
             elif name in _LISTING_OPTIONS:
                 settings.listing[name] = value
+            elif name == "concurrency" and value == "auto":
+                # Of the two options of this name, only that of the engine has this value.
+                settings.store[name] = value
             elif name in WRITE_OPTIONS:
                 settings.write[name] = value
             elif name in self.reach or name in _ENGINE_OPTIONS:
@@ -175,12 +179,12 @@ def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def check_read_options(given: Mapping[str, Any]) -> None:
-    """Refuses the options of a read that ask for another object. Names that are not known are passed over, as by other
-    file systems: Dask and others give all files names that only some file systems have."""
+def check_newest(given: Mapping[str, Any]) -> None:
+    """Refuses the options of a call that name another version of the object than the newest. Names that are not known are
+    passed over, as by other file systems: Dask and others give all files names that only some file systems have."""
     for name in ("version_id", "generation"):
         if given.get(name) is not None:
-            raise ValueError(f"the option {name!r} is not supported: the newest version of an object is read")
+            raise ValueError(f"the option {name!r} is not supported: only the newest version of an object is reached")
 
 
 def _is_create(mode: str) -> bool:

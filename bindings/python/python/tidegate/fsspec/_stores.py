@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import shutil
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
 from fsspec.implementations.local import make_path_posix
@@ -13,8 +13,9 @@ from fsspec.utils import stringify_path
 
 from .. import _native
 from ._azure_options import ADLFS
-from ._filesystem import Info, ObjectFileSystem
+from ._filesystem import ObjectFileSystem
 from ._gcs_options import GCSFS
+from ._listings import Info
 from ._s3_options import S3FS
 from ._settings import Dialect
 
@@ -26,8 +27,8 @@ class S3FileSystem(ObjectFileSystem):
     scheme = "s3"
     dialect = S3FS
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, anon: bool | None = None, **options: Any) -> None:
+        super().__init__(anon=anon, **options)
         store = self._settings.store
         # What s3fs has under these names.
         self.anon = store.get("anonymous", False)
@@ -47,7 +48,9 @@ class S3FileSystem(ObjectFileSystem):
 
     def url(self, path: str, expires: float = 3600, client_method: str = "get_object", **options: Any) -> str:
         """As :meth:`sign`, by the name that s3fs has."""
-        return self.sign(path, expires, {"get_object": "GET", "put_object": "PUT"}[client_method])
+        return cast(
+            "str", self.sign(path, expires, {"get_object": "GET", "put_object": "PUT"}[client_method], **options)
+        )
 
 
 class GCSFileSystem(ObjectFileSystem):
@@ -56,6 +59,9 @@ class GCSFileSystem(ObjectFileSystem):
     protocol = ("tidegate+gs", "gs", "gcs")
     scheme = "gs"
     dialect = GCSFS
+
+    def __init__(self, project: str | None = None, **options: Any) -> None:
+        super().__init__(project=project, **options)
 
     def _details(self, object: _native.Object) -> Info:
         return {
@@ -72,6 +78,9 @@ class AzureFileSystem(ObjectFileSystem):
     protocol = ("tidegate+az", "abfs", "az", "abfss")
     scheme = "az"
     dialect = ADLFS
+
+    def __init__(self, account_name: str | None = None, **options: Any) -> None:
+        super().__init__(account_name=account_name, **options)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -175,9 +184,28 @@ class LocalFileSystem(ObjectFileSystem):
     async def _rm_tree(self, path: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             try:
-                shutil.rmtree(path)
+                await _remove_tree(path)
             finally:
                 self.invalidate_cache(path)
         else:
             await self._store("/").head(path.lstrip("/"))
             await self._rm_file(path)
+
+
+async def _remove_tree(path: str) -> None:
+    """Removes a directory and what is in it. Other tasks run in between, and can cancel this one."""
+
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for _, directories, files, descriptor in os.fwalk(path, topdown=False, onerror=fail):
+        for name in files:
+            os.unlink(name, dir_fd=descriptor)
+            await asyncio.sleep(0)
+        for name in directories:
+            try:
+                os.rmdir(name, dir_fd=descriptor)
+            except NotADirectoryError:
+                # A link to a directory.
+                os.unlink(name, dir_fd=descriptor)
+    os.rmdir(path)

@@ -10,6 +10,7 @@ from .._ending import State
 from .._errors import inherited
 from .._wait import ProgressCallback
 from .._writer import Writer
+from ..aio import Writer as AsyncWriter
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -87,17 +88,55 @@ class DeferredFile(WrittenFile):
         else:
             self._is_complete = True
 
-    def commit(self) -> None:
-        """Publishes the file, if it was closed and not discarded."""
-        if super().closed:
-            return
-        if not self._is_complete:
-            self.discard()
+    def check_complete(self) -> None:
+        """Raises :class:`ValueError` if the file is still open."""
+        if not self.closed:
             raise ValueError(f"{self.name}: the file is still open at the end of its transaction, and was discarded")
+
+    def commit(self) -> None:
+        """Publishes the file, if it was closed and not discarded. Not while an exception is handled that was not handled
+        when the file was opened: the file is discarded then."""
+        try:
+            self.check_complete()
+        except ValueError:
+            self.drop()
+            raise
+        if self._ending.opening.has_failed():
+            self.drop()
+        else:
+            self.publish()
+
+    def publish(self) -> None:
+        """Publishes the file, if it was closed and not discarded. Its transaction has found that no exception has stopped
+        it."""
+        if self._is_complete:
+            self._is_complete = False
+            # The file may have been opened by another thread, where other exceptions were handled.
+            self._ending.opening.renew()
+            WrittenFile._end(self, None)
+
+    def drop(self) -> None:
+        """Discards the file without waiting, unless it was published."""
         self._is_complete = False
-        # The ``with`` block of the transaction says whether it has failed.
-        self._ending.opening.renew()
-        WrittenFile._end(self, None)
+        self._ending.drop()
+
+
+class AsyncWrittenFile(AsyncWriter):
+    """Writes one object of a file system; see :class:`tidegate.aio.Writer`."""
+
+    def __init__(
+        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+    ) -> None:
+        super().__init__(native, progress)
+        self._fs, self._path = fs, path
+
+    async def _end(self, error: type[BaseException] | None) -> None:
+        was_closed = self.closed
+        try:
+            await super()._end(error)
+        finally:
+            if not was_closed:
+                self._fs.forget(self._path)
 
 
 class _Compressor(Protocol):

@@ -1,0 +1,67 @@
+"""Transactions: files that are published together at their end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from fsspec.transaction import Transaction
+
+from .._torn import Opening
+
+if TYPE_CHECKING:
+    from ._filesystem import ObjectFileSystem
+    from ._written import DeferredFile
+
+
+class ObjectTransaction(Transaction):  # type: ignore[misc]
+    """The files of one transaction. The end publishes them, or discards them all if an exception stopped the code
+    between the start and the end.
+
+    Whatever happens at the end, writes after it are published when they are closed. Some versions of fsspec leave the
+    file system in the transaction if publishing fails, and nothing would publish the files that are written then.
+    """
+
+    def __init__(self, fs: ObjectFileSystem, **options: Any) -> None:
+        super().__init__(fs, **options)
+        #: ``None`` once it has ended.
+        self.fs: ObjectFileSystem | None = fs
+        # ``start_transaction`` begins here, and a ``with`` block at `start`.
+        self._opening = Opening()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.complete(commit=kind is None)
+
+    def start(self) -> None:
+        if self.files:
+            raise RuntimeError("a transaction of this file system has files already: they are published at its end")
+        if self.fs is None:
+            raise RuntimeError("this transaction has ended: begin another with `fs.transaction`")
+        self._opening = Opening()
+        self.fs._intrans = True
+
+    def complete(self, commit: bool = True) -> None:
+        """Publishes the files, one after the other, once all are known to be complete. Where publishing one fails, those
+        before it are published, and the others are discarded."""
+        fs = self.fs
+        if fs is None:
+            return
+        files = cast("list[DeferredFile]", list(self.files))
+        try:
+            if commit and not self._opening.has_failed():
+                for file in files:
+                    file.check_complete()
+                while files:
+                    files[0].publish()
+                    del files[0]
+        finally:
+            try:
+                for file in files:
+                    file.drop()
+            finally:
+                self.files.clear()
+                self.fs = None
+                fs._intrans, fs._transaction = False, None
+                fs._invalidated_caches_in_transaction.clear()

@@ -1,0 +1,201 @@
+"""Removing, moving and copying: exactly what was named, and nothing else."""
+
+import asyncio
+
+import fsspec
+import pytest
+from places import s3_options
+
+from between import without_copies
+from harness.s3 import Bucket
+
+
+@pytest.fixture
+def tree(fs, folder):
+    fs.pipe({f"{folder}/{name}": name.encode() for name in ("one", "d/a", "d/b/c", "d/b/deep/e", "d-other/f")})
+    return folder
+
+
+def names(fs, folder):
+    fs.invalidate_cache()
+    return [name.removeprefix(f"{folder}/") for name in fs.find(folder)]
+
+
+# Removal.
+
+
+def test_a_tree_and_what_is_in_it_are_removed_once(fs, tree):
+    fs.rm(f"{tree}/d/**", recursive=True)
+    assert names(fs, tree) == ["d-other/f", "one"]
+    fs.pipe({f"{tree}/a": b"1", f"{tree}/x/y": b"2", f"{tree}/x/z/w": b"3"})
+    fs.rm([f"{tree}/x", f"{tree}/x/z", f"{tree}/x/z/w", f"{tree}/a", f"{tree}/a"], recursive=True)
+    assert names(fs, tree) == ["d-other/f", "one"]
+
+
+def test_patterns_and_depths(fs, tree):
+    fs.rm(f"{tree}/d*/*")
+    assert names(fs, tree) == ["d/b/c", "d/b/deep/e", "one"]
+    fs.rm(f"{tree}/d", recursive=True, maxdepth=2)
+    assert names(fs, tree) == ["d/b/deep/e", "one"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm(f"{tree}/none*")
+    with pytest.raises(FileNotFoundError):
+        fs.rm([f"{tree}/none*"], recursive=True, maxdepth=1)
+
+
+@pytest.fixture(params=["on_embedded", "in_memory"])
+def beside(request):
+    """A file system with an object `a` beside a prefix `a/`. (MinIO lists nothing below an object.)"""
+    place = request.getfixturevalue(request.param)
+    fs, folder = place.fs(skip_instance_cache=True), place.folder()
+    fs.pipe({f"{folder}/a": b"object", f"{folder}/a/b": b"1", f"{folder}/a/c/d": b"2"})
+    return fs, folder
+
+
+def test_an_object_beside_a_prefix_is_removed_too(beside):
+    fs, folder = beside
+    fs.rm(f"{folder}/a*")
+    assert names(fs, folder) == ["a/b", "a/c/d"]
+    fs.pipe_file(f"{folder}/a", b"object")
+    fs.rm(f"{folder}/a", recursive=True, maxdepth=1)
+    assert names(fs, folder) == ["a/c/d"]
+
+
+def test_removal_by_a_pattern_asks_for_few_listings(embedded):
+    fs = fsspec.filesystem("tidegate+s3", **s3_options(embedded.endpoint), skip_instance_cache=True)
+    folder = f"{Bucket(embedded.endpoint).name}/removal"
+    for options in ({}, {"recursive": True, "maxdepth": 1}):
+        fs.pipe({f"{folder}/file-{n}": b"1" for n in range(40)})
+        embedded.control("DELETE", "counts")
+        fs.rm(f"{folder}/*" if not options else folder, **options)
+        asked = embedded.control("GET", "counts")["requests"]
+        assert asked.pop("DeleteObjects") == 1 and sum(asked.values()) <= 3, asked
+
+
+# Moves.
+
+
+def test_a_move_onto_itself_keeps_the_object(fs, tree):
+    before = names(fs, tree)
+    fs.mv(f"{tree}/one", fs.unstrip_protocol(f"{tree}/one"))
+    fs.mv(f"{tree}/one", f"{tree}/")
+    fs.mv(f"{tree}/d/", f"{tree}/d", recursive=True)
+    fs.mv(f"{tree}/d/*", f"{tree}/d/")
+    fs.mv([f"{tree}/one"], [f"{tree}/one"], recursive=True)
+    assert names(fs, tree) == before
+    assert fs.cat(f"{tree}/one") == b"one"
+
+
+def test_a_move_into_itself_is_refused(fs, tree):
+    before = names(fs, tree)
+    for source, target in (("d", "d/sub"), ("d", "d/"), ("d/", "d/b/"), ("one", "one/x")):
+        with pytest.raises(ValueError, match="nothing was moved"):
+            fs.mv(f"{tree}/{source}", f"{tree}/{target}", recursive=True)
+    with pytest.raises(ValueError, match="nothing was moved"):
+        fs.mv([f"{tree}/one", f"{tree}/d/a"], [f"{tree}/d/a", f"{tree}/two"])
+    with pytest.raises(IsADirectoryError, match="recursive=True"):
+        fs.mv(f"{tree}/d", f"{tree}/e")
+    assert names(fs, tree) == before
+
+
+def test_moves(fs, tree):
+    fs.mv(f"{tree}/one", f"{tree}/two")
+    fs.mv(f"{tree}/d/a", f"{tree}/d-other/")
+    assert names(fs, tree) == ["d-other/a", "d-other/f", "d/b/c", "d/b/deep/e", "two"]
+    fs.mv(f"{tree}/d", f"{tree}/e", recursive=True)
+    fs.mv([f"{tree}/two", f"{tree}/d-other/a"], f"{tree}/g/")
+    assert names(fs, tree) == ["d-other/f", "e/b/c", "e/b/deep/e", "g/a", "g/two"]
+    # What is too deep to be moved stays.
+    fs.mv(f"{tree}/e/b", f"{tree}/h", recursive=True, maxdepth=1)
+    assert names(fs, tree) == ["d-other/f", "e/b/deep/e", "g/a", "g/two", "h/c"]
+    assert fs.cat(f"{tree}/h/c") == b"d/b/c"
+    with pytest.raises(FileNotFoundError):
+        fs.mv(f"{tree}/none", f"{tree}/other")
+
+
+def test_an_object_beside_a_prefix_is_moved(beside):
+    fs, folder = beside
+    fs.mv(f"{folder}/a", f"{folder}/moved")
+    assert names(fs, folder) == ["a/b", "a/c/d", "moved"]
+    assert fs.cat(f"{folder}/moved") == b"object"
+
+
+# Copies.
+
+
+def test_a_copy_is_made_with_the_options_of_writes_that_concern_copies(on_minio, minio):
+    folder = on_minio.folder()
+    on_minio.fs().pipe_file(f"{folder}/a", b"1", content_type="text/x-own", metadata={"of": "object"})
+    told = []
+    fs = on_minio.fs(
+        skip_instance_cache=True, strategy="chunked", size_hint=10, content_type="text/x-all", metadata={"of": "all"},
+        progress=told.append, part_size=5 << 20, storage_class="STANDARD",
+    )  # fmt: skip
+    fs.cp_file(f"{folder}/a", f"{folder}/b")
+    fs.mv(f"{folder}/b", f"{folder}/c")
+    bucket, key = folder.split("/")
+    head = minio.endpoint.client().head_object(Bucket=bucket, Key=f"{key}/c")
+    assert (head["ContentType"], head["Metadata"]["of"], told) == ("text/x-own", "object", [])
+    fs.cp_file(f"{folder}/a", f"{folder}/d", metadata={"of": "call"}, progress=told.append)
+    assert minio.endpoint.client().head_object(Bucket=bucket, Key=f"{key}/d")["Metadata"]["of"] == "call" and told
+    create_only = on_minio.fs(skip_instance_cache=True, create_only=True)
+    with pytest.raises(FileExistsError):
+        create_only.cp_file(f"{folder}/a", f"{folder}/d")
+
+
+def test_a_server_that_makes_no_copies(embedded):
+    bucket = Bucket(embedded.endpoint)
+    with without_copies(embedded.url) as (url, refused):
+        options = s3_options(embedded.endpoint)
+        fs = fsspec.filesystem("tidegate+s3", **{**options, "client_kwargs": {"endpoint_url": url}}, region="us-east-1")
+        fs.pipe_file(f"{bucket.name}/a", b"1" * 1000, content_type="text/x-own")
+        fs.cp_file(f"{bucket.name}/a", f"{bucket.name}/b")
+        assert refused
+        fs.mv(f"{bucket.name}/b", f"{bucket.name}/c")
+    assert bucket.keys() == ["a", "c"]
+    assert bucket.get("c") == b"1" * 1000 and bucket.head("c")["ContentType"] == "text/x-own"
+
+
+@pytest.mark.parametrize("name", ["version_id", "generation"])
+def test_a_version_is_refused_by_every_call(fs, tree, tmp_path, name):
+    path, version = f"{tree}/one", {name: "1"}
+    local = str(tmp_path / "local")
+    for call in (
+        lambda: fs.cat_file(path, **version),
+        lambda: fs.cat(path, **version),
+        lambda: fs.cat_ranges([path], [0], [1], **version),
+        lambda: fs.info(path, **version),
+        lambda: fs.get_file(path, local, **version),
+        lambda: fs.get(path, local, **version),
+        lambda: fs.cp_file(path, f"{path}-2", **version),
+        lambda: fs.open(path, **version),
+        lambda: fs.rm_file(path, **version),
+        lambda: fs.sign(path, **version),
+        lambda: asyncio.run(fs.open_async(path, **version)),
+    ):
+        with pytest.raises(ValueError, match=name):
+            call()
+    assert fs.cat_file(path, **{name: None}) == b"one"
+
+
+# Buckets.
+
+
+def test_a_file_creates_no_bucket(minio, monkeypatch):
+    for name, value in minio.endpoint.env.items():
+        monkeypatch.setenv(name, value)
+    client = minio.endpoint.client()
+
+    def buckets():
+        return {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}
+
+    before = buckets()
+    with pytest.raises(FileNotFoundError):
+        with fsspec.open("tidegate+s3://tidegate-tpyo/x", "wb", skip_instance_cache=True) as file:
+            file.write(b"1")
+    fs = fsspec.filesystem("tidegate+s3", skip_instance_cache=True)
+    fs.makedirs("tidegate-tpyo", exist_ok=True)
+    assert buckets() == before
+    fs.mkdir("tidegate-meant")
+    assert buckets() == before | {"tidegate-meant"}
+    fs.rmdir("tidegate-meant")
