@@ -23,9 +23,10 @@ pub(crate) fn exception(py: Python<'_>, error: &tidegate::Error) -> PyResult<Py<
     Ok(make.call1((error.to_string(), fields))?.unbind())
 }
 
-/// The exception for the use of what process `parent` made, in a process that was forked from it.
-pub(crate) fn forked(py: Python<'_>, parent: i32) -> PyErr {
-    made(function(py, &FORKED, "inherited").and_then(|make| make.call1((parent,))))
+/// The exception for the use of what process `parent` made, in a process that was forked from it; with the object's
+/// URL, where it is known.
+pub(crate) fn forked(py: Python<'_>, parent: i32, url: &str) -> PyErr {
+    made(function(py, &FORKED, "inherited").and_then(|make| make.call1((parent, url))))
 }
 
 /// The exception for the use of a writer or reader that has ended.

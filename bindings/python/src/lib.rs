@@ -37,6 +37,8 @@ mod native {
     #[pymodule_export]
     use crate::operation::Operation;
     #[pymodule_export]
+    use crate::process::release_inherited_locks;
+    #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::store::Store;

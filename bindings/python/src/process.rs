@@ -7,6 +7,12 @@ use rustix::process::{Pid, getpid};
 
 use crate::errors;
 
+/// In a forked child: gives up the locks of the parent's journals.
+#[pyfunction]
+pub(crate) fn release_inherited_locks() -> PyResult<()> {
+    Ok(tidegate::fork::release_inherited_locks()?)
+}
+
 /// A value that only the process that made it uses and drops. In a forked child it is inert, and is leaked.
 #[derive(Debug)]
 pub(crate) struct OfProcess<T> {
@@ -41,7 +47,7 @@ impl<T> OfProcess<T> {
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         match self.own() {
             Some(value) => Ok(value),
-            None => Err(errors::forked(py, self.process())),
+            None => Err(errors::forked(py, self.process(), "")),
         }
     }
 }

@@ -2,11 +2,13 @@
 //! The command line's `sync` compares in more ways; this is what the library's own calls do together.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
+use tidegate::location::Location;
 use tidegate::merge::{MergeStream, Merged};
 use tidegate::{Entry, ErrorKind, Object, Store};
 use tokio::task::JoinSet;
@@ -39,16 +41,36 @@ pub(crate) struct SyncReport {
     failed: Vec<(String, tidegate::Error)>,
     /// Of a dry run: what would be done, and to which key.
     planned: Vec<(&'static str, String)>,
-    /// Whether nothing was removed because the source is empty.
-    is_refused: bool,
+    refusal: Option<Refusal>,
+    /// Names that are no objects at the source. The target keeps what it has there and below.
+    others: HashSet<String>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    /// Nothing was removed, because the source has nothing.
+    EmptySource,
+    /// Nothing was done, because one tree is in the other: copies would be copied again, and what is removed at the
+    /// target could be of the source.
+    Overlap,
+}
+
+impl Refusal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::EmptySource => "empty source",
+            Self::Overlap => "overlap",
+        }
+    }
 }
 
 impl SyncReport {
     pub(crate) fn value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let failed = self.failed.iter().map(|(key, error)| Ok((key, errors::exception(py, error)?)));
         let failed = failed.collect::<PyResult<Vec<_>>>()?;
-        let Self { copied, unchanged, removed, left_out, planned, is_refused, .. } = self;
-        let fields = (copied, unchanged, removed, left_out, failed, planned, is_refused);
+        let Self { copied, unchanged, removed, left_out, planned, refusal, .. } = self;
+        let fields = (copied, unchanged, removed, left_out, failed, planned, refusal.map(Refusal::name));
         Ok(fields.into_pyobject(py)?.into_any().unbind())
     }
 }
@@ -62,8 +84,12 @@ struct Pair {
 /// Makes `target` like `source`.
 ///
 /// # Errors
-/// If a tree cannot be listed. Objects that cannot be copied are in the report, and then nothing is removed.
+/// If a tree cannot be listed. Objects that cannot be copied are in the report, and then nothing is removed. Trees that
+/// overlap are refused in the report.
 pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> tidegate::Result<SyncReport> {
+    if overlap(&source, &target) {
+        return Ok(SyncReport { refusal: Some(Refusal::Overlap), ..SyncReport::default() });
+    }
     let mut report = SyncReport::default();
     let mut extra = Vec::new();
     let mut copies = JoinSet::new();
@@ -116,11 +142,12 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
     }
     // Copies end in any order.
     report.failed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    extra.retain(|object: &Object| !is_at_or_below(&object.key, &report.others));
     if !report.failed.is_empty() || extra.is_empty() {
         return Ok(report);
     }
     if is_empty && !options.delete_all {
-        report.is_refused = true;
+        report.refusal = Some(Refusal::EmptySource);
     } else if options.dry_run {
         report.planned.extend(extra.into_iter().map(|object| ("remove", object.key)));
     } else {
@@ -130,15 +157,59 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
 }
 
 fn pair(source: Option<Entry>, target: Option<Entry>, report: &mut SyncReport) -> Pair {
-    let mut object = |entry: Option<Entry>, counts: bool| match entry {
+    let source = match source {
         Some(Entry::Object(object)) => Some(object),
-        Some(_) => {
-            report.left_out += u64::from(counts);
+        Some(other) => {
+            report.left_out += 1;
+            report.others.insert(other.key().trim_end_matches('/').to_owned());
             None
         }
         None => None,
     };
-    Pair { source: object(source, true), target: object(target, false) }
+    let target = target.and_then(|entry| match entry {
+        Entry::Object(object) => Some(object),
+        _ => None,
+    });
+    Pair { source, target }
+}
+
+/// Whether the key is one of these names, or is below one.
+fn is_at_or_below(key: &str, names: &HashSet<String>) -> bool {
+    !names.is_empty()
+        && (names.contains(key) || key.match_indices('/').any(|(at, _)| names.contains(&key[..at])))
+}
+
+/// Whether one tree is in the other, or both are the same.
+fn overlap(source: &Store, target: &Store) -> bool {
+    match (is_local(source), is_local(target)) {
+        (true, true) => {
+            let (source, target) = (resolved(&source.location()), resolved(&target.location()));
+            source.starts_with(&target) || target.starts_with(&source)
+        }
+        (false, false) => {
+            let (source_root, target_root) = (address(source), address(target));
+            source.shares_endpoint_with(target)
+                && (source_root.starts_with(&target_root) || target_root.starts_with(&source_root))
+        }
+        _ => false,
+    }
+}
+
+/// The URL of a tree, with a slash at its end, and without the profile that it is reached by.
+fn address(store: &Store) -> String {
+    let location = store.location();
+    let address = location.parse().map_or(location, |parsed: Location| parsed.without_profile().to_string());
+    format!("{}/", address.trim_end_matches('/'))
+}
+
+/// The absolute path, without symbolic links and `..` as far as it exists.
+fn resolved(path: &str) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let existing = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match existing {
+        Some((ancestor, canonical)) => canonical.join(path.strip_prefix(ancestor).unwrap_or(Path::new(""))),
+        None => path,
+    }
 }
 
 /// Whether the target need not be written: it has the size, and is not older. The time of a file has fractions of a

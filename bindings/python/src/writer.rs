@@ -1,16 +1,22 @@
 //! A writer. One call at a time has it; a finish or a discard takes it away.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
 
 use crate::engine::Shared;
 use crate::errors;
 use crate::objects::{Progress, object};
-use crate::operation::{Operation, Outcome, Work, outcome, poll_once};
+use crate::operation::{Operation, Outcome, Work, outcome, poll_once, wait};
 use crate::process::OfProcess;
 use crate::store::bytes_of;
 
@@ -19,7 +25,14 @@ const SHARED_FROM: usize = 64 << 10;
 
 /// Up to so many bytes, a write is tried at once, with the interpreter held: they take less time than another thread
 /// takes to begin.
-const AT_ONCE: u64 = 256 << 10;
+const AT_ONCE: usize = 256 << 10;
+
+/// How often a progress callback is called.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a writer takes no more calls.
+const HAS_FAILED: &str = "a call has failed before, and nothing was published";
+const HAS_ENDED: &str = "I/O operation on a closed file";
 
 /// Writes one object.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -28,98 +41,226 @@ pub(crate) struct Writer {
     open: OfProcess<Arc<OpenWriter>>,
     url: Arc<str>,
     strategy: &'static str,
+    reports: OnceLock<Reports>,
 }
 
 struct OpenWriter {
     writer: Mutex<Option<tidegate::Writer>>,
+    /// Whether the bytes of a write are missing: then nothing is published.
+    has_failed: AtomicBool,
+    /// The threads that wait in a write.
+    waiting: std::sync::Mutex<Vec<ThreadId>>,
     /// Bytes of all writes that have returned.
     written: AtomicU64,
     progress: tidegate::Progress,
+}
+
+impl OpenWriter {
+    fn waiting(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That this thread waits in a write, until this is dropped. Meanwhile the handler of a signal may use the file in the
+/// same thread.
+struct WaitingWrite<'a>(&'a OpenWriter);
+
+impl<'a> WaitingWrite<'a> {
+    fn begin(open: &'a OpenWriter) -> Self {
+        open.waiting().push(thread::current().id());
+        Self(open)
+    }
+}
+
+impl Drop for WaitingWrite<'_> {
+    fn drop(&mut self) {
+        let (mut waiting, ours) = (self.0.waiting(), thread::current().id());
+        if let Some(at) = waiting.iter().position(|thread| *thread == ours) {
+            waiting.swap_remove(at);
+        }
+    }
+}
+
+/// A write whose bytes were given, and are not taken yet. If it is dropped, because it has failed or was cancelled, the
+/// upload has failed.
+struct UnfinishedWrite(Option<Arc<OpenWriter>>);
+
+impl UnfinishedWrite {
+    fn succeed(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for UnfinishedWrite {
+    fn drop(&mut self) {
+        if let Some(open) = &self.0 {
+            open.has_failed.store(true, SeqCst);
+        }
+    }
+}
+
+/// A progress callback.
+struct Reports {
+    callback: Py<PyAny>,
+    last: std::sync::Mutex<Instant>,
+}
+
+impl Reports {
+    /// Whether it is time for the next call.
+    fn are_due(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.elapsed() >= REPORT_EVERY;
+        if is_due {
+            *last = Instant::now();
+        }
+        is_due
+    }
 }
 
 impl Writer {
     pub(crate) fn new(shared: &Shared, writer: tidegate::Writer, url: Arc<str>) -> Self {
         let strategy = writer.strategy().name();
         let open = OpenWriter {
+            has_failed: false.into(),
+            waiting: std::sync::Mutex::default(),
             written: writer.position().into(),
             progress: writer.progress(),
             writer: Mutex::new(Some(writer)),
         };
-        Self { shared: shared.clone(), open: OfProcess::new(Arc::new(open)), url, strategy }
+        let open = OfProcess::new(Arc::new(open));
+        Self { shared: shared.clone(), open, url, strategy, reports: OnceLock::new() }
     }
 
-    /// Takes the writer away from other calls, and ends it.
-    fn end<T: Send + 'static, F>(
-        &self,
-        py: Python<'_>,
-        how: impl FnOnce(tidegate::Writer) -> F + Send + 'static,
-        then: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Operation>
-    where
-        F: Future<Output = tidegate::Result<T>> + Send,
-    {
-        let (open, url) = (self.open.get(py)?.clone(), self.url.clone());
-        let progress = open.progress.clone();
-        let work: Work = Box::pin(async move {
-            let taken = open.writer.lock().await.take();
-            match taken {
-                Some(writer) => outcome(how(writer).await, then),
-                None => closed(url),
-            }
-        });
-        Ok(Operation::of(&self.shared, Some(progress), work))
+    /// What a new call needs.
+    ///
+    /// # Errors
+    /// `ForkError` in a process that has inherited the writer.
+    fn begin(&self, py: Python<'_>) -> PyResult<Arc<OpenWriter>> {
+        let forked = || errors::forked(py, self.open.process(), &self.url);
+        self.open.own().cloned().ok_or_else(forked)
     }
-}
 
-#[pymethods]
-impl Writer {
-    /// Takes all bytes. Their number if they were taken at once, otherwise an operation that gives it.
-    fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (open, url) = (self.open.get(py)?.clone(), self.url.clone());
-        let bytes = bytes_of(data)?;
-        let length = bytes.len() as u64;
-        let mut work: Work = Box::pin(async move {
-            let mut guard = open.writer.lock().await;
-            let Some(writer) = guard.as_mut() else { return closed(url) };
+    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes) -> Work {
+        let (length, url) = (bytes.len() as u64, self.url.clone());
+        let unfinished = UnfinishedWrite(Some(open.clone()));
+        Box::pin(async move {
+            // A cancelled future drops its variables from the last to the first: the failure is known before another call
+            // gets the writer.
+            let acquiring = pin!(open.writer.lock());
+            let unfinished = unfinished;
+            let mut guard = acquiring.await;
+            let unfinished = unfinished;
+            let has_failed = open.has_failed.load(SeqCst);
+            let Some(writer) = guard.as_mut().filter(|_| !has_failed) else { return ended(url, &open) };
             let taken = match bytes.len() < SHARED_FROM {
                 true => writer.write_bytes(bytes).await,
                 false => writer.write_shared(bytes).await,
             };
             if taken.is_ok() {
                 open.written.fetch_add(length, Relaxed);
+                unfinished.succeed();
             }
             outcome(taken, move |py, ()| Ok(length.into_pyobject(py)?.into_any().unbind()))
-        });
-        if length <= AT_ONCE
-            && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work)
+        })
+    }
+
+    /// Waits until all bytes are taken, and reports the progress.
+    fn take(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyAny>> {
+        let open = self.begin(py)?;
+        let is_short = bytes.len() <= AT_ONCE;
+        let running = self.shared.get(py)?;
+        let mut work = self.begin_write(open.clone(), bytes);
+        let outcome = match is_short.then(|| poll_once(running, &mut work)) {
+            Some(Poll::Ready(outcome)) => outcome,
+            Some(Poll::Pending) | None => {
+                let _waiting = WaitingWrite::begin(&open);
+                wait(py, running, work)?
+            }
+        };
+        let taken = outcome(py)?;
+        if let Some(reports) = self.reports.get()
+            && reports.are_due()
         {
+            reports.callback.call1(py, (Progress::from(open.progress.snapshot()),))?;
+        }
+        Ok(taken)
+    }
+}
+
+#[pymethods]
+impl Writer {
+    /// Takes all bytes, waiting for that. After any exception but those of the argument the upload has failed, because
+    /// wrappers forget the bytes that they were writing, and close the file. Wrappers call this method itself: at the
+    /// beginning of a Python method, an exception of a signal's handler would go unnoticed here.
+    fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let bytes = match bytes_of(data) {
+            Err(error)
+                if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyBufferError>(py) =>
+            {
+                return Err(error);
+            }
+            bytes => bytes,
+        };
+        bytes.and_then(|bytes| self.take(py, bytes)).inspect_err(|_| self.fail())
+    }
+
+    /// Takes all bytes. Their number if they were taken at once, otherwise an operation that gives it.
+    fn write_later(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let open = self.begin(py)?;
+        let bytes = bytes_of(data)?;
+        let is_short = bytes.len() <= AT_ONCE;
+        let mut work = self.begin_write(open, bytes);
+        if is_short && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work) {
             return taken(py);
         }
         Ok(Py::new(py, Operation::of(&self.shared, None, work))?.into_any())
     }
 
+    /// Has `write` call `callback` with the figures of the upload, about ten times a second. Has no effect after the
+    /// first time.
+    fn report_to(&self, callback: Py<PyAny>) {
+        self.reports.get_or_init(|| Reports { callback, last: Instant::now().into() });
+    }
+
     /// Makes all bytes survive the process, where the strategy is `journal`.
     fn sync(&self, py: Python<'_>) -> PyResult<Operation> {
-        let (open, url) = (self.open.get(py)?.clone(), self.url.clone());
+        let (open, url) = (self.begin(py)?, self.url.clone());
         let work: Work = Box::pin(async move {
             match open.writer.lock().await.as_mut() {
                 Some(writer) => {
                     outcome(writer.sync().await, |py, bytes| Ok(bytes.into_pyobject(py)?.into_any().unbind()))
                 }
-                None => closed(url),
+                None => ended(url, &open),
             }
         });
         Ok(Operation::of(&self.shared, None, work))
     }
 
-    /// Publishes the object.
+    /// Publishes the object, unless a write has failed.
     fn finish(&self, py: Python<'_>) -> PyResult<Operation> {
-        self.end(py, tidegate::Writer::finish, object)
+        let (open, url) = (self.begin(py)?, self.url.clone());
+        let progress = open.progress.clone();
+        let work: Work = Box::pin(async move {
+            let taken = open.writer.lock().await.take();
+            match taken {
+                Some(writer) if !open.has_failed.load(SeqCst) => outcome(writer.finish().await, object),
+                Some(_) | None => ended(url, &open),
+            }
+        });
+        Ok(Operation::of(&self.shared, Some(progress), work))
     }
 
     /// Aborts the upload, and waits for that. A journal is removed.
     fn abort(&self, py: Python<'_>) -> PyResult<Operation> {
-        self.end(py, tidegate::Writer::abort, |py, ()| Ok(py.None()))
+        let (open, url) = (self.begin(py)?, self.url.clone());
+        let work: Work = Box::pin(async move {
+            let taken = open.writer.lock().await.take();
+            match taken {
+                Some(writer) => outcome(writer.abort().await, |py, ()| Ok(py.None())),
+                None => ended(url, &open),
+            }
+        });
+        Ok(Operation::of(&self.shared, None, work))
     }
 
     /// Drops the writer: the upload is aborted in the background, and a journal stays. A call that has the writer now
@@ -137,6 +278,24 @@ impl Writer {
                 running.runtime().spawn(async move { drop(open.writer.lock().await.take()) });
             }
         }
+    }
+
+    /// As `drop`, also while a call is about to publish.
+    fn fail(&self) {
+        if let Some(open) = self.open.own() {
+            open.has_failed.store(true, SeqCst);
+        }
+        self.drop();
+    }
+
+    /// Whether the bytes of a write are missing.
+    fn has_failed(&self) -> bool {
+        self.open.own().is_some_and(|open| open.has_failed.load(SeqCst))
+    }
+
+    /// Whether this thread waits in a write, and now handles a signal: then the write ends only after the handler.
+    fn waits_here(&self) -> bool {
+        self.open.own().is_some_and(|open| open.waiting().contains(&thread::current().id()))
     }
 
     /// Bytes of all writes that have returned.
@@ -168,8 +327,14 @@ impl Writer {
     fn process(&self) -> i32 {
         self.open.process()
     }
+
+    /// A callback may keep the file that it reports of. The garbage collector breaks that cycle in Python's half.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.reports.get().map_or(Ok(()), |reports| visit.call(&reports.callback))
+    }
 }
 
-fn closed(url: Arc<str>) -> Outcome {
-    Box::new(move |py| Err(errors::closed(py, &url, "the writer has ended")))
+fn ended(url: Arc<str>, open: &OpenWriter) -> Outcome {
+    let why = if open.has_failed.load(SeqCst) { HAS_FAILED } else { HAS_ENDED };
+    Box::new(move |py| Err(errors::closed(py, &url, why)))
 }

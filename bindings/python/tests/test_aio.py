@@ -9,6 +9,7 @@ import pytest
 import tidegate
 import tidegate.aio
 from test_processes import in_child
+from tidegate.aio import _start
 
 
 @pytest.fixture
@@ -258,3 +259,73 @@ def test_transfers(target, tmp_path):
 def test_text_modes_are_refused():
     with pytest.raises(ValueError, match="binary"):
         tidegate.aio.open("memory://a/b", "w")
+
+
+def test_a_write_that_is_cancelled_while_another_task_closes_publishes_nothing(silent):
+    async def main():
+        store = tidegate.aio.Store(
+            "s3://bucket", endpoint_url=f"http://127.0.0.1:{silent}", access_key="a", secret_key="b", memory=16 << 20
+        )
+        file = await store.writer("a", part_size=5 << 20)
+
+        async def write():
+            while True:
+                await file.write(bytes(1 << 20))
+
+        writing = asyncio.create_task(write())
+        while file.progress().waiting != "memory":
+            await asyncio.sleep(0.01)
+        closing = asyncio.create_task(file.close())
+        await asyncio.sleep(0.1)
+        writing.cancel()
+        with pytest.raises(tidegate.ClosedError, match="a call has failed before"):
+            await asyncio.wait_for(closing, 10)
+        assert file.object is None
+
+    asyncio.run(main())
+
+
+def test_publish_does_not_ask_for_exceptions(target):
+    async def main():
+        store = tidegate.aio.Store(target.url, **dict(target._options))
+        file = await store.writer("a")
+        try:
+            raise KeyError
+        except KeyError:
+            await file.write(b"1")
+            await file.publish()
+        assert await store.get("a") == b"1"
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_has_ended_keeps_no_queue(memory):
+    async def main():
+        await tidegate.aio.Store(memory.url).exists("a")
+        return asyncio.get_running_loop()
+
+    loops = [asyncio.run(main()) for _ in range(3)]
+    assert [loop for loop in loops if loop in _start._watched] == loops[-1:]
+
+
+def test_the_last_call_of_progress_does_not_hide_that_the_object_is_published(memory):
+    def progress(figures):
+        raise KeyError
+
+    async def main():
+        file = await tidegate.aio.Store(memory.url).writer("a", progress=progress)
+        with pytest.raises(KeyError):
+            await file.close()
+        assert file.object == memory.head("a")
+
+    asyncio.run(main())
+
+
+def test_one_string_is_no_list_of_keys(memory):
+    async def main():
+        with pytest.raises(TypeError, match="give a list of keys"):
+            await tidegate.aio.Store(memory.url).delete_many("abc")
+        with pytest.raises(ValueError, match="`start` is -1"):
+            await tidegate.aio.Store(memory.url).get_range("a", -1)
+
+    asyncio.run(main())

@@ -236,6 +236,13 @@ def test_a_writer_that_is_no_file_of_python(memory):
     assert memory.get("a") == b"12"
 
 
+def test_an_option_that_does_not_exist_is_not_one_of_writing(url):
+    with pytest.raises(TypeError, match="there is no option 'part_sise'"):
+        tidegate.open(f"{url}/a", "rb", part_sise=5)
+    with pytest.raises(TypeError, match="'part_size' is one of writing"):
+        tidegate.open(f"{url}/a", "rb", part_size=5)
+
+
 def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
     server = Embedded(tmp_path)
     try:

@@ -1,12 +1,16 @@
 """Journals: an upload that was killed is resumed by another process."""
 
 import asyncio
+import fcntl
+import os
 import signal
+import time
 
 import pytest
 
 import tidegate
 import tidegate.aio
+from test_processes import in_child
 
 INGEST = """
 import os, sys, tidegate
@@ -121,3 +125,64 @@ def test_arguments(journal):
         tidegate.recover()
     with pytest.raises(ValueError, match="no such directory"):
         tidegate.recover(journal / "missing")
+
+
+@pytest.mark.parametrize("how", ["os.fork()", "multiprocessing.get_context('fork').Process(target=wait).start()"])
+def test_a_killed_upload_resumes_while_a_forked_child_of_it_lives(program, bucket, store, journal, tmp_path, how):
+    running = program(
+        f"""
+        import multiprocessing, os, threading, tidegate
+        file = tidegate.open(
+            os.environ["BUCKET"] + "/log", "wb", strategy="journal", part_size=5 << 20,
+            journal=os.environ["JOURNAL"], records=os.environ["RECORDS"],
+        )
+        file.write(bytes(6 << 20))
+        file.sync()
+        def wait():
+            # An inherited writer does no harm, and is of no use.
+            try:
+                file.write(b"child")
+            except tidegate.ForkError:
+                print(os.getpid(), flush=True)
+            os.read(0, 1)
+        if {how} == 0:
+            wait()
+            os._exit(0)
+        threading.Event().wait()
+        """,
+        JOURNAL=str(journal),
+        RECORDS=str(tmp_path / "records"),
+    )
+    child = int(running.line())
+    try:
+        [left] = tidegate.recover(journal)
+        assert "in use" in left.problem
+        while not list((tmp_path / "records").glob("*.sessions")):
+            time.sleep(0.01)
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait()
+        [left] = tidegate.recover(journal)
+        assert left.problem is None
+        with left.resume(store) as file:
+            assert file.tell() == 6 << 20
+            file.write(b"parent")
+        assert bucket.size("log") == (6 << 20) + 6
+        [records] = (tmp_path / "records").glob("*.sessions")
+        with records.open() as of_the_dead:
+            fcntl.flock(of_the_dead, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_an_upload_whose_child_lives_keeps_its_journal(bucket, options, journal):
+    """The child gives up the lock, the parent does not lose it."""
+    file = tidegate.open(bucket.url("a"), "wb", strategy="journal", journal=journal, **options)
+    file.write(b"1")
+    assert in_child(lambda: [left.problem is None for left in tidegate.recover(journal)]) == [False]
+    [left] = tidegate.recover(journal)
+    assert left.problem is not None
+    file.write(b"2")
+    file.close()
+    assert bucket.get("a") == b"12"
+    assert list(journal.iterdir()) == []

@@ -258,3 +258,30 @@ def test_a_spool(bucket, options, tmp_path):
         file.write(bytes(10 << 20))
         assert store.tide.usage()["spooled"] > 0
     assert bucket.size("a") == 10 << 20
+
+
+def test_one_string_is_no_list_of_keys(memory):
+    for key in "abc":
+        memory.put(key, b"1")
+    with pytest.raises(TypeError, match="'abc': give a list of keys"):
+        memory.delete_many("abc")
+    assert len(list(memory.list())) == 3
+    assert memory.delete_many(key for key in "abc").deleted == 3
+
+
+def test_ranges_that_no_object_has(memory):
+    memory.put("a", b"0123")
+    for call in (
+        lambda: memory.get_range("a", -1),
+        lambda: memory.get_ranges("a", [(0, 1), (-1, 2)]),
+        lambda: memory.reader("a", range=(-1, None)),
+    ):
+        with pytest.raises(ValueError, match="`start` is -1"):
+            call()
+    with pytest.raises(ValueError, match="`end` is -2"):
+        memory.get_range("a", 0, -2)
+    assert memory.get_range("a", 2, 9) == b"23"
+    with pytest.raises(tidegate.InvalidInputError):
+        memory.get_range("a", 9)
+    with pytest.raises(tidegate.InvalidInputError):
+        memory.get_ranges("a", [(2, 9)])

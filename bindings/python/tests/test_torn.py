@@ -1,9 +1,12 @@
 """Torn files: what is in the store after an exception, after a file was dropped, and after an exit."""
 
+import contextlib
 import gc
 import io
+import queue
 import secrets
 import sys
+import weakref
 
 import pytest
 
@@ -416,3 +419,177 @@ def test_nothing_keeps_a_file_alive_but_its_owner(memory):
         file = memory.writer(secrets.token_hex(4))
     assert sys.getrefcount(file) == 2
     file.discard()
+
+
+# An exception that was being handled when the file was opened.
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_an_old_exception_that_ends_a_block_publishes_nothing(memory, mode):
+    with pytest.raises(Trouble):
+        try:
+            raise Trouble
+        except Trouble:
+            with tidegate.open(f"{memory.url}/a", mode) as file:
+                file.write("half" if mode == "w" else b"half")
+                raise
+    assert file.closed
+    assert wrote(memory, "a") is None
+
+
+@every_wrapper
+def test_an_old_exception_that_ends_the_block_of_a_wrapper_publishes_nothing(memory, wrap):
+    @contextlib.contextmanager
+    def wrapped(file):
+        layers = wrap(file)
+        try:
+            yield
+        finally:
+            close_all(layers)
+            file.close()
+
+    with pytest.raises(Trouble):
+        try:
+            raise Trouble
+        except Trouble:
+            with wrapped(memory.writer("a")):
+                raise
+    assert wrote(memory, "a") is None
+
+
+def test_an_old_exception_that_ends_an_exit_stack_publishes_nothing(memory):
+    with pytest.raises(Trouble):
+        try:
+            raise Trouble
+        except Trouble:
+            with contextlib.ExitStack() as stack:
+                file = memory.writer("a")
+                stack.callback(file.close)
+                raise
+    assert wrote(memory, "a") is None
+
+
+def test_a_file_that_is_opened_while_a_block_fails_is_published(memory):
+    class Log:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, error, traceback):
+            with tidegate.open(f"{memory.url}/log", "w") as file:
+                file.write("failed")
+            file = memory.writer("closed")
+            file.close()
+
+    with pytest.raises(Trouble), Log():
+        raise Trouble
+    assert memory.get("log") == b"failed"
+    assert memory.exists("closed")
+
+
+def test_a_text_block_that_is_entered_in_an_except_block_publishes_there(memory):
+    file = tidegate.open(f"{memory.url}/a", "w")
+    try:
+        raise Trouble
+    except Trouble:
+        with file:
+            file.write("1")
+    assert memory.get("a") == b"1"
+
+
+def test_publish_does_not_ask_for_exceptions(memory):
+    file = memory.writer("a")
+    text = tidegate.open(f"{memory.url}/text", "w")
+    try:
+        queue.SimpleQueue().get_nowait()
+    except queue.Empty:
+        file.write(b"1")
+        file.publish()
+        text.write("2")
+        text.flush()
+        text.buffer.publish()
+    file.publish()
+    assert (memory.get("a"), memory.get("text")) == (b"1", b"2")
+    file = memory.writer("b", exact_size=1)
+    with pytest.raises(tidegate.SourceError):
+        file.write(b"12")
+    with pytest.raises(tidegate.ClosedError, match="failed before"):
+        file.publish()
+    assert wrote(memory, "b") is None
+
+
+def test_an_ended_file_does_not_keep_the_exception_of_its_opening(memory):
+    try:
+        raise Trouble
+    except Trouble as error:
+        kept = weakref.ref(error)
+        file = memory.writer("a")
+        file.close()
+    assert kept() is None
+
+
+class Interrupted:
+    """A native writer whose call is interrupted before it begins."""
+
+    def __init__(self, native, call):
+        self._native, self._call = native, call
+
+    def __getattr__(self, name):
+        if name == self._call:
+            raise KeyboardInterrupt
+        return getattr(self._native, name)
+
+
+@pytest.mark.parametrize(("end", "call"), [("close", "finish"), ("discard", "abort")])
+def test_an_interruption_before_the_end_leaves_no_session(store, bucket, end, call):
+    file = store.writer("a", part_size=5 << 20)
+    file.write(bytes(12 << 20))
+    file._native = Interrupted(file._native, call)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(file, end)()
+    assert file.closed
+    assert store.tide.settled() == []
+    bucket.assert_untouched("a")
+
+
+def test_the_last_call_of_progress_does_not_hide_that_the_object_is_published(memory):
+    def progress(figures):
+        raise Trouble
+
+    file = memory.writer("a", progress=progress)
+    file.write(b"1")
+    with pytest.raises(Trouble):
+        file.close()
+    assert memory.get("a") == b"1"
+    assert file.object == memory.head("a")
+    assert "published" in repr(file)
+
+
+def test_an_exception_of_progress_fails_a_write(memory):
+    calls = []
+
+    def progress(figures):
+        calls.append(figures)
+        raise Trouble
+
+    file = memory.writer("a", progress=progress)
+    with pytest.raises(Trouble):
+        while True:
+            file.write(b"1")
+    assert calls[0].accepted > 0
+    with pytest.raises(tidegate.ClosedError, match="failed before"):
+        file.close()
+    assert wrote(memory, "a") is None
+
+
+def test_an_exception_of_progress_frees_the_memory_at_once(silent):
+    store = tidegate.Store(
+        "s3://bucket", endpoint_url=f"http://127.0.0.1:{silent}", access_key="a", secret_key="b", memory=16 << 20
+    )
+
+    def progress(figures):
+        raise Trouble
+
+    with pytest.raises(Trouble) as caught:
+        store.put("a", bytes(1 << 20), progress=progress)
+    assert store.tide.settled() == []
+    assert store.tide.usage()["held"] == 0, caught

@@ -90,7 +90,7 @@ def test_sync_removes_only_if_told_to(store, photos):
 def test_sync_of_an_empty_source_removes_nothing(store, photos, tmp_path):
     tidegate.sync(photos, store)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="source is empty"):
+    with pytest.raises(ValueError, match="empty is empty"):
         tidegate.sync(tmp_path / "empty", store, delete=True)
     assert len(list(store.list())) == 3
     assert tidegate.sync(tmp_path / "empty", store, delete=True, delete_all=True).removed == 3
@@ -125,3 +125,51 @@ def test_sync_does_not_leave_the_directory(store, bucket, tmp_path):
         tidegate.sync(store, tmp_path / "down")
     assert [key for key, _ in caught.value.report.failed] == ["/rooted", "a//b"]
     assert tree(tmp_path / "down") == {"inside": b"1"}
+
+
+def test_sync_refuses_trees_of_which_one_is_in_the_other(store, photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    url = store.url
+    store.put("src/a", b"1")
+    before = tree(photos)
+    pairs = [
+        ("b", "."),
+        (".", "b"),
+        ("b", photos / "b"),
+        (photos, photos / "missing" / "backup"),
+        (photos / "b" / "..", photos),
+        (store.within("src"), store),
+        (store, store.within("backup")),
+        (store, store),
+        (tidegate.Store("memory://overlap/src"), tidegate.Store("memory://overlap")),
+    ]
+    for source, target in pairs:
+        for options in ({"delete": True}, {"dry_run": True}, {}):
+            with pytest.raises(tidegate.InvalidInputError, match="overlap: one is in the other") as caught:
+                tidegate.sync(source, target, **options)
+            assert caught.value.kind == "invalid_input"
+    os.symlink(photos, photos.parent / "link")
+    with pytest.raises(tidegate.InvalidInputError, match="link/b.*photos.*overlap"):
+        tidegate.sync(photos.parent / "link" / "b", photos, delete=True)
+    assert tree(photos) == before
+    assert [entry.key for entry in store.list()] == ["src/a"], url
+
+
+def test_sync_of_trees_side_by_side_is_no_overlap(store, photos):
+    tidegate.sync(photos, store.within("a"))
+    assert tidegate.sync(store.within("a"), store.within("ab")).copied == 3
+    (photos.parent / "photos-b").mkdir()
+    assert tidegate.sync(photos / "b", photos.parent / "photos-b").copied == 2
+
+
+def test_sync_keeps_what_the_target_has_in_place_of_names_that_are_no_objects(store, photos, tmp_path):
+    os.symlink("nowhere", photos / "broken")
+    os.mkfifo(photos / "pipe")
+    (tmp_path / "linked").mkdir()
+    os.symlink(tmp_path / "linked", photos / "directory")
+    for key in ["broken", "pipe", "directory/a", "directory-b", "extra"]:
+        store.put(key, b"1")
+    report = tidegate.sync(photos, store, delete=True)
+    assert (report.removed, report.left_out) == (2, 3)
+    kept = [entry.key for entry in store.list()]
+    assert kept == ["a", "b/c", "b/d/e", "broken", "directory/a", "pipe"]

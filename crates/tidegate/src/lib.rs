@@ -201,6 +201,11 @@ pub mod store {
     pub use crate::backend::BucketEntry;
 }
 
+pub mod fork {
+    //! What a child does that was forked from a program that uses Tidegate.
+    pub use crate::types::locked_file::release_inherited_locks;
+}
+
 pub mod settings {
     //! Settings of an engine and of its stores.
     #[cfg(any(feature = "azure", feature = "gcs"))]

@@ -7,6 +7,7 @@ pub(crate) mod date;
 pub(crate) mod error;
 pub(crate) mod fault;
 pub mod location;
+pub(crate) mod locked_file;
 pub mod object;
 pub(crate) mod printable;
 pub(crate) mod progress;

@@ -8,14 +8,10 @@ import sys
 import time
 import weakref
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from . import _tide
+from . import _native, _tide
 from ._errors import ClosedError, closed, inherited
 from ._torn import Opening
-
-if TYPE_CHECKING:
-    from . import _native
 
 
 class State(Enum):
@@ -29,20 +25,26 @@ class State(Enum):
 class Ending:
     """The state of one upload, and what decides it."""
 
-    __slots__ = ("native", "opening", "state", "__weakref__")
+    __slots__ = ("_state", "native", "opening", "__weakref__")
 
     def __init__(self, native: _native.Writer) -> None:
         self.native = native
         self.opening = Opening()
-        self.state = State.OPEN
-        _open.add(self)
+        self._state = State.OPEN
+        _open[id(self)] = weakref.ref(self)
         _watch_exit()
 
     @property
+    def state(self) -> State:
+        if self._state is State.OPEN and self.native.has_failed():
+            return State.FAILED
+        return self._state
+
+    @property
     def is_closed(self) -> bool:
-        """Whether a close has nothing left to do. One after a failure has: it reports the failure, also through
-        wrappers, which do not close what is closed."""
-        return self.state in (State.PUBLISHED, State.DISCARDED)
+        """True once the file is published or discarded. After a failed call it stays False, because wrappers skip
+        ``close()`` on closed files, and ``close()`` must report the failure."""
+        return self._state in (State.PUBLISHED, State.DISCARDED)
 
     def begins_to_publish(self, error: object = None) -> bool:
         """Called by a close: whether it is to publish. If not, nothing is left to do. ``error`` is what ends a ``with``
@@ -62,29 +64,37 @@ class Ending:
             raise self.closed_error("a call has failed before, and nothing was published")
         if not self.native.is_own():
             self.drop()
-            raise inherited(self.native.process)
+            raise inherited(self.native.process, self.native.url)
         # Before it is published: whatever happens then, it is not published a second time.
         self.leave(State.DISCARDED)
         return True
 
     def published(self) -> None:
-        self.state = State.PUBLISHED
+        self._state = State.PUBLISHED
 
     def drop(self) -> None:
         """Discards without waiting. In a forked child, only forgets."""
         if not self.is_closed:
-            self.leave(State.DISCARDED)
+            # First, because an interruption may come after each line.
             self.native.drop()
+            self.leave(State.DISCARDED)
 
     def fail(self) -> None:
-        """A call has failed: discards, and has the next close say so."""
+        """A call has failed: discards, and has the next close say so. Also while another thread or task waits for the
+        writer to publish it."""
+        self.native.fail()
         if not self.is_closed:
             self.leave(State.FAILED)
+
+    def abandon(self) -> None:
+        """A call that was to end the upload has ended itself: discards what the call has not published."""
+        if self._state is State.DISCARDED:
             self.native.drop()
 
     def leave(self, state: State) -> None:
-        self.state = state
-        _open.discard(self)
+        self._state = state
+        _open.pop(id(self), None)
+        self.opening.forget()
 
     def check_open(self) -> None:
         if self.state is State.OPEN:
@@ -100,8 +110,9 @@ class Ending:
         return closed(self.native.url, message)
 
 
-#: The uploads of this process that have not ended.
-_open: weakref.WeakSet[Ending] = weakref.WeakSet()
+#: The uploads of this process that have not ended, by their identity. A plain dictionary is copied in one step: no
+#: other thread and no finalizer changes it meanwhile.
+_open: dict[int, weakref.ref[Ending]] = {}
 #: Whether the interpreter exits: closing discards from then on.
 _exiting = False
 #: The process whose exit is watched.
@@ -127,8 +138,10 @@ def _discard_all() -> None:
     """Discards what was not closed when the process ends."""
     global _exiting
     _exiting = True
-    for ending in list(_open):
-        ending.drop()
+    for each in list(_open.values()):
+        ending = each()
+        if ending is not None:
+            ending.drop()
     deadline = time.monotonic() + _EXIT_WAIT
     for (process, _), engine in list(_tide.engines.items()):
         if process == os.getpid():
@@ -137,7 +150,9 @@ def _discard_all() -> None:
 
 def _forget_in_child() -> None:
     global _open, _exiting
-    _open, _exiting = weakref.WeakSet(), False
+    _open, _exiting = {}, False
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
+# Otherwise the journals of a process that was killed could not be resumed while a child of it lives.
+os.register_at_fork(after_in_child=_native.release_inherited_locks)

@@ -51,7 +51,7 @@ class NotEmptyError(Error, OSError):
 
 
 class ReplacedError(Error, OSError):
-    """The key has another object now than the one that was being read or copied, or that was to be replaced."""
+    """The object was replaced: it is no longer the one that was being read, copied or replaced."""
 
 
 class PermissionDeniedError(Error, PermissionError):
@@ -185,11 +185,15 @@ def closed(url: str, message: str) -> ClosedError:
     return error
 
 
-def inherited(parent: int) -> ForkError:
+def inherited(parent: int, url: str = "") -> ForkError:
     """The exception for the use of what process ``parent`` has opened, in a process that was forked from it."""
-    return ForkError(
-        f"this was opened by process {parent}, before a fork: only that process can go on with it (open it anew here)"
+    error = ForkError(
+        f"{url or 'this'} was opened by process {parent}, before a fork: only that process can go on with it (open it "
+        "anew here)"
     )
+    error.kind = "forked"
+    error.url = url
+    return error
 
 
 for _exception in [Error, ForkError, *(kind[0] for kind in _KINDS.values())]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast, overload
 
-from ._options import UrlOptions
+from ._options import UrlOptions, WriteOptions
 from ._store import Store
 from ._tide import frozen
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from types import TracebackType
+    from typing import Self, Unpack
 
     from ._options import OpenOptions
     from ._reader import Reader
@@ -61,6 +63,14 @@ def taken(options: dict[str, Any]) -> dict[str, Any]:
     return {name: options.pop(name) for name in list(options) if name in _URL_OPTIONS}
 
 
+def not_of_reading(options: Mapping[str, Any]) -> TypeError:
+    """The exception for options that opening to read does not take."""
+    name = next(iter(options))
+    if name in WriteOptions.__optional_keys__:
+        return TypeError(f"the option {name!r} is one of writing")
+    return TypeError(f"there is no option {name!r}")
+
+
 def checked_mode(mode: str) -> tuple[str, bool]:
     """What a mode asks for: ``r``, ``w`` or ``x``, and whether it is of text."""
     letters = set(mode)
@@ -70,6 +80,21 @@ def checked_mode(mode: str) -> tuple[str, bool]:
     if "a" in letters or "+" in letters:
         raise ValueError(f"mode {mode!r}: an object is read, or written as a whole; it cannot be changed")
     return what.pop(), "b" not in letters
+
+
+class TextFile(io.TextIOWrapper):
+    """A text file over a :class:`tidegate.Writer`, whose ``with`` blocks are those of the writer."""
+
+    def __enter__(self) -> Self:
+        cast("Writer", self.buffer).__enter__()
+        return super().__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if kind is not None:
+            cast("Writer", self.buffer)._drop()
+        super().__exit__(kind, error, traceback)
 
 
 @overload
@@ -137,7 +162,8 @@ def open(
     A file that is written appears as a whole when it is closed; see :class:`tidegate.Writer` for when it never does.
     Mode ``x`` is the option ``create_only``: closing raises :class:`FileExistsError` if the key has an object by then.
 
-    Options are those of :class:`tidegate.Store` and those of a write. Text is UTF-8 unless ``encoding`` says otherwise.
+    Options are those of :class:`tidegate.Store` and those of a write. The store is kept for the next call with the same
+    options; so a later change of the environment has no effect on it. Text is UTF-8 unless ``encoding`` says otherwise.
     ``buffering`` is the size of the buffer that is read through; 0 reads without one.
 
     >>> with open("memory://docs/greeting.txt", "w") as file:
@@ -155,7 +181,7 @@ def open(
     file: BinaryIO
     if what == "r":
         if options:
-            raise TypeError(f"the option {next(iter(options))!r} is one of writing")
+            raise not_of_reading(options)
         raw = store.reader(key)
         if buffering == 0:
             return raw
@@ -166,6 +192,9 @@ def open(
         file = cast("BinaryIO", store.writer(key, **options))
     if not is_text:
         return file
-    text = io.TextIOWrapper(file, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
-    text.mode = mode  # type: ignore[misc]
+    made = io.TextIOWrapper if what == "r" else TextFile
+    text: Any = made(file, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
+    text.mode = mode
+    if what != "r":
+        text._CHUNK_SIZE = BUFFER
     return text

@@ -10,7 +10,10 @@ from . import _native
 from ._tide import EngineOptions, Tidegate, TideOptions
 from ._wait import ProgressCallback
 
-#: How an object is cut into requests; see "Strategies" in the README.
+#: How an object is cut into requests. ``put``: one request for the whole object, held in memory. ``chunked``: one part
+#: after the other. ``parallel``: several parts at once, while the next are written. ``spool``: to the local disk first,
+#: and sent by ``close``. ``journal``: safe on the local disk first, sent meanwhile, and resumed after a crash. ``auto``:
+#: picks one of them.
 Strategy = Literal["auto", "put", "chunked", "parallel", "spool", "journal"]
 
 
@@ -31,7 +34,7 @@ class ReachOptions(TypedDict, total=False):
     region: str
     #: S3: the profile of AWS's configuration files.
     profile: str
-    #: S3: the profile that everything of the account comes from, nothing of it from the environment.
+    #: S3: the profile that gives credentials, region and endpoint; those of the environment are ignored.
     profile_only: str
     #: S3: the access key, with ``secret_key``.
     access_key: str

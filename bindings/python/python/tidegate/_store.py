@@ -160,7 +160,9 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None = None,
         progress: ProgressCallback | None = None,
     ) -> bytes:
-        """Reads the bytes from ``start`` until before ``end``, or until the end of the object."""
+        """Reads the bytes from ``start`` until before ``end``, or until the end of the object: fewer if the object ends
+        before ``end``. Raises :class:`InvalidInputError` if the object has no byte at ``start``."""
+        check_range(start, end)
         return self._bytes(key, (start, end), if_unchanged, progress)
 
     def _bytes(
@@ -179,8 +181,12 @@ class Store(StoreSettings):
         self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None
     ) -> List[bytes]:
         """Reads several ranges of one object, each from its first byte until before its second number, in parallel.
-        Ranges that lie close together share a request."""
-        return cast("list[bytes]", wait(self.native().get_ranges(key, list(ranges), if_unchanged)))
+        Ranges that lie close together share a request. Unlike :meth:`get_range`, raises :class:`InvalidInputError` for
+        a range that is not all in the object."""
+        asked = list(ranges)
+        for start, end in asked:
+            check_range(start, end)
+        return cast("list[bytes]", wait(self.native().get_ranges(key, asked, if_unchanged)))
 
     def head(self, key: str) -> _native.Object:
         """Describes an object; :class:`NotFoundError` if the key has none."""
@@ -200,7 +206,8 @@ class Store(StoreSettings):
 
     def delete_many(self, keys: Iterable[str]) -> DeleteReport:
         """Removes objects, many at a time. A key without an object counts as removed. The report has the failures."""
-        return DeleteReport(*cast("tuple[int, list[Any]]", wait(self.native().delete_many(list(keys)))))
+        removed = wait(self.native().delete_many(several(keys)))
+        return DeleteReport(*cast("tuple[int, list[Any]]", removed))
 
     def list(
         self, prefix: str = "", *, recursive: bool = True, start_after: str | None = None
@@ -246,6 +253,8 @@ class Store(StoreSettings):
         object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
         object, opening makes no request.
         """
+        if range is not None:
+            check_range(*range)
         return Reader(self, key, range=range, if_unchanged=if_unchanged, random=random)
 
     def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
@@ -278,3 +287,17 @@ def _entries(listing: _native.Listing) -> Iterator[_native.Object | _native.Pref
 def native_options(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Options as the native half takes them: most calls have none."""
     return dict(options) if options else None
+
+
+def several(keys: Iterable[str]) -> list[str]:
+    """The keys. One string, whose letters would be keys, is a mistake."""
+    if isinstance(keys, str):
+        raise TypeError(f"`keys` is one string, {keys!r}: give a list of keys")
+    return list(keys)
+
+
+def check_range(start: int, end: int | None) -> None:
+    """Raises ``ValueError`` for bytes that no object has."""
+    for name, value in (("start", start), ("end", end)):
+        if value is not None and value < 0:
+            raise ValueError(f"`{name}` is {value}: bytes are counted from 0 at the beginning of the object")

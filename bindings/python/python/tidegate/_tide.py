@@ -69,9 +69,8 @@ class TideOptions(EngineOptions, total=False):
 #: The names of the settings of engines; the other options of a store say how it is reached.
 TIDE_OPTIONS = TideOptions.__optional_keys__
 
-#: The engines of processes, by process and settings. Nothing is ever waited for to change it, so a child that was
-#: forked while another thread changed it finds no lock that nobody will release. What a child inherits stays here,
-#: unused.
+#: The engines of processes, by process and settings. Changed without a lock, so a child forked during a change cannot
+#: inherit a locked lock. What a child inherits stays here, unused.
 engines: dict[tuple[int, Tidegate], _native.Engine] = {}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from . import _native
 from ._errors import Error, InvalidInputError
 from ._open import split, store_of, taken
-from ._store import Store
+from ._store import Store, StoreSettings
 from ._wait import wait
 
 if TYPE_CHECKING:
@@ -90,26 +90,36 @@ def sync(
     another size, and what is newer at the source.
 
     With ``delete``, then removes what only the target has; not if anything could not be copied, nor, without
-    ``delete_all``, if the source is empty. ``dry_run`` changes nothing, and its report says what would be done. Raises
+    ``delete_all``, if the source is empty. What the target has in place of a link, a pipe or another name of the source
+    that is no object stays, and what is below. Trees of which one is in the other are refused. ``dry_run`` changes nothing, and its report says what would be done. Raises
     :class:`SyncError` if an object could not be copied or removed. The command ``tidegate sync`` can do more.
     """
     from_store = source if isinstance(source, Store) else store_of(os.fspath(source), {})
     to_store = target if isinstance(target, Store) else store_of(os.fspath(target), {})
-    return reported(wait(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run)))
+    fields = wait(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
+    return reported(fields, from_store, to_store)
 
 
-def reported(fields: Any) -> SyncReport:
+def reported(fields: Any, source: StoreSettings, target: StoreSettings) -> SyncReport:
     """The report, if all was done."""
-    *figures, is_refused = fields
+    *figures, refusal = fields
+    if refusal == "overlap":
+        raise _refused(f"{source.location} and {target.location} overlap: one is in the other")
     report = SyncReport(*figures)
     if report.failed:
         first = report.failed[0][1]
         error = SyncError(f"{len(report.failed)} objects were not copied or removed; the first: {first}")
         error.kind, error.report = first.kind, report
         raise error from first
-    if is_refused:
-        raise InvalidInputError(
-            "nothing was removed: the source is empty, and everything at the target would be removed (give delete_all "
-            "if that is meant)"
+    if refusal == "empty source":
+        raise _refused(
+            f"nothing was removed from {target.location}: {source.location} is empty, and everything at the target "
+            "would be removed (give delete_all if that is meant)"
         )
     return report
+
+
+def _refused(message: str) -> InvalidInputError:
+    error = InvalidInputError(message)
+    error.kind = "invalid_input"
+    return error

@@ -18,14 +18,27 @@ REPORT_EVERY = 0.1
 def wait(operation: _native.Operation, progress: ProgressCallback | None = None) -> Any:
     """The operation's result. The interpreter is free for other threads meanwhile, and signals are handled: an
     exception of a handler, such as KeyboardInterrupt, cancels the operation."""
+    result = wait_reporting(operation, progress)
+    report(operation, progress)
+    return result
+
+
+def wait_reporting(operation: _native.Operation, progress: ProgressCallback | None) -> Any:
+    """As :func:`wait`, without the call of ``progress`` at the end."""
     if progress is None:
         return operation.wait()
-    while not operation.has_ended_in(REPORT_EVERY):
-        figures = operation.progress()
-        if figures is not None:
-            progress(figures)
-    result = operation.wait()
-    figures = operation.progress()
-    if figures is not None:
+    try:
+        while not operation.has_ended_in(REPORT_EVERY):
+            report(operation, progress)
+        return operation.wait()
+    except BaseException:
+        # The traceback would keep the operation, and what it holds.
+        operation.cancel()
+        raise
+
+
+def report(operation: _native.Operation, progress: ProgressCallback | None) -> None:
+    """Calls ``progress`` with the operation's figures, if it is a transfer."""
+    figures = operation.progress() if progress is not None else None
+    if progress is not None and figures is not None:
         progress(figures)
-    return result

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native
 from ._ending import Ending, State
-from ._errors import ForkError
-from ._wait import REPORT_EVERY, ProgressCallback, wait
+from ._wait import ProgressCallback, report, wait, wait_reporting
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -23,8 +21,9 @@ class Writer(io.BufferedIOBase):
     :meth:`close` publishes the object, and the end of a ``with`` block closes. Nothing is visible before. Nothing ever
     becomes visible, and the upload is aborted, if
 
-    - an exception ends the ``with`` block,
-    - :meth:`close` is called while an exception is being handled that was not being handled when the file was opened,
+    - an exception ends the ``with`` block, or one around a wrapper of the file,
+    - :meth:`close` is called in a thread that handles an exception that was not being handled when the file was opened
+      (:meth:`publish` does not ask for that),
     - a call has failed,
     - the writer is garbage-collected, or the interpreter exits, before it is closed,
     - :meth:`discard` is called,
@@ -47,10 +46,16 @@ class Writer(io.BufferedIOBase):
         self._native = native
         self._ending = Ending(native)
         self._progress = progress
-        self._reported = time.monotonic()
+        if progress is not None:
+            native.report_to(progress)
         self.object = None
         self.name = native.url
         self.mode = "wb"
+        if type(self).write is Writer.write:
+            # A wrapper that is written in C calls the native method itself. At the beginning of a Python function,
+            # Python may handle a signal: an exception of its handler would lose the wrapper's bytes, and nothing here
+            # would know.
+            self.write = native.write  # type: ignore[method-assign]
 
     # What a file can do.
 
@@ -86,21 +91,8 @@ class Writer(io.BufferedIOBase):
     def write(self, data: ReadableBuffer, /) -> int:
         """Takes all of ``data``. Waits while the memory budget is used up, or as many parts are in flight as the
         strategy allows. The bytes of a ``bytes`` of 64 KiB or more are not copied."""
-        ending = self._ending
-        if ending.state is not State.OPEN:
-            ending.check_open()
-        try:
-            taken = self._native.write(data)
-            if type(taken) is not int:
-                taken = wait(cast("_native.Operation", taken))
-        except (TypeError, BufferError, ForkError):
-            raise  # nothing was taken
-        except BaseException:
-            ending.fail()
-            raise
-        if self._progress is not None:
-            self._report(self._progress)
-        return cast("int", taken)
+        self._ending.check_open()
+        return self._native.write(data)
 
     def writelines(self, lines: Iterable[ReadableBuffer], /) -> None:
         for line in lines:
@@ -130,26 +122,52 @@ class Writer(io.BufferedIOBase):
         first time."""
         self._end(None)
 
+    def publish(self) -> None:
+        """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
+        the file is whole. Wrappers such as text files have to be flushed before. Still raises after a failed write, and
+        has no effect after the end."""
+        self._ending.opening.trust()
+        self._end(None)
+
     def discard(self) -> None:
-        """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
-        a forked child."""
-        if self._ending.state is State.OPEN:
-            self._ending.leave(State.DISCARDED)
-            if self._native.is_own():
-                wait(self._native.abort())
-        else:
-            self._ending.drop()
+        """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
+        that has interrupted a write. Has no effect after the end, nor in a forked child."""
+        ending, native = self._ending, self._native
+        if ending.state is not State.OPEN or native.waits_here() or not native.is_own():
+            self._drop()
+            return
+        try:
+            ending.leave(State.DISCARDED)
+            self._use_own_write()
+            wait(native.abort())
+        except BaseException:
+            ending.abandon()
+            raise
 
     def _end(self, error: type[BaseException] | None) -> None:
-        if self._ending.begins_to_publish(error):
-            self.object = cast("_native.Object", wait(self._native.finish(), self._progress))
-            self._ending.published()
+        ending = self._ending
+        try:
+            publishes = ending.begins_to_publish(error)
+            self._use_own_write()
+            if not publishes:
+                return
+            operation = self._native.finish()
+            self.object = cast("_native.Object", wait_reporting(operation, self._progress))
+            ending.published()
+        except BaseException:
+            ending.abandon()
+            raise
+        # The object is published, whatever the callback raises.
+        report(operation, self._progress)
 
-    def _report(self, progress: ProgressCallback) -> None:
-        now = time.monotonic()
-        if now - self._reported >= REPORT_EVERY:
-            self._reported = now
-            progress(self._native.progress())
+    def _drop(self) -> None:
+        """Discards without waiting."""
+        self._ending.drop()
+        self._use_own_write()
+
+    def _use_own_write(self) -> None:
+        """Has `write` say how the file has ended."""
+        self.__dict__.pop("write", None)
 
     def __enter__(self) -> Writer:
         self._ending.check_open()
@@ -163,7 +181,7 @@ class Writer(io.BufferedIOBase):
 
     def _dealloc_warn(self, source: Any) -> None:
         """Called by Python's wrappers when they are garbage-collected, before they close."""
-        self._ending.drop()
+        self._drop()
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)

@@ -1,7 +1,8 @@
 //! Creates, finds, locks, lists and removes journals in directories.
 //!
 //! A journal gets its name once it is whole: it is written under another name, synced, then renamed, and the
-//! directory is synced. The process that appends to a journal holds an exclusive `flock` on it.
+//! directory is synced. The process that appends to a journal holds an exclusive `flock` on it, which
+//! its [forked children](crate::types::locked_file) do not keep.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,6 +16,7 @@ use super::format::{HOLDER, SECTOR};
 use super::log::Log;
 use super::record::Header;
 use super::recover::{self, Check, Recovered};
+use crate::types::locked_file::{LockedFile, NotLocked};
 use crate::types::printable::printable;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
@@ -93,7 +95,7 @@ pub(crate) fn look_at(path: &Path, owners: &TrustedOwners) -> Result<Recovered, 
 fn look(path: &Path, check: Check, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
     let file = trusted_file::open(path, Access::Read, owners);
     let file = file.map_err(|error| JournalError::io(path, "opening", error))?;
-    lock(path, &file, file.try_lock_shared())?;
+    let file = LockedFile::try_shared(file).map_err(|not_locked| unlocked(path, not_locked))?;
     Ok(recover::scan(path, &*disk::of(path, file), check)?.recovered())
 }
 
@@ -107,7 +109,7 @@ fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
 fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
     let over = listed.found.as_ref().is_ok_and(|found| found.state.end.is_some());
     let opened = || trusted_file::open(&listed.path, Access::Read, owners);
-    if over && opened().is_ok_and(|file| file.try_lock().is_ok()) {
+    if over && opened().is_ok_and(|file| LockedFile::try_exclusive(file).is_ok()) {
         // On failure, the next listing tries again.
         let _ = fs::remove_file(&listed.path);
     }
@@ -162,7 +164,7 @@ fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
     let file = trusted_file::create_new(&unborn, Access::ReadWrite).map_err(io)?;
     let born = (|| {
         let directory = File::open(directory).map_err(io)?;
-        lock(&path, &file, file.try_lock())?;
+        let file = LockedFile::try_exclusive(file).map_err(|not_locked| unlocked(&path, not_locked))?;
         let salt = fastrand::u128(..).to_le_bytes();
         let file = disk::of(&path, file);
         let log = Log::create(&path, file.clone(), header.clone(), salt)?;
@@ -199,19 +201,27 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Opens a journal and locks it. If `waits` is set and other processes only read the journal, returns `None`: they
 /// soon release it, and the caller tries again.
-pub(super) fn open(path: &Path, waits: bool, owners: &TrustedOwners) -> Result<Option<File>, JournalError> {
+pub(super) fn open(
+    path: &Path,
+    waits: bool,
+    owners: &TrustedOwners,
+) -> Result<Option<LockedFile>, JournalError> {
     let io = |error| JournalError::io(path, "opening", error);
     let file = trusted_file::open(path, Access::ReadWrite, owners).map_err(io)?;
-    let locked = file.try_lock();
-    if waits && matches!(locked, Err(TryLockError::WouldBlock)) && file.try_lock_shared().is_ok() {
-        return Ok(None);
+    match LockedFile::try_exclusive(file) {
+        Ok(file) => Ok(Some(file)),
+        Err(NotLocked { file, error: TryLockError::WouldBlock }) if waits => {
+            match LockedFile::try_shared(file) {
+                Ok(_) => Ok(None),
+                Err(not_locked) => Err(unlocked(path, not_locked)),
+            }
+        }
+        Err(not_locked) => Err(unlocked(path, not_locked)),
     }
-    lock(path, &file, locked)?;
-    Ok(Some(file))
 }
 
 /// Prepares a journal that was [opened](open) for appending. See [`recover::resume`].
-pub(super) fn resume(path: &Path, file: File) -> Result<(Log, Recovered), JournalError> {
+pub(super) fn resume(path: &Path, file: LockedFile) -> Result<(Log, Recovered), JournalError> {
     // The name may not be durable yet: the process that created the journal may have been killed before it synced
     // the directory.
     sync_directory(path).map_err(|error| JournalError::io(path, "syncing its directory", error))?;
@@ -240,14 +250,13 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Turns a lock that failed into an error. A lock ends when its file is closed.
-fn lock(path: &Path, file: &File, locked: Result<(), TryLockError>) -> Result<(), JournalError> {
-    match locked {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            Err(JournalError::InUse { path: path.to_owned(), holder: holder(file) })
+/// The error for a journal that could not be locked.
+fn unlocked(path: &Path, not_locked: NotLocked) -> JournalError {
+    match not_locked.error {
+        TryLockError::WouldBlock => {
+            JournalError::InUse { path: path.to_owned(), holder: holder(&not_locked.file) }
         }
-        Err(TryLockError::Error(error)) => Err(JournalError::io(path, "locking", error)),
+        TryLockError::Error(error) => JournalError::io(path, "locking", error),
     }
 }
 
@@ -274,7 +283,7 @@ fn remove_unborn(path: &Path, owners: &TrustedOwners) {
     let modified = file.metadata().and_then(|found| found.modified());
     let old = modified
         .is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age > BIRTH));
-    if old && file.try_lock().is_ok() {
+    if old && LockedFile::try_exclusive(file).is_ok() {
         // On failure, the next listing tries again.
         let _ = fs::remove_file(path);
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::error::JournalError;
 use crate::memory::payload::CachedFile;
+use crate::types::locked_file::LockedFile;
 
 /// Bytes of one read where a whole range is read.
 pub(super) const CHUNK: usize = 64 << 10;
@@ -54,7 +55,7 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
 
 /// Wraps `file`, which is at `path`, for a journal.
 #[cfg_attr(not(test), expect(unused_variables, reason = "only tests have other disks"))]
-pub(super) fn of(path: &Path, file: File) -> Arc<dyn JournalFile> {
+pub(super) fn of(path: &Path, file: LockedFile) -> Arc<dyn JournalFile> {
     #[cfg(test)]
     let file = match super::tests::power::simulated(path, file) {
         Ok(simulated) => return simulated,
@@ -65,10 +66,10 @@ pub(super) fn of(path: &Path, file: File) -> Arc<dyn JournalFile> {
 
 /// A file in a directory.
 #[derive(Debug)]
-pub(super) struct RealFile(CachedFile);
+pub(super) struct RealFile(CachedFile<LockedFile>);
 
 impl RealFile {
-    pub(super) fn new(file: File) -> Self {
+    pub(super) fn new(file: LockedFile) -> Self {
         Self(CachedFile::new(file))
     }
 

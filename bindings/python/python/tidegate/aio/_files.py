@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from .. import _native
 from .._ending import Ending, State
-from .._errors import ForkError, closed
-from .._wait import REPORT_EVERY, ProgressCallback
-from ._start import run
+from .._errors import closed
+from .._wait import REPORT_EVERY, ProgressCallback, report
+from ._start import run, run_reporting
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -62,20 +62,19 @@ class Writer:
         """Takes all of ``data``. Waits while the memory budget is used up, or as many parts are in flight as the
         strategy allows. A write that is cancelled discards the upload."""
         ending = self._ending
-        if ending.state is not State.OPEN:
-            ending.check_open()
+        ending.check_open()
+        # An exception of this call says that nothing was taken, or it was a failure that `ending` knows from the native
+        # half.
+        taken = self._native.write_later(data)
         try:
-            taken = self._native.write(data)
             if type(taken) is not int:
                 taken = await run(cast("_native.Operation", taken))
-        except (TypeError, BufferError, ForkError):
-            raise  # nothing was taken
+            if self._progress is not None and time.monotonic() - self._reported >= REPORT_EVERY:
+                self._reported = time.monotonic()
+                self._progress(self._native.progress())
         except BaseException:
             ending.fail()
             raise
-        if self._progress is not None and time.monotonic() - self._reported >= REPORT_EVERY:
-            self._reported = time.monotonic()
-            self._progress(self._native.progress())
         return cast("int", taken)
 
     async def sync(self) -> int:
@@ -89,20 +88,39 @@ class Writer:
         the first time."""
         await self._end(None)
 
+    async def publish(self) -> None:
+        """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
+        the file is whole. Still raises after a failed write, and has no effect after the end."""
+        self._ending.opening.trust()
+        await self._end(None)
+
     async def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
         a forked child."""
-        if self._ending.state is State.OPEN:
-            self._ending.leave(State.DISCARDED)
-            if self._native.is_own():
-                await run(self._native.abort())
-        else:
-            self._ending.drop()
+        ending, native = self._ending, self._native
+        if ending.state is not State.OPEN or not native.is_own():
+            ending.drop()
+            return
+        try:
+            ending.leave(State.DISCARDED)
+            await run(native.abort())
+        except BaseException:
+            ending.abandon()
+            raise
 
     async def _end(self, error: type[BaseException] | None) -> None:
-        if self._ending.begins_to_publish(error):
-            self.object = cast("_native.Object", await run(self._native.finish(), self._progress))
-            self._ending.published()
+        ending = self._ending
+        try:
+            if not ending.begins_to_publish(error):
+                return
+            operation = self._native.finish()
+            self.object = cast("_native.Object", await run_reporting(operation, self._progress))
+            ending.published()
+        except BaseException:
+            ending.abandon()
+            raise
+        # The object is published, whatever the callback raises.
+        report(operation, self._progress)
 
     async def __aenter__(self) -> Writer:
         self._ending.check_open()

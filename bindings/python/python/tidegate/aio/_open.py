@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from .. import _native
-from .._open import checked_mode, split, taken
+from .._open import checked_mode, not_of_reading, split, taken
 from .._tide import frozen
 from .._transfer import SyncReport, reported
 from ._files import Reader, Writer
@@ -73,7 +73,7 @@ def open(url: str | os.PathLike[str], mode: str = "rb", **options: Any) -> Any:
     store = _store(place, taken(options))
     if what == "r":
         if options:
-            raise TypeError(f"the option {next(iter(options))!r} is one of writing")
+            raise not_of_reading(options)
         return Opening(lambda: store.reader(key))
     if what == "x":
         options["create_only"] = True
@@ -122,4 +122,5 @@ async def sync(
     """Makes ``target`` like ``source``; see :func:`tidegate.sync`."""
     from_store = source if isinstance(source, Store) else _store(os.fspath(source), {})
     to_store = target if isinstance(target, Store) else _store(os.fspath(target), {})
-    return reported(await run(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run)))
+    fields = await run(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
+    return reported(fields, from_store, to_store)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .. import _native
-from .._store import DeleteReport, Range, StoreSettings, native_options
+from .._store import DeleteReport, Range, StoreSettings, check_range, native_options, several
 from .._wait import ProgressCallback
 from ._files import Reader, Writer
 from ._recover import LeftUpload
@@ -71,7 +71,9 @@ class Store(StoreSettings):
         if_unchanged: _native.Object | None = None,
         progress: ProgressCallback | None = None,
     ) -> bytes:
-        """Reads the bytes from ``start`` until before ``end``, or until the end of the object."""
+        """Reads the bytes from ``start`` until before ``end``, or until the end of the object: fewer if the object ends
+        before ``end``. Raises :class:`InvalidInputError` if the object has no byte at ``start``."""
+        check_range(start, end)
         return await self._bytes(key, (start, end), if_unchanged, progress)
 
     async def _bytes(
@@ -90,8 +92,12 @@ class Store(StoreSettings):
         self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None
     ) -> List[bytes]:
         """Reads several ranges of one object, each from its first byte until before its second number, in parallel.
-        Ranges that lie close together share a request."""
-        return cast("list[bytes]", await run(self.native().get_ranges(key, list(ranges), if_unchanged)))
+        Ranges that lie close together share a request. Unlike :meth:`get_range`, raises :class:`InvalidInputError` for
+        a range that is not all in the object."""
+        asked = list(ranges)
+        for start, end in asked:
+            check_range(start, end)
+        return cast("list[bytes]", await run(self.native().get_ranges(key, asked, if_unchanged)))
 
     async def head(self, key: str) -> _native.Object:
         """Describes an object; :class:`NotFoundError` if the key has none."""
@@ -111,7 +117,8 @@ class Store(StoreSettings):
 
     async def delete_many(self, keys: Iterable[str]) -> DeleteReport:
         """Removes objects, many at a time. A key without an object counts as removed. The report has the failures."""
-        return DeleteReport(*cast("tuple[int, list[Any]]", await run(self.native().delete_many(list(keys)))))
+        removed = await run(self.native().delete_many(several(keys)))
+        return DeleteReport(*cast("tuple[int, list[Any]]", removed))
 
     def list(
         self, prefix: str = "", *, recursive: bool = True, start_after: str | None = None
@@ -161,6 +168,8 @@ class Store(StoreSettings):
         object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
         object, opening makes no request.
         """
+        if range is not None:
+            check_range(*range)
         return await Reader._open(self, key, range, if_unchanged, random)
 
     async def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::SessionRecord;
+use crate::types::locked_file::LockedFile;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
 /// The file's name: the process id, a random number, and this ending.
@@ -127,7 +128,7 @@ pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) ->
 /// This process's file, locked until dropped.
 #[derive(Debug)]
 pub(super) struct RecordFile {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     lines: usize,
     /// Whether the file lacks lines that could not be written.
@@ -152,18 +153,18 @@ impl RecordFile {
     }
 
     /// Names the file only once it is locked and written: so no reader takes it for the file of a dead process.
-    fn put(unlocked: &Path, path: &Path, lines: &[RecordLine<'_>]) -> io::Result<File> {
+    fn put(unlocked: &Path, path: &Path, lines: &[RecordLine<'_>]) -> io::Result<LockedFile> {
         let file = trusted_file::create_new(unlocked, Access::Append)?;
-        let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
-            (&file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
-            fs::rename(unlocked, path)
+        let ready = LockedFile::try_exclusive(file).map_err(io::Error::from).and_then(|file| {
+            (&*file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
+            fs::rename(unlocked, path)?;
+            Ok(file)
         });
-        if let Err(error) = ready {
+        if ready.is_err() {
             // Return the first error, not one of the removal.
             let _ = fs::remove_file(unlocked);
-            return Err(error);
         }
-        Ok(file)
+        ready
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -193,7 +194,7 @@ impl RecordFile {
     fn push(&mut self, lines: &[RecordLine<'_>], behind: bool) -> io::Result<()> {
         self.behind = true;
         let before = self.file.metadata()?.len();
-        let written = (&self.file).write_all(format!("\n{}", text(lines)).as_bytes());
+        let written = (&*self.file).write_all(format!("\n{}", text(lines)).as_bytes());
         if written.is_err() {
             // Even if truncating fails, the next write begins on a line of its own.
             let _ = self.file.set_len(before);
@@ -207,8 +208,9 @@ impl RecordFile {
     /// Makes writes fail until the file is replaced.
     #[cfg(test)]
     pub(super) fn refuse(&mut self) {
-        self.file = File::open(&self.path).unwrap();
-        self.file.try_lock_shared().unwrap();
+        let file = File::open(&self.path).unwrap();
+        self.file.unlock().unwrap();
+        self.file = LockedFile::try_shared(file).unwrap();
     }
 
     /// Rewrites the file once most of its lines are of sessions that have ended.
@@ -223,10 +225,9 @@ impl RecordFile {
     /// the reader could miss a file that is replaced.
     fn replace(&mut self, lines: &[RecordLine<'_>]) -> io::Result<bool> {
         let Some(directory) = self.path.parent() else { return Ok(false) };
-        let guard = lock_file(directory, &self.owners)?;
-        if guard.try_lock().is_err() {
+        let Ok(_guard) = LockedFile::try_exclusive(lock_file(directory, &self.owners)?) else {
             return Ok(false);
-        }
+        };
         self.file = Self::put(&self.path.with_extension("new"), &self.path, lines)?;
         (self.lines, self.behind) = (lines.len(), false);
         Ok(true)

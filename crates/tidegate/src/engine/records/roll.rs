@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{SessionRecord, file};
+use crate::types::locked_file::LockedFile;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
 /// How long a file outlives its process, for a sweep to read.
@@ -73,7 +74,7 @@ impl Roll {
             opened => opened?,
         };
         // Held to the end, so that no file is replaced while the directory is read.
-        guard.lock_shared()?;
+        let _guard = LockedFile::shared(guard)?;
         for path in files(directory, file::END)? {
             if ours == Some(&*path) {
                 continue;
@@ -90,8 +91,10 @@ impl Roll {
     fn read_file(&mut self, path: &Path, owners: &TrustedOwners) -> io::Result<()> {
         let opened = trusted_file::open(path, Access::Read, owners)?;
         // Test the lock first, then read the text: so the last lines are read, whether or not the process lives.
-        let lives = opened.try_lock_shared().is_err();
-        let text = read_text(path, &opened)?;
+        let (lives, text) = match LockedFile::try_shared(opened) {
+            Ok(locked) => (false, read_text(path, &locked)?),
+            Err(not_locked) => (true, read_text(path, &not_locked.file)?),
+        };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let pid = name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
         for (number, record) in file::parse(&text) {
@@ -154,11 +157,11 @@ pub(super) fn strike_out(path: &Path, numbers: &[u64], owners: &TrustedOwners) -
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()), // another sweep removed it
         opened => opened?,
     };
-    match opened.try_lock() {
-        Ok(()) => {}
+    let opened = match LockedFile::try_exclusive(opened).map_err(|not_locked| not_locked.error) {
+        Ok(locked) => locked,
         Err(TryLockError::WouldBlock) => return Ok(()), // another sweep has it, or the process lives
         Err(TryLockError::Error(error)) => return Err(error),
-    }
+    };
     let text = read_text(path, &opened)?;
     if file::strike_out(&opened, &text, numbers)? {
         fs::remove_file(path)?;
@@ -175,7 +178,7 @@ pub(super) fn tidy(directory: &Path, owners: &TrustedOwners) {
             let old = file.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
                 SystemTime::now().duration_since(modified).is_ok_and(|age| age > limit)
             });
-            if old && file.try_lock().is_ok() {
+            if old && LockedFile::try_exclusive(file).is_ok() {
                 // If this fails, the next sweep tries again.
                 let _ = fs::remove_file(&path);
             }

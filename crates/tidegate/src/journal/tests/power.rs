@@ -2,7 +2,6 @@
 //! syncs of directories are not tested here.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use fastrand::Rng;
 
 use super::super::disk::JournalFile;
 use super::disk::SimFile;
+use crate::types::locked_file::LockedFile;
 
 static DISKS: Mutex<BTreeMap<PathBuf, Disk>> = Mutex::new(BTreeMap::new());
 
@@ -73,7 +73,10 @@ impl Drop for SimDisk {
 }
 
 /// The simulated file for `path`, if its directory is on a simulated disk; otherwise returns `file`.
-pub(in crate::journal) fn simulated(path: &Path, file: File) -> Result<Arc<dyn JournalFile>, File> {
+pub(in crate::journal) fn simulated(
+    path: &Path,
+    file: LockedFile,
+) -> Result<Arc<dyn JournalFile>, LockedFile> {
     let mut disks = disks();
     let Some(disk) = path.parent().and_then(|directory| disks.get_mut(directory)) else { return Err(file) };
     let random = disk.random.fork();
@@ -85,7 +88,7 @@ pub(in crate::journal) fn simulated(path: &Path, file: File) -> Result<Arc<dyn J
 #[derive(Debug)]
 struct Held {
     file: Arc<SimFile>,
-    _locked: File,
+    _locked: LockedFile,
 }
 
 impl JournalFile for Held {

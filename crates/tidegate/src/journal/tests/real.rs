@@ -9,6 +9,7 @@ use futures::StreamExt;
 use super::*;
 use crate::memory::budget::{Budget, Slab};
 use crate::memory::payload::{Payload, Ring};
+use crate::types::locked_file::LockedFile;
 
 const GROUP: Durability = Durability::Group { bytes: 1 << 20, delay: Duration::from_secs(3600) };
 
@@ -368,10 +369,9 @@ async fn nothing_is_called_durable_in_a_directory_that_is_gone() {
 /// A sync of a file, and of a directory, that can't be synced returns the disk's error.
 #[test]
 fn a_sync_asks_the_disk() {
-    let null = fs::File::open("/dev/null").unwrap();
-    assert!(super::super::disk::RealFile::new(null).sync().is_err(), "it was not asked");
-    let null = fs::File::open("/dev/null").unwrap();
-    let error = directory::resume(Path::new("/proc/self/one.journal"), null).unwrap_err();
+    let null = || LockedFile::try_shared(fs::File::open("/dev/null").unwrap()).unwrap();
+    assert!(super::super::disk::RealFile::new(null()).sync().is_err(), "it was not asked");
+    let error = directory::resume(Path::new("/proc/self/one.journal"), null()).unwrap_err();
     assert!(error.to_string().contains("syncing its directory"), "{error}");
 }
 

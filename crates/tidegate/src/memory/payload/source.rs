@@ -1,6 +1,7 @@
 //! The sources that bytes are sent from: a file as it was when it was opened, and anything else that can be read at
 //! any offset.
 
+use std::borrow::Borrow;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -36,8 +37,8 @@ pub(crate) struct SourceFile {
 
 /// A file whose bytes are read without waiting if they are in memory.
 #[derive(Debug)]
-pub(crate) struct CachedFile {
-    pub(crate) file: File,
+pub(crate) struct CachedFile<F = File> {
+    pub(crate) file: F,
     /// Set once the file system has turned out not to say which bytes are in memory.
     cached: OnceLock<Cached>,
 }
@@ -131,8 +132,8 @@ impl ReadAt for SourceFile {
     }
 }
 
-impl CachedFile {
-    pub(crate) fn new(file: File) -> Self {
+impl<F: Borrow<File>> CachedFile<F> {
+    pub(crate) fn new(file: F) -> Self {
         Self { file, cached: OnceLock::new() }
     }
 
@@ -141,20 +142,18 @@ impl CachedFile {
     #[cfg(target_os = "linux")]
     pub(crate) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let file = self.file.borrow();
         match self.cached.get() {
-            None => {
-                match preadv2(&self.file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
-                {
-                    Ok(read) => Ok(Some(read)),
-                    Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                        self.cached.get_or_init(|| in_memory(&self.file));
-                        self.read_cached(buffer, offset)
-                    }
-                    Err(error) => Err(error.into()),
+            None => match preadv2(file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
+                Ok(read) => Ok(Some(read)),
+                Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.cached.get_or_init(|| in_memory(file));
+                    self.read_cached(buffer, offset)
                 }
-            }
-            Some(Cached::All) => self.file.read_at(buffer, offset).map(Some),
+                Err(error) => Err(error.into()),
+            },
+            Some(Cached::All) => file.read_at(buffer, offset).map(Some),
             Some(Cached::Unknown) => Ok(None),
         }
     }
