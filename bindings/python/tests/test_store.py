@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import secrets
 import urllib.request
 
 import numpy
@@ -285,3 +286,15 @@ def test_ranges_that_no_object_has(memory):
         memory.get_range("a", 9)
     with pytest.raises(tidegate.InvalidInputError):
         memory.get_ranges("a", [(2, 9)])
+
+
+def test_buckets(bucket, options):
+    tide, name = tidegate.Tidegate(), f"tidegate-{secrets.token_hex(6)}"
+    tide.create_bucket(f"s3://{name}", **options)
+    created = {each.name: each.created for each in tide.buckets("s3://", **options)}
+    assert {name, bucket.name} <= set(created) and isinstance(created[name], datetime.datetime)
+    tide.remove_bucket(f"s3://{name}", **options)
+    with pytest.raises(tidegate.NoBucketError):
+        tide.remove_bucket(f"s3://{name}", **options)
+    with pytest.raises(TypeError, match="endpoint_url"):
+        tide.buckets("memory://", endpoint_url="http://127.0.0.1:1")

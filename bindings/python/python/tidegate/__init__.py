@@ -40,12 +40,13 @@ from ._open import open
 from ._reader import Reader
 from ._recover import LeftUpload, recover
 from ._store import DeleteReport, Store
-from ._tide import Tidegate
+from ._tide import Bucket, Tidegate
 from ._transfer import SyncError, SyncReport, copy, download, sync, upload
 from ._writer import Writer
 
 __all__ = [
     "AlreadyExistsError",
+    "Bucket",
     "ClockSkewError",
     "ClosedError",
     "CredentialsError",

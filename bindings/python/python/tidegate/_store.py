@@ -39,19 +39,24 @@ class DeleteReport(NamedTuple):
     failed: list[tuple[str | None, Error]]
 
 
+def split_engine(options: Mapping[str, Any]) -> tuple[Tidegate, dict[str, Any]]:
+    """The engine that the options of a store name or describe, and the other options: how the store is reached."""
+    reach = dict(options)
+    tide = reach.pop("tide", None)
+    engine = {name: reach.pop(name) for name in list(reach) if name in TIDE_OPTIONS}
+    if tide is not None and engine:
+        raise TypeError(f"the option {next(iter(engine))!r} belongs to an engine, and `tide` is given too")
+    return cast("Tidegate", tide if tide is not None else Tidegate(**engine)), reach
+
+
 class StoreSettings:
     """How a store is reached: what both faces of a store have. A pickle has just this; so credentials that were found
     in the environment are not in it."""
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
         self.url = os.fspath(url)
-        given: dict[str, Any] = dict(options)
-        tide = given.pop("tide", None)
-        engine = {name: given.pop(name) for name in list(given) if name in TIDE_OPTIONS}
-        if tide is not None and engine:
-            raise TypeError(f"the option {next(iter(engine))!r} belongs to an engine, and `tide` is given too")
-        self.tide: Tidegate = tide if tide is not None else Tidegate(**engine)
-        self._options = frozen(given)
+        self.tide, reach = split_engine(options)
+        self._options = frozen(reach)
         self._prefix: tuple[str, ...] = ()
         # At once, so that a mistake in the URL or in the options is known here.
         self._opened: tuple[int, _native.Store] | None = (os.getpid(), self._open())

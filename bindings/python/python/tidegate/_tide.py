@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from . import _native
 from ._wait import wait
@@ -74,6 +75,14 @@ TIDE_OPTIONS = TideOptions.__optional_keys__
 engines: dict[tuple[int, Tidegate], _native.Engine] = {}
 
 
+class Bucket(NamedTuple):
+    """A bucket of an account."""
+
+    name: str
+    #: None if the store does not say it.
+    created: datetime | None
+
+
 class Tidegate:
     """The settings of an engine: one memory budget, and one limiter for each endpoint.
 
@@ -119,13 +128,18 @@ class Tidegate:
         """Waits until the upload sessions of discarded writers are aborted; returns the errors of those that stay."""
         return cast("list[Exception]", wait(self.engine().settled()))
 
-    def create_bucket(self, url: str) -> None:
-        """Creates the bucket of ``url``, such as ``s3://bucket``."""
-        wait(self.engine().create_bucket(url))
+    def create_bucket(self, url: str, **options: Unpack[ReachOptions]) -> None:
+        """Creates the bucket of ``url``, such as ``s3://bucket``; options are those by which a store is reached."""
+        wait(self.engine().create_bucket(url, options))
 
-    def remove_bucket(self, url: str) -> None:
+    def remove_bucket(self, url: str, **options: Unpack[ReachOptions]) -> None:
         """Removes an empty bucket."""
-        wait(self.engine().remove_bucket(url))
+        wait(self.engine().remove_bucket(url, options))
+
+    def buckets(self, scheme: str, **options: Unpack[ReachOptions]) -> list[Bucket]:
+        """The buckets of an account, in the store's order: of the credentials for ``s3://``, of the option ``project``
+        for ``gs://``, of the option ``account`` for ``az://``."""
+        return [Bucket(*each) for each in cast("list[Any]", wait(self.engine().buckets(scheme, options)))]
 
     def recover(self) -> list[LeftUpload]:
         """The uploads in the journal directories: those that were left, and those that are being written now."""

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import secrets
 import urllib.request
 
 import fsspec
@@ -592,3 +593,22 @@ def test_copies_between_file_systems(place, fs, folder):
         generic = GenericFileSystem(default_method="generic")
         generic.copy(fs.unstrip_protocol(f"{folder}/file"), f"tidegate+memory://{folder.strip('/')}/copy")
         assert memory.cat_file(f"{folder.strip('/')}/copy") == data
+
+
+@pytest.mark.parametrize("where", ["on_minio", "on_embedded", "on_fake_gcs", "on_azurite"])
+def test_buckets_are_created_listed_and_removed_by_the_options_of_the_file_system(request, where):
+    place = request.getfixturevalue(where)
+    project = {"project": "ours"} if place.protocol == "tidegate+gs" else {}
+    fs = place.fs(skip_instance_cache=True, **project)
+    bucket = f"tidegate-{secrets.token_hex(6)}"
+    assert not fs.exists(bucket)
+    fs.mkdir(bucket)
+    assert fs.isdir(bucket) and fs.ls(bucket) == []
+    listed = {info["name"]: info for info in fs.ls("", detail=True)}
+    assert listed[bucket]["type"] == "directory" and {bucket, place.bucket} <= set(listed)
+    fs.pipe_file(f"{bucket}/a", b"1")
+    with pytest.raises(OSError):
+        fs.rmdir(bucket)
+    fs.rm_file(f"{bucket}/a")
+    fs.rmdir(bucket)
+    assert bucket not in fs.ls("", refresh=True) and not fs.exists(bucket)
