@@ -5,6 +5,7 @@
 use pyo3::prelude::*;
 
 mod arguments;
+mod borrowed_buffer;
 mod completions;
 mod engine;
 mod errors;

@@ -13,6 +13,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
 
+use crate::borrowed_buffer::BorrowedBuffer;
 use crate::engine::Shared;
 use crate::errors;
 use crate::objects::{Progress, object};
@@ -117,6 +118,15 @@ impl Reports {
     }
 }
 
+/// What a write does with its bytes.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// Many bytes are kept where they are until the store has them: nobody changes them.
+    Shared,
+    /// They are copied before the write returns. Fewer than 1 MiB (`tidegate::Writer::write_bytes`).
+    Copied,
+}
+
 impl Writer {
     pub(crate) fn new(shared: &Shared, writer: tidegate::Writer, url: Arc<str>) -> Self {
         let strategy = writer.strategy().name();
@@ -140,7 +150,7 @@ impl Writer {
         self.open.own().cloned().ok_or_else(forked)
     }
 
-    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes) -> Work {
+    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes, keep: Keep) -> Work {
         let (length, url) = (bytes.len() as u64, self.url.clone());
         let unfinished = UnfinishedWrite(Some(open.clone()));
         Box::pin(async move {
@@ -152,9 +162,9 @@ impl Writer {
             let unfinished = unfinished;
             let has_failed = open.has_failed.load(SeqCst);
             let Some(writer) = guard.as_mut().filter(|_| !has_failed) else { return ended(url, &open) };
-            let taken = match bytes.len() < SHARED_FROM {
-                true => writer.write_bytes(bytes).await,
-                false => writer.write_shared(bytes).await,
+            let taken = match keep {
+                Keep::Shared if bytes.len() >= SHARED_FROM => writer.write_shared(bytes).await,
+                Keep::Shared | Keep::Copied => writer.write_bytes(bytes).await,
             };
             if taken.is_ok() {
                 open.written.fetch_add(length, Relaxed);
@@ -165,11 +175,11 @@ impl Writer {
     }
 
     /// Waits until all bytes are taken, and reports the progress.
-    fn take(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyAny>> {
+    fn take(&self, py: Python<'_>, bytes: Bytes, keep: Keep) -> PyResult<Py<PyAny>> {
         let open = self.begin(py)?;
         let is_short = bytes.len() <= AT_ONCE;
         let running = self.shared.get(py)?;
-        let mut work = self.begin_write(open.clone(), bytes);
+        let mut work = self.begin_write(open.clone(), bytes, keep);
         let outcome = match is_short.then(|| poll_once(running, &mut work)) {
             Some(Poll::Ready(outcome)) => outcome,
             Some(Poll::Pending) | None => {
@@ -193,6 +203,11 @@ impl Writer {
     /// wrappers forget the bytes that they were writing, and close the file. Wrappers call this method itself: at the
     /// beginning of a Python method, an exception of a signal's handler would go unnoticed here.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if let Some(buffer) = BorrowedBuffer::of(data) {
+            let taken = buffer.slices().try_for_each(|bytes| self.take(py, bytes, Keep::Copied).map(drop));
+            taken.inspect_err(|_| self.fail())?;
+            return Ok(buffer.length().into_pyobject(py)?.into_any().unbind());
+        }
         let bytes = match bytes_of(data) {
             Err(error)
                 if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyBufferError>(py) =>
@@ -201,7 +216,7 @@ impl Writer {
             }
             bytes => bytes,
         };
-        bytes.and_then(|bytes| self.take(py, bytes)).inspect_err(|_| self.fail())
+        bytes.and_then(|bytes| self.take(py, bytes, Keep::Shared)).inspect_err(|_| self.fail())
     }
 
     /// Takes all bytes. Their number if they were taken at once, otherwise an operation that gives it.
@@ -209,7 +224,7 @@ impl Writer {
         let open = self.begin(py)?;
         let bytes = bytes_of(data)?;
         let is_short = bytes.len() <= AT_ONCE;
-        let mut work = self.begin_write(open, bytes);
+        let mut work = self.begin_write(open, bytes, Keep::Shared);
         if is_short && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work) {
             return taken(py);
         }

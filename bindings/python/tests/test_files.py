@@ -243,6 +243,19 @@ def test_an_option_that_does_not_exist_is_not_one_of_writing(url):
         tidegate.open(f"{url}/a", "rb", part_size=5)
 
 
+@pytest.mark.parametrize(
+    "view", [bytearray, lambda data: memoryview(bytearray(data)), lambda data: array.array("Q", data)]
+)
+def test_a_large_buffer_may_change_after_a_write_has_returned(url, view):
+    whole = random.Random(7).randbytes(5 << 20)
+    with tidegate.open(f"{url}/a", "wb") as file:
+        for at in range(0, len(whole), 1 << 20):
+            piece = view(whole[at : at + (1 << 20)])
+            assert file.write(piece) == 1 << 20
+            memoryview(piece).cast("B")[:] = bytes(1 << 20)
+    assert tidegate.Store(url).get("a") == whole
+
+
 def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
     server = Embedded(tmp_path)
     try:
