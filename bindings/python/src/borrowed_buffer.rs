@@ -48,11 +48,13 @@ impl BorrowedBuffer {
         self.0.len_bytes()
     }
 
-    /// All bytes.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = Bytes> {
-        (0..self.length()).step_by(SLICE).map(|start| {
-            let end = self.length().min(start + SLICE);
-            Bytes::from_owner(Slice { buffer: self.0.clone(), start, end })
+    /// All bytes. The buffer is released once all slices are dropped and `self` is, in a thread that has the interpreter
+    /// or waits for it.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = Bytes> + Send + use<> {
+        let (buffer, length) = (self.0.clone(), self.length());
+        (0..length).step_by(SLICE).map(move |start| {
+            let end = length.min(start + SLICE);
+            Bytes::from_owner(Slice { buffer: buffer.clone(), start, end })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! A writer. One call at a time has it; a finish or a discard takes it away.
 
+use std::iter;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -150,8 +151,15 @@ impl Writer {
         self.open.own().cloned().ok_or_else(forked)
     }
 
-    fn begin_write(&self, open: Arc<OpenWriter>, bytes: Bytes, keep: Keep) -> Work {
-        let (length, url) = (bytes.len() as u64, self.url.clone());
+    /// One write of `length` bytes, which are in these pieces.
+    fn begin_write(
+        &self,
+        open: Arc<OpenWriter>,
+        length: usize,
+        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+        keep: Keep,
+    ) -> Work {
+        let (length, url) = (length as u64, self.url.clone());
         let unfinished = UnfinishedWrite(Some(open.clone()));
         Box::pin(async move {
             // A cancelled future drops its variables from the last to the first: the failure is known before another call
@@ -162,24 +170,33 @@ impl Writer {
             let unfinished = unfinished;
             let has_failed = open.has_failed.load(SeqCst);
             let Some(writer) = guard.as_mut().filter(|_| !has_failed) else { return ended(url, &open) };
-            let taken = match keep {
-                Keep::Shared if bytes.len() >= SHARED_FROM => writer.write_shared(bytes).await,
-                Keep::Shared | Keep::Copied => writer.write_bytes(bytes).await,
-            };
-            if taken.is_ok() {
-                open.written.fetch_add(length, Relaxed);
-                unfinished.succeed();
+            for bytes in pieces {
+                let taken = match keep {
+                    Keep::Shared if bytes.len() >= SHARED_FROM => writer.write_shared(bytes).await,
+                    Keep::Shared | Keep::Copied => writer.write_bytes(bytes).await,
+                };
+                if let Err(error) = taken {
+                    return outcome(Err(error), |py, ()| Ok(py.None()));
+                }
             }
-            outcome(taken, move |py, ()| Ok(length.into_pyobject(py)?.into_any().unbind()))
+            open.written.fetch_add(length, Relaxed);
+            unfinished.succeed();
+            outcome(Ok(()), move |py, ()| Ok(length.into_pyobject(py)?.into_any().unbind()))
         })
     }
 
     /// Waits until all bytes are taken, and reports the progress.
-    fn take(&self, py: Python<'_>, bytes: Bytes, keep: Keep) -> PyResult<Py<PyAny>> {
+    fn take(
+        &self,
+        py: Python<'_>,
+        length: usize,
+        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+        keep: Keep,
+    ) -> PyResult<Py<PyAny>> {
         let open = self.begin(py)?;
-        let is_short = bytes.len() <= AT_ONCE;
+        let is_short = length <= AT_ONCE;
         let running = self.shared.get(py)?;
-        let mut work = self.begin_write(open.clone(), bytes, keep);
+        let mut work = self.begin_write(open.clone(), length, pieces, keep);
         let outcome = match is_short.then(|| poll_once(running, &mut work)) {
             Some(Poll::Ready(outcome)) => outcome,
             Some(Poll::Pending) | None => {
@@ -204,9 +221,8 @@ impl Writer {
     /// beginning of a Python method, an exception of a signal's handler would go unnoticed here.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if let Some(buffer) = BorrowedBuffer::of(data) {
-            let taken = buffer.slices().try_for_each(|bytes| self.take(py, bytes, Keep::Copied).map(drop));
-            taken.inspect_err(|_| self.fail())?;
-            return Ok(buffer.length().into_pyobject(py)?.into_any().unbind());
+            let taken = self.take(py, buffer.length(), buffer.slices(), Keep::Copied);
+            return taken.inspect_err(|_| self.fail());
         }
         let bytes = match bytes_of(data) {
             Err(error)
@@ -216,7 +232,8 @@ impl Writer {
             }
             bytes => bytes,
         };
-        bytes.and_then(|bytes| self.take(py, bytes, Keep::Shared)).inspect_err(|_| self.fail())
+        let taken = bytes.and_then(|bytes| self.take(py, bytes.len(), iter::once(bytes), Keep::Shared));
+        taken.inspect_err(|_| self.fail())
     }
 
     /// Takes all bytes. Their number if they were taken at once, otherwise an operation that gives it.
@@ -224,7 +241,7 @@ impl Writer {
         let open = self.begin(py)?;
         let bytes = bytes_of(data)?;
         let is_short = bytes.len() <= AT_ONCE;
-        let mut work = self.begin_write(open, bytes, Keep::Shared);
+        let mut work = self.begin_write(open, bytes.len(), iter::once(bytes), Keep::Shared);
         if is_short && let Poll::Ready(taken) = poll_once(self.shared.get(py)?, &mut work) {
             return taken(py);
         }

@@ -298,3 +298,13 @@ def test_buckets(bucket, options):
         tide.remove_bucket(f"s3://{name}", **options)
     with pytest.raises(TypeError, match="endpoint_url"):
         tide.buckets("memory://", endpoint_url="http://127.0.0.1:1")
+
+
+def test_create_only_says_that_the_key_has_an_object_each_time(minio_bucket):
+    """MinIO closes the connection after it has refused a body."""
+    store = tidegate.Store(minio_bucket.url().rstrip("/"), **reached(minio_bucket))
+    store.put("a", b"first")
+    for _ in range(30):
+        with pytest.raises(tidegate.AlreadyExistsError):
+            store.put("a", b"second", create_only=True)
+    assert store.get("a") == b"first"

@@ -54,7 +54,7 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
                 for file in files:
                     file.check_complete()
                 while files:
-                    files[0].publish()
+                    files[0].publish_complete()
                     del files[0]
         finally:
             try:

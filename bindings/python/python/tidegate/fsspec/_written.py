@@ -104,9 +104,9 @@ class DeferredFile(WrittenFile):
         if self._ending.opening.has_failed():
             self.drop()
         else:
-            self.publish()
+            self.publish_complete()
 
-    def publish(self) -> None:
+    def publish_complete(self) -> None:
         """Publishes the file, if it was closed and not discarded. Its transaction has found that no exception has stopped
         it."""
         if self._is_complete:

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::AGENT;
@@ -82,8 +83,16 @@ impl Client {
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
         let at = authority(&uri);
+        let connection =
+            (request.body().size_hint().exact() != Some(0)).then(|| capture_connection(&mut request));
         let sent = wait.answered(self.http.request(request), &self.heard, &at, work).await;
         let response = sent.map_err(|error| unanswered::fault(error, Some(&at)))?;
+        if let Some(connection) = connection
+            && may_be_closed(&response)
+            && let Some(connected) = &*connection.connection_metadata()
+        {
+            connected.poison();
+        }
         if let Some(proxy) = proxy
             && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -93,13 +102,69 @@ impl Client {
     }
 }
 
+/// Whether the server may close the connection after this answer to a request with a body, without having said so. MinIO
+/// refuses a condition before it has read the body, answers, and closes: the next request of the connection would get no
+/// answer, and whether a write was carried out would be unknown.
+fn may_be_closed(response: &Response) -> bool {
+    let status = response.status();
+    response.version() <= Version::HTTP_11
+        && status.is_client_error()
+        && status != StatusCode::TOO_MANY_REQUESTS
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use crate::backend::http::{Connector, Version};
 
     use super::*;
+
+    /// Reads one request with a body of three bytes, or none, and answers it.
+    async fn answer(stream: &mut TcpStream, status: &str) {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).await.unwrap();
+            head.extend(byte);
+        }
+        if head.starts_with(b"PUT") {
+            stream.read_exact(&mut [0; 3]).await.unwrap();
+        }
+        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_left_once_a_body_was_refused_on_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let mut first = listener.accept().await.unwrap().0;
+            answer(&mut first, "200 OK").await;
+            answer(&mut first, "404 Not Found").await;
+            answer(&mut first, "412 Precondition Failed").await;
+            // As a server that waits a moment before it closes.
+            let mut second = listener.accept().await.unwrap().0;
+            answer(&mut second, "200 OK").await;
+        });
+        let client = Connector::new(&url, Duration::from_secs(1), None, Version::One).unwrap().client(0);
+        for (method, body, status) in [
+            (Method::PUT, "abc", 200),
+            (Method::GET, "", 404),
+            (Method::PUT, "abc", 412),
+            (Method::PUT, "abc", 200),
+        ] {
+            let body = if body.is_empty() { Sending::default() } else { sending(body.into()) };
+            let sent = client.send(method, format!("{url}/k"), HeaderMap::new(), body, Work::Little).await;
+            let response = sent.unwrap();
+            assert_eq!(response.status(), status);
+            response.into_body().collect().await.unwrap();
+        }
+        server.await.unwrap();
+    }
 
     #[tokio::test]
     async fn what_is_no_address_is_not_tried_again() {
