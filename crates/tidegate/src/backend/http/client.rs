@@ -117,53 +117,45 @@ mod tests {
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
 
     use crate::backend::http::{Connector, Version};
 
     use super::*;
 
-    /// Reads one request with a body of three bytes, or none, and answers it.
-    async fn answer(stream: &mut TcpStream, status: &str) {
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).await.unwrap();
-            head.extend(byte);
-        }
-        if head.starts_with(b"PUT") {
-            stream.read_exact(&mut [0; 3]).await.unwrap();
-        }
-        let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-        stream.write_all(answer.as_bytes()).await.unwrap();
-    }
-
     #[tokio::test]
     async fn a_connection_is_left_once_a_body_was_refused_on_it() {
+        const REQUESTS: usize = 3;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = tokio::spawn(async move {
-            let mut first = listener.accept().await.unwrap().0;
-            answer(&mut first, "200 OK").await;
-            answer(&mut first, "404 Not Found").await;
-            answer(&mut first, "412 Precondition Failed").await;
-            // As a server that waits a moment before it closes.
-            let mut second = listener.accept().await.unwrap().0;
-            answer(&mut second, "200 OK").await;
+            let mut kept = Vec::new();
+            for _ in 0..REQUESTS {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let (mut request, mut byte) = (Vec::new(), [0]);
+                while !request.ends_with(b"\r\n\r\nabc") {
+                    stream.read_exact(&mut byte).await.unwrap();
+                    request.extend(byte);
+                }
+                let answer = b"HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                kept.push(stream);
+            }
+            kept
         });
-        let client = Connector::new(&url, Duration::from_secs(1), None, Version::One).unwrap().client(0);
-        for (method, body, status) in [
-            (Method::PUT, "abc", 200),
-            (Method::GET, "", 404),
-            (Method::PUT, "abc", 412),
-            (Method::PUT, "abc", 200),
-        ] {
-            let body = if body.is_empty() { Sending::default() } else { sending(body.into()) };
-            let sent = client.send(method, format!("{url}/k"), HeaderMap::new(), body, Work::Little).await;
-            let response = sent.unwrap();
-            assert_eq!(response.status(), status);
+        let client = Connector::new(&url, Duration::from_secs(1), None, Version::One).unwrap().client(4);
+        for _ in 0..REQUESTS {
+            let (url, body) = (format!("{url}/k"), sending("abc".into()));
+            let sent = client.send(Method::PUT, url, HeaderMap::new(), body, Work::Little);
+            let response = timeout(Duration::from_secs(5), sent).await.expect("a new connection").unwrap();
+            assert_eq!(response.status(), StatusCode::PRECONDITION_FAILED);
             response.into_body().collect().await.unwrap();
         }
-        server.await.unwrap();
+        drop(client);
+        for mut stream in server.await.unwrap() {
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "another request on this connection");
+        }
     }
 
     #[tokio::test]
