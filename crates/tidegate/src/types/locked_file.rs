@@ -130,6 +130,12 @@ impl Drop for LockedFile {
 ///
 /// The writers that the child has inherited are of no use to it any more: their journals are empty files here.
 ///
+/// ```
+/// // In the child, right after the fork:
+/// tidegate::fork::release_inherited_locks()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// If `/dev/null` can't be opened, or the system refuses to replace a descriptor.
 #[expect(unsafe_code, reason = "descriptors that files own are replaced")]
