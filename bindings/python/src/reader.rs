@@ -265,10 +265,13 @@ impl OpenReader {
         if self.span.end - self.span.start > FEW as u64 {
             return Ok(None);
         }
-        match &mut self.stream {
-            Some(stream) => gathered(&mut stream.reader).await.map(Some),
-            None if self.span.is_empty() => Ok(Some(Bytes::new())),
-            None => gathered(&mut self.part(self.span.clone()).await?).await.map(Some),
+        if self.span.is_empty() && self.stream.is_none() {
+            return Ok(Some(Bytes::new()));
+        }
+        // A stream, because the bytes of a whole object are compared with its checksum.
+        match self.take_stream_at(self.span.start).await? {
+            Some(mut stream) => gathered(&mut stream.reader).await.map(Some),
+            None => Ok(None),
         }
     }
 }

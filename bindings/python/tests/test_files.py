@@ -262,7 +262,8 @@ def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
         store = tidegate.Store(Bucket(server.endpoint).url(), **reached_by(server.endpoint))
         whole = bytes(range(256)) * 4096
         store.put("a", whole)
-        # The store damages one byte of each answer, as often as Tidegate asks again by itself.
+        few = store.put("few", b"0123456789")
+        # The store damages one byte of every answer, also when Tidegate retries.
         damage = {"operation": "GetObject", "action": {"corrupt_response": {"at": len(whole) - 1}}}
         server.control("PUT", "knobs", {"faults": [damage]})
         reader = store.reader("a")
@@ -276,7 +277,13 @@ def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
             while count := reader.readinto(memoryview(buffer)[at:]):
                 at += count
         assert buffer[:at] == whole[:at] and at < len(whole)
+        damage["action"]["corrupt_response"]["at"] = 3
+        server.control("PUT", "knobs", {"faults": [damage]})
+        for described in (None, few):
+            with pytest.raises(tidegate.IntegrityError):
+                store.get("few", if_unchanged=described)
         server.control("PUT", "knobs", {})
+        assert store.get("few", if_unchanged=few) == b"0123456789"
         reader.seek(0)
         assert reader.read() == whole
     finally:

@@ -7,8 +7,8 @@ from typing import Any
 
 from . import _native
 
-#: Called with the figures of a transfer while it lasts, about ten times a second, and once at its end. An exception of
-#: it cancels the transfer.
+#: Called with the figures of a transfer while it lasts, about ten times a second, and once after its end. An exception
+#: of it cancels a transfer that has not ended.
 ProgressCallback = Callable[[_native.Progress], object]
 
 #: Seconds between two calls of a progress callback.

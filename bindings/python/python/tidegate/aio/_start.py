@@ -29,20 +29,9 @@ def _completions(loop: asyncio.AbstractEventLoop) -> _native.Completions:
 
 async def run(operation: _native.Operation, progress: ProgressCallback | None = None) -> Any:
     """The operation's result. Cancelling the task cancels the operation, and so does an exception of ``progress``."""
-    if progress is not None:
-        result = await run_reporting(operation, progress)
-        report(operation, progress)
-        return result
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-    operation.start(_completions(loop), ended)
-    try:
-        return await ended
-    except BaseException:
-        # Has no effect on an operation that has ended.
-        operation.cancel()
-        ended.cancel()
-        raise
+    result = await run_reporting(operation, progress)
+    report(operation, progress)
+    return result
 
 
 async def run_reporting(operation: _native.Operation, progress: ProgressCallback | None) -> Any:
