@@ -54,6 +54,11 @@ const NOTED: Duration = Duration::from_millis(500);
 /// compares them with the checksums in the note, and asks for the rest. If the process is killed outright, the
 /// bytes of its last second are lost. A sweep of the directory removes the file and its note.
 ///
+/// A slow disk slows the download, and is no reason to fail: the time that bytes wait for the disk counts against no
+/// deadline. A disk that does not end one write (of at most 1.25 MiB) within two minutes is stuck, and the download
+/// fails with [`ErrorKind::Source`]. A download that fails or is dropped waits two seconds at most for received
+/// bytes to reach the disk.
+///
 /// The download holds 2.5 MiB of the memory budget for each request that is in flight or waits for a permit: at
 /// most 64 requests, and at most half of the budget. For an object that is small according to
 /// [`size_hint`](Self::size_hint) it holds twice the object's size, and there is no file until the bytes are
@@ -232,7 +237,7 @@ impl DownloadBuilder {
         let (engine, arrival) = (self.context.engine(), leaving.arrival.clone());
         let arriving = Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone());
         let arriving = leaving.arriving.insert(Arc::new(arriving)).clone();
-        self.arrive(&arriving, stream).await?;
+        self.arrive(&arriving, stream, began).await?;
         let (object, checksum) = (arriving.object(), arriving.checksum(algorithm));
         source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
         let object = self.gives.described(&source, object.clone()).await?;
@@ -292,10 +297,17 @@ impl DownloadBuilder {
         self.joined(ended)
     }
 
-    /// Receives all missing bytes: in ranges, or over one stream where the store ignores ranges.
-    async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>) -> Result<()> {
+    /// Receives all missing bytes, unless the disk is stuck.
+    async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>, began: Instant) -> Result<()> {
         let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
-        let mut stream = stream;
+        tokio::select! {
+            received = self.receive(arriving, stream) => received,
+            stuck = arriving.disk_is_stuck() => Err(at_file(stuck, &self.path, began)),
+        }
+    }
+
+    /// Receives all missing bytes: in ranges, or over one stream where the store ignores ranges.
+    async fn receive(&self, arriving: &Arc<Arriving>, mut stream: Option<Pieces>) -> Result<()> {
         if !arriving.is_one_stream() {
             let mut tasks = JoinSet::new();
             let arrived = self.arrive_in_ranges(arriving, stream.take(), &mut tasks).await;
@@ -401,16 +413,16 @@ impl UnfinishedDownload {
 
 impl Drop for UnfinishedDownload {
     fn drop(&mut self) {
-        if !self.is_done {
-            let kept = match &self.arriving {
-                Some(arriving) => Some((arriving.cut(), arriving.object().size)),
-                None => self.left,
-            };
-            if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
-                self.progress.kept(bytes, of);
+        let kept = match &self.arriving {
+            Some(arriving) if !self.is_done => Some((arriving.cut(), arriving.object().size)),
+            _ => {
+                self.arrival.leave();
+                self.left.filter(|_| !self.is_done)
             }
+        };
+        if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
+            self.progress.kept(bytes, of);
         }
-        self.arrival.leave();
     }
 }
 

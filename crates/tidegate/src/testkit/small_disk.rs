@@ -1,4 +1,4 @@
-//! File systems that get full, for tests.
+//! File systems that get full, or stuck, for tests.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,21 @@ impl SmallDisk {
 
     pub(crate) fn path(&self) -> &Path {
         &self.at
+    }
+
+    /// Makes every write wait until the returned value is dropped.
+    pub(crate) fn freeze(&self) -> FrozenDisk<'_> {
+        assert!(done(Command::new("fsfreeze").arg("--freeze").arg(&self.at)), "it can't be frozen");
+        FrozenDisk(&self.at)
+    }
+}
+
+/// A file system whose writes wait.
+pub(crate) struct FrozenDisk<'a>(&'a Path);
+
+impl Drop for FrozenDisk<'_> {
+    fn drop(&mut self) {
+        done(Command::new("fsfreeze").arg("--unfreeze").arg(self.0));
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -203,14 +203,14 @@ impl Drop for SliceTurn {
     }
 }
 
-/// How long the streams of one request were held back by the rate.
+/// How long one request was held back on this machine: by the rate, or by a disk that takes its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct HeldTime(Mutex<HeldSpans>);
 
 #[derive(Debug, Default)]
 struct HeldSpans {
     total: Duration,
-    /// How many streams wait now, and since when any does.
+    /// How many wait now, and since when any does.
     waiting: u32,
     since: Option<Instant>,
 }
@@ -235,9 +235,32 @@ impl HeldTime {
         }
     }
 
+    /// Counts the time in which `work` is not ready.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let (mut work, mut waiting) = (pin!(work), None);
+        poll_fn(|cx| {
+            let polled = work.as_mut().poll(cx);
+            if polled.is_pending() && waiting.is_none() {
+                self.begins();
+                waiting = Some(HeldWait(self));
+            }
+            polled
+        })
+        .await
+    }
+
     /// The time so far, that of a wait now included.
     pub(crate) fn total(&self) -> Duration {
         let spans = self.lock();
         spans.total + spans.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// One wait of [`HeldTime::during`], which may be cancelled.
+struct HeldWait<'a>(&'a HeldTime);
+
+impl Drop for HeldWait<'_> {
+    fn drop(&mut self) {
+        self.0.ends();
     }
 }

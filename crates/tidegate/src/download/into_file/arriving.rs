@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::kept_bytes::Opened;
 use super::note::{Chunks, Note};
-use crate::backend::Fault;
 use crate::backend::local::Arrival;
+use crate::backend::{Fault, FaultKind};
 use crate::download::source::{AcceptedAnswer, ObjectSource, Pieces};
 use crate::memory::budget::{Budget, Lease};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -43,6 +46,8 @@ pub(super) struct Arriving {
     /// How much of each chunk is there according to the note. Locked while the note is written, so that no older
     /// entry overwrites a newer one.
     noted: Mutex<Vec<u64>>,
+    /// When the write of the note in progress began.
+    note_began: Mutex<Option<Instant>>,
     budget: Budget,
     gather: u64,
     /// The most memory that a chunk holds.
@@ -55,12 +60,18 @@ pub(super) struct Arriving {
 struct ArrivingState {
     /// How much of each chunk is there, from its beginning on; for chunks in flight, as of before they began.
     there: Vec<Checksum>,
-    under_way: BTreeMap<usize, Arc<InFile>>,
+    under_way: ChunksInFlight,
 }
 
+type ChunksInFlight = BTreeMap<usize, Arc<InFile>>;
+
 impl Arriving {
-    /// How long to wait for received bytes to be written, before noting them and when the download is cut off.
+    /// How long a download that is cut off waits for received bytes to be written and noted.
     const CUT: Duration = Duration::from_secs(1);
+
+    /// After this long in one write of at most 1.25 MiB, a disk is stuck and not slow: that is 11 KiB a second.
+    /// Documented in [`DownloadBuilder`](super::DownloadBuilder).
+    const STUCK: Duration = Duration::from_secs(120);
 
     pub(super) fn new(
         source: Arc<ObjectSource>,
@@ -81,6 +92,7 @@ impl Arriving {
             chunks,
             state: Mutex::new(ArrivingState { there, under_way: BTreeMap::new() }),
             noted: Mutex::new(noted),
+            note_began: Mutex::default(),
             budget,
             gather,
             holds,
@@ -203,20 +215,17 @@ impl Arriving {
         into
     }
 
-    /// Starts to write the received bytes of unfinished chunks, and notes how much is in the file.
+    /// Notes how much of unfinished chunks is in the file, and starts to write what else they have received, for the
+    /// next note. Waits for no write: those of running requests never end.
     async fn note(self: &Arc<Self>) {
         if self.note.is_none() {
             return;
         }
         let under_way: Vec<_> = self.lock().under_way.iter().map(|(n, into)| (*n, into.clone())).collect();
+        let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.in_file())).collect();
         under_way.iter().for_each(|(_, into)| into.write_what_came());
         let arriving = self.clone();
-        let note = move || {
-            arriving.arrival.finish_writes(Instant::now() + Self::CUT);
-            let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.in_file())).collect();
-            arriving.write_notes(&there);
-        };
-        spawn_blocking(note).await;
+        spawn_blocking(move || arriving.write_notes(&there)).await;
     }
 
     /// Notes the received bytes every `often`.
@@ -236,35 +245,77 @@ impl Arriving {
             return;
         }
         let entry = |(n, there): &&(usize, Checksum)| (note.entry_at(*n), note.entry(*n, there).to_vec());
-        if self.arrival.note(note.head(), note.len(), &newer.iter().map(entry).collect::<Vec<_>>()) {
+        *self.note_began() = Some(Instant::now());
+        let is_noted =
+            self.arrival.note(note.head(), note.len(), &newer.iter().map(entry).collect::<Vec<_>>());
+        *self.note_began() = None;
+        if is_noted {
             for (n, there) in newer {
                 noted[*n] = there.covers();
             }
         }
     }
 
-    /// The download is cut off: writes and notes the received bytes before returning, and takes no more. Returns how
-    /// many bytes are kept for the next download.
-    pub(super) fn cut(&self) -> u64 {
-        let until = Instant::now() + Self::CUT;
-        let under_way = std::mem::take(&mut self.lock().under_way);
+    fn note_began(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.note_began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns once the disk is stuck: it has worked on one write for [`STUCK`](Self::STUCK).
+    pub(super) async fn disk_is_stuck(&self) -> Fault {
+        loop {
+            let began = [self.arrival.write_began(), *self.note_began()].into_iter().flatten().min();
+            let left = Self::STUCK.saturating_sub(began.map_or(Duration::ZERO, |began| began.elapsed()));
+            if left.is_zero() {
+                let message =
+                    format!("the disk has not ended a write for {} s: it is stuck", Self::STUCK.as_secs());
+                return Fault::new(FaultKind::Source, message);
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// The download is cut off: takes no more bytes, writes and notes those that it has received, and leaves the file.
+    /// Returns how many bytes are kept for the next download. A disk that needs longer than [`CUT`](Self::CUT) goes on
+    /// by itself, and may keep fewer bytes.
+    pub(super) fn cut(self: &Arc<Self>) -> u64 {
+        let under_way = Arc::new(std::mem::take(&mut self.lock().under_way));
         under_way.values().for_each(|into| into.close());
+        // In another thread, so that a stuck disk does not hold up this one.
+        let (tell, told) = mpsc::channel();
+        let (arriving, chunks) = (self.clone(), under_way.clone());
+        let keep = move || {
+            // Nobody waits any more if the disk is slow.
+            let _ = tell.send(arriving.keep_received(&chunks));
+        };
+        match thread::Builder::new().name("tidegate-cut".to_owned()).spawn(keep) {
+            // Longer than `keep_received` waits for itself.
+            Ok(_) => told.recv_timeout(2 * Self::CUT).unwrap_or(0),
+            Err(_) => self.keep_received(&under_way),
+        }
+    }
+
+    /// Writes and notes received bytes, for as long as [`CUT`](Self::CUT), and leaves the file. Returns how many bytes
+    /// of the object are kept.
+    fn keep_received(&self, under_way: &ChunksInFlight) -> u64 {
+        let until = Instant::now() + Self::CUT;
         self.arrival.finish_writes(until);
-        let there: Vec<_> = under_way.into_iter().map(|(n, into)| (n, into.write_rest(until))).collect();
+        let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.write_rest(until))).collect();
         self.write_notes(&there);
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.arrival.is_kept() { noted.iter().sum() } else { 0 }
+        let kept = if self.arrival.is_kept() { noted.iter().sum() } else { 0 };
+        self.arrival.leave();
+        kept
     }
 }
 
 /// A download of an object of 4 MiB.
 #[cfg(test)]
-fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
+fn arriving(store: &crate::Store, path: &std::path::Path) -> Arc<Arriving> {
     let source = Arc::new(ObjectSource::new(store.context(), "k", store.context().engine().progress.part()));
     let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
     let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
     let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);
-    Arriving::new(source, arrival, opened, store.context().engine().budget.clone())
+    Arc::new(Arriving::new(source, arrival, opened, store.context().engine().budget.clone()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::*;
 
 mod planted;
 mod resume;
+mod slow_disk;
 mod small;
 
 struct Place {

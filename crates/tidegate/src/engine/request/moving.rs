@@ -62,6 +62,15 @@ impl Transfer<'_> {
         }
     }
 
+    /// How long this machine has kept it from moving bytes: the rate, or the disk that takes them.
+    fn held_here(self) -> Duration {
+        let by_disk = match self {
+            Self::Nothing | Self::Payload(_) => Duration::ZERO,
+            Self::Answer(inflow, _) => inflow.sink_waits.total(),
+        };
+        self.held_back() + by_disk
+    }
+
     /// The attempt has ended.
     pub(super) fn is_sent(self) {
         if let Self::Payload(payload) = self {
@@ -172,6 +181,8 @@ pub(crate) struct Inflow {
     pub(super) opened: AtomicBool,
     /// How long a rate that is to be kept has held back the bytes.
     held: OnceLock<Arc<HeldTime>>,
+    /// How long received bytes have waited for their destination, such as a slow disk.
+    sink_waits: HeldTime,
 }
 
 impl Inflow {
@@ -183,6 +194,7 @@ impl Inflow {
             skipped: AtomicU64::new(0),
             opened: AtomicBool::new(false),
             held: OnceLock::new(),
+            sink_waits: HeldTime::default(),
         }
     }
 
@@ -194,6 +206,11 @@ impl Inflow {
     /// Counts how long the receiver is held back by a rate.
     pub(crate) fn held(&self) -> &Arc<HeldTime> {
         self.held.get_or_init(Arc::default)
+    }
+
+    /// Waits for the destination to take bytes. The store is not blamed for this time.
+    pub(crate) async fn sink_takes<T>(&self, taken: impl Future<Output = T>) -> T {
+        self.sink_waits.during(taken).await
     }
 
     /// How many bytes are received for good.
@@ -224,7 +241,7 @@ impl Inflow {
 }
 
 /// Waits for a request's answer for as long as its bytes move (a body's at the least rate), and for `patience` after
-/// they stop. Time in which a rate holds back its bytes does not count.
+/// they stop. Time in which a rate holds back its bytes, or a disk has yet to take them, does not count.
 pub(crate) async fn answer<T>(
     patience: Duration,
     carried: impl Into<Transfer<'_>>,
@@ -233,7 +250,7 @@ pub(crate) async fn answer<T>(
     let carried = carried.into();
     let mut request = pin!(request);
     let (mut moved, mut quiet, mut last_look) = (carried.moved(), Duration::ZERO, Instant::now());
-    let (mut skipped, mut held) = (carried.skipped(), carried.held_back());
+    let (mut skipped, mut held) = (carried.skipped(), carried.held_here());
     let mut trickle = carried.trickle();
     loop {
         // Check four times per `patience`: so a request is cancelled after at least `patience`, and not much more.
@@ -241,7 +258,7 @@ pub(crate) async fn answer<T>(
             return result;
         }
         let (now, moved_now, skipped_now) = (Instant::now(), carried.moved(), carried.skipped());
-        let held_now = carried.held_back();
+        let held_now = carried.held_here();
         let waited = (now - last_look).saturating_sub(held_now - held);
         trickle.take(waited, moved_now - moved)?;
         (last_look, held) = (now, held_now);

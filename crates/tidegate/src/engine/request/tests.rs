@@ -56,6 +56,26 @@ async fn a_request_that_stands_still_is_given_up() {
     assert_eq!(began.elapsed(), PATIENCE);
 }
 
+/// A disk that takes an hour for some bytes is not the store's silence, nor its rate.
+#[tokio::test(start_paused = true)]
+async fn time_in_which_received_bytes_wait_for_their_destination_does_not_count() {
+    let inflow = Inflow::new(3);
+    let rate = MinRate::of(&RetryPolicy::default());
+    let slow_disk = async {
+        for at in 1..4 {
+            inflow.sink_takes(sleep(Duration::from_secs(3600))).await;
+            inflow.reaches(at);
+        }
+        sleep(PATIENCE * 2).await;
+        Ok(())
+    };
+    let began = Instant::now();
+    let silent = answer(PATIENCE, Transfer::Answer(&inflow, rate), slow_disk).await.unwrap_err();
+    assert_eq!(silent.kind, FaultKind::Timeout, "{silent}");
+    let since = began.elapsed() - Duration::from_secs(3 * 3600);
+    assert!(since >= PATIENCE && since < PATIENCE * 2, "{since:?}");
+}
+
 /// The requests of one object, with an endpoint of their own.
 fn requests(policy: RetryPolicy) -> Requests {
     let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), None));

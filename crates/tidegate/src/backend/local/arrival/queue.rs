@@ -8,11 +8,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::Arrival;
 use crate::backend::{Fault, FaultKind};
@@ -42,8 +42,8 @@ enum Writes {
 struct WriteQueueState {
     jobs: VecDeque<Job>,
     is_at_work: bool,
-    /// Whether a write is in progress.
-    is_writing: bool,
+    /// When the write in progress began.
+    write_began: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -88,8 +88,9 @@ impl Arrival {
         tells
     }
 
-    /// Writes the rest of the queue on this thread, and waits for the write in progress, until a deadline. For a
-    /// download that is cut: the bytes that it has received must be in the file before the process ends.
+    /// Writes the rest of the queue on this thread, and waits for the write in progress, until a deadline; writes that
+    /// have not begun by then fail. Only for a download that is cut, which queues no more: the bytes that it has
+    /// received must be in the file before the process ends.
     pub(crate) fn finish_writes(&self, until: Instant) {
         let mut state = self.queue.lock();
         while let Some(job) = state.jobs.pop_front() {
@@ -102,7 +103,7 @@ impl Arrival {
             job.tell(written);
             state = self.queue.lock();
         }
-        while state.is_writing {
+        while state.write_began.is_some() {
             let left = until.saturating_duration_since(Instant::now());
             let waited = self.queue.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
@@ -110,6 +111,11 @@ impl Arrival {
                 return;
             }
         }
+    }
+
+    /// When the write in progress began, if there is one.
+    pub(crate) fn write_began(&self) -> Option<Instant> {
+        self.queue.lock().write_began
     }
 
     /// Writes without waiting for a disk; true if all was written. False if the write would wait, if the file system
@@ -168,7 +174,7 @@ impl WriteWorker {
             if !self.arrival.write_at_once(&job.pieces, job.at) {
                 let mut state = self.arrival.queue.lock();
                 state.jobs.push_front(job);
-                state.is_writing = false;
+                state.write_began = None;
                 self.arrival.queue.ended.notify_all();
                 return false;
             }
@@ -181,7 +187,8 @@ impl WriteWorker {
         let mut state = self.arrival.queue.lock();
         let job = state.jobs.pop_front();
         state.is_at_work = job.is_some();
-        if std::mem::replace(&mut state.is_writing, job.is_some()) {
+        let began = job.is_some().then(Instant::now);
+        if std::mem::replace(&mut state.write_began, began).is_some() {
             self.arrival.queue.ended.notify_all();
         }
         job
