@@ -1,2 +1,2 @@
-"""Whole files of several GiB at full speed, through every face of Tidegate: what takes a second or more behaves otherwise than what takes
-milliseconds. In CI for minutes; nightly for an hour with random sizes, rates and pauses."""
+"""Files of several GiB at full speed, through every face of Tidegate: faults of transfers that take a second or more do
+not show in tests that take milliseconds. In CI for minutes; nightly for an hour with random sizes, rates and pauses."""

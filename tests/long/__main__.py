@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.command import CommandLine, Run
+from harness.command import Run, binary, clean_env
 from harness.servers import Embedded, Versitygw
 
 from .faces import DOWN, FACES, UP, Face, Transfer, missing
@@ -23,8 +23,8 @@ MIB = 1 << 20
 SERVERS = {"embedded": lambda folder: Embedded(folder, "--auto-create-buckets"), "versitygw": Versitygw}
 # Its file system is memory, where there is one.
 MEMORY = Path("/dev/shm")
-# No transfer of at most 4 GiB takes longer, beside two busy processes and with every pause.
-LIMIT = 600
+# Seconds that no transfer takes: of the table's files beside two busy processes, and of the nightly's with every pause.
+LIMIT, NIGHTLY_LIMIT = 60, 600
 
 
 def arguments():
@@ -43,7 +43,9 @@ def arguments():
         metavar="SECONDS",
         help="for so long, random faces, sizes up to 4 GiB, rates and pauses",
     )
-    parser.add_argument("--seed", default="1", help="what the nightly's choices are drawn from (default: 1)")
+    parser.add_argument(
+        "--seed", default=str(time.time_ns()), help="what the nightly's choices are drawn from (default: the time)"
+    )
     return parser.parse_args()
 
 
@@ -63,7 +65,9 @@ class Setting:
 class Lab:
     """A store with one object, and the same bytes as a file in memory and on disk."""
 
-    def __init__(self, stack, server, mib, disk):
+    def __init__(self, stack, server, mib, disk, limit):
+        self.limit = limit
+
         def folder(parent):
             made = tempfile.mkdtemp(prefix="tidegate-long-", dir=parent)
             stack.callback(shutil.rmtree, made, ignore_errors=True)
@@ -74,8 +78,6 @@ class Lab:
         started = SERVERS[server](memory)
         stack.callback(started.stop)
         self.endpoint = started.endpoint
-        self.command_line = CommandLine()
-        stack.callback(self.command_line.stop)
         self.endpoint.client().create_bucket(Bucket="lab")
         self.resize(mib)
 
@@ -112,23 +114,28 @@ class Lab:
             stack.callback(run.close)
             stopper = threading.Thread(target=pause, args=(run, setting.pauses))
             stopper.start()
-            result = run.wait(LIMIT)
-            stopper.join()
+            try:
+                result = run.wait(self.limit)
+            except AssertionError as error:
+                return self.limit, str(error)
+            finally:
+                stopper.join()
         wrong = self._differs(face, path) if result.exit == 0 else f"exit {result.exit}: {result.err.strip()[-300:]}"
         (folder / "target").unlink(missing_ok=True)
         return result.seconds, wrong
 
     def _differs(self, face: Face, path: Path) -> str | None:
+        """How the bytes that arrived differ from those that were sent."""
+        source = self.folders["memory"] / "source"
         if face.direction == DOWN:
-            same = subprocess.run(["cmp", self.folders["memory"] / "source", path], capture_output=True, text=True)
-            return None if same.returncode == 0 else same.stdout + same.stderr
-        # Compared by the program, which reads neither: both objects' checksums are the store's.
-        env = self.endpoint.env
-        compared = self.command_line(
-            "check", "-q", self.folders["memory"] / "source", "s3://lab/target", env=env, timeout=LIMIT
-        )
+            compared = subprocess.run(["cmp", source, path], capture_output=True, text=True)
+            return None if compared.returncode == 0 else compared.stdout + compared.stderr
+        command = [binary(), "cat", "-q", "s3://lab/target"]
+        with subprocess.Popen(command, env=clean_env(self.endpoint.env), stdout=subprocess.PIPE) as cat:
+            compared = subprocess.run(["cmp", source, "-"], stdin=cat.stdout, capture_output=True, text=True)
         self.endpoint.client().delete_object(Bucket="lab", Key="target")
-        return None if compared.exit == 0 else str(compared)
+        is_same = compared.returncode == 0 and cat.returncode == 0
+        return None if is_same else f"{compared.stdout}{compared.stderr}, cat: exit {cat.returncode}"
 
 
 def pause(run: Run, pauses):
@@ -156,12 +163,13 @@ def busy_processes(count: int):
 
 
 def settings(number: int, every: bool) -> list[Setting]:
-    """Each face is measured idle and beside two busy processes, once in memory and once on disk; which goes with which
-    alternates from face to face."""
+    """Each face is tried idle and beside two busy processes, once in memory and once on disk. Every second pair of faces
+    (down and up) is idle in memory, the others on disk."""
     places = ["memory", "disk"]
     if every:
         return [Setting(place, is_busy) for place in places for is_busy in (False, True)]
-    return [Setting(places[number % 2], False), Setting(places[(number + 1) % 2], True)]
+    idle = number // 2 % 2
+    return [Setting(places[idle], False), Setting(places[1 - idle], True)]
 
 
 def table(lab: Lab, every: bool) -> int:
@@ -181,6 +189,7 @@ def table(lab: Lab, every: bool) -> int:
 
 
 def nightly(lab: Lab, seconds: float, seed: str) -> int:
+    print(f"seed {seed}", flush=True)
     drawn = random.Random(seed)
     failures, count, began = [], 0, time.monotonic()
     while time.monotonic() - began < seconds:
@@ -212,8 +221,11 @@ def main() -> int:
     if lacks := missing():
         print(f"long: {lacks}", file=sys.stderr)
         return 2
+    # Ended by a time limit, it stops what it started and removes its files.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    limit = NIGHTLY_LIMIT if options.nightly else LIMIT
     with contextlib.ExitStack() as stack:
-        lab = Lab(stack, options.server, options.mib, options.disk)
+        lab = Lab(stack, options.server, options.mib, options.disk, limit)
         if options.nightly:
             return nightly(lab, options.nightly, options.seed)
         return table(lab, options.every)

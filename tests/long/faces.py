@@ -1,7 +1,6 @@
 """The faces that a file goes up and down through, each as one process."""
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ def python() -> Path:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One file on its way: between `path` and `url`, which are of the direction's source or target."""
+    """One transfer between the file `path` and the object `key` of `bucket`."""
 
     path: Path
     bucket: str
@@ -96,7 +95,3 @@ def missing() -> str | None:
         if not program.exists():
             return f"{program} is not there: scripts/test --only {part} builds it"
     return None
-
-
-if __name__ == "__main__":
-    sys.exit("python -m long")

@@ -5,7 +5,8 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -41,8 +42,13 @@ use width::Width;
 /// The most chunks that are in flight or wait for a permit.
 const AT_ONCE: u64 = 64;
 
-/// How often to note the bytes that have arrived: each byte is noted within a second.
-const NOTED: Duration = Duration::from_millis(500);
+/// How often to note the bytes that have arrived. A byte is written for the first note after it came, and in the next:
+/// so each is noted within a second.
+const NOTED: Duration = Duration::from_millis(300);
+
+/// The longest that a thread waits for the end of disk work when it drops a download: twice what a disk that is not
+/// stuck gets.
+const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Sets up a download into a file. Awaiting the builder downloads the object and returns the store's description of it.
 /// The file appears, or replaces an existing file as a whole, once every byte has arrived and agrees with the store's
@@ -55,9 +61,11 @@ const NOTED: Duration = Duration::from_millis(500);
 /// bytes of its last second are lost. A sweep of the directory removes the file and its note.
 ///
 /// A slow disk slows the download, and is no reason to fail: the time that bytes wait for the disk counts against no
-/// deadline. A disk that does not end one write (of at most 1.25 MiB) within two minutes is stuck, and the download
-/// fails with [`ErrorKind::Source`]. A download that fails or is dropped waits two seconds at most for received
-/// bytes to reach the disk.
+/// deadline. If the disk has not completed a write (of at most 1.25 MiB) in two minutes, it is stuck, and the download
+/// of an object of more than 256 KiB fails with [`ErrorKind::Source`]; there is no such limit before its first byte and
+/// while the finished file is synced and named. A download that fails or is dropped waits for the disk for two
+/// seconds at most. The system cannot cancel the write: its thread is one of the runtime's, so end such a runtime with
+/// `shutdown_timeout` or `shutdown_background`.
 ///
 /// The download holds 2.5 MiB of the memory budget for each request that is in flight or waits for a permit: at
 /// most 64 requests, and at most half of the budget. For an object that is small according to
@@ -301,6 +309,7 @@ impl DownloadBuilder {
     async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>, began: Instant) -> Result<()> {
         let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
         tokio::select! {
+            biased;
             received = self.receive(arriving, stream) => received,
             stuck = arriving.disk_is_stuck() => Err(at_file(stuck, &self.path, began)),
         }
@@ -413,16 +422,37 @@ impl UnfinishedDownload {
 
 impl Drop for UnfinishedDownload {
     fn drop(&mut self) {
+        if self.is_done {
+            return self.arrival.release();
+        }
         let kept = match &self.arriving {
-            Some(arriving) if !self.is_done => Some((arriving.cut(), arriving.object().size)),
-            _ => {
-                self.arrival.leave();
-                self.left.filter(|_| !self.is_done)
+            Some(arriving) => Some((arriving.cut(), arriving.object().size)),
+            None => {
+                let arrival = self.arrival.clone();
+                within_limit(move || arrival.leave());
+                self.left
             }
         };
         if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
             self.progress.kept(bytes, of);
         }
+    }
+}
+
+/// Does `work` on the disk in a thread of its own, and waits [`DROP_LIMIT`] at most for its end: a disk that is stuck
+/// must not hold up this thread.
+fn within_limit(work: impl Fn() + Send + Sync + 'static) {
+    let work = Arc::new(work);
+    let (ends, ended) = mpsc::channel::<()>();
+    let there = work.clone();
+    let thread = thread::Builder::new().name("tidegate-drop".to_owned()).spawn(move || {
+        there();
+        drop(ends);
+    });
+    match thread {
+        // An error either way: the work has ended, or the limit has passed.
+        Ok(_) => drop(ended.recv_timeout(DROP_LIMIT)),
+        Err(_) => work(),
     }
 }
 

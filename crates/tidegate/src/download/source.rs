@@ -168,7 +168,7 @@ impl ObjectSource {
                         Some(slices) => slices.take(piece.len() as u64).await as usize,
                         None => piece.len(),
                     };
-                    inflow.sink_takes(sink.take(at, piece.split_to(now))).await?;
+                    inflow.exclude_time_of(sink.take(at, piece.split_to(now))).await?;
                     at += now as u64;
                 }
                 if at == length && may_have_more {
@@ -193,7 +193,7 @@ impl ObjectSource {
                 }
                 for piece in copy {
                     let len = piece.len() as u64;
-                    inflow.sink_takes(sink.take(at, piece)).await?;
+                    inflow.exclude_time_of(sink.take(at, piece)).await?;
                     at += len;
                 }
                 all_came(inflow)

@@ -36,7 +36,7 @@ use tracing::debug;
 
 use crate::backend::{Fault, FaultKind};
 use crate::engine::limiter::Outcome;
-use crate::engine::request::Requests;
+use crate::engine::request::{Requests, Transfer};
 use crate::types::error::Operation;
 
 #[cfg(test)]
@@ -150,12 +150,14 @@ impl HedgeState {
 
 /// Moves a part of `bytes` by `first`; if that is far slower than its peers, also by `second` on a connection of its
 /// own, where `second` can get its memory. Returns the first success, or else the first request's fault, and whether
-/// the second request was the one that succeeded.
+/// the second request was the one that succeeded. Time in which a rate or a slow disk holds back the bytes does not
+/// count.
 ///
 /// Dropping the future cancels both.
 pub(crate) async fn race<T, F>(
     requests: &Requests,
     operation: Operation,
+    carried: Transfer<'_>,
     bytes: u64,
     first: impl Future<Output = Result<T, Fault>>,
     second: impl FnOnce() -> Option<F>,
@@ -164,19 +166,20 @@ where
     F: Future<Output = Result<T, Fault>>,
 {
     let hedges = requests.endpoint.hedges_of(operation);
-    let sent = Instant::now();
+    let (sent, excluded) = (Instant::now(), carried.excluded_time());
+    let elapsed = || sent.elapsed().saturating_sub(carried.excluded_time() - excluded);
     let mut first = pin!(first);
     let took_first = |result: Result<T, Fault>| {
         if result.is_ok() {
-            hedges.stored(bytes, sent.elapsed());
+            hedges.stored(bytes, elapsed());
         }
         (result, false)
     };
     loop {
         let wait = if requests.was_overloaded(Hedges::CALM) {
-            (sent.elapsed() / 4).max(Hedges::BEAT)
+            (elapsed() / 4).max(Hedges::BEAT)
         } else {
-            match hedges.look(bytes, sent.elapsed()) {
+            match hedges.look(bytes, elapsed()) {
                 HedgeDecision::Later(wait) => wait,
                 HedgeDecision::Now => break,
             }
@@ -199,7 +202,7 @@ where
         }
         turn = requests.flow.next_permit() => turn,
     };
-    debug!(object = %requests.object, bytes, after = ?sent.elapsed(), "sending a slow part again");
+    debug!(object = %requests.object, bytes, after = ?elapsed(), "sending a slow part again");
     requests.progress.hedged(operation.name());
     let hedged = Instant::now();
     let mut second = pin!(second);

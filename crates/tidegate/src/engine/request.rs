@@ -25,8 +25,7 @@ mod outcome;
 /// The bytes that a request for an object of unknown size is taken to move: those of one range of a download.
 const UNKNOWN_ANSWER: u64 = 8 << 20;
 
-use moving::Transfer;
-pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
+pub(crate) use moving::{Inflow, MinRate, Transfer, Trickle, answer};
 use outcome::Seen;
 pub(crate) use outcome::{Doubt, Failure, Made};
 
@@ -192,7 +191,7 @@ impl Requests {
                         answer(patience, Transfer::Payload(&copy), request(copy.clone(), attempt)).await
                     })
                 };
-                hedge::race(self, Operation::Part, payload.len(), first, again).await
+                hedge::race(self, Operation::Part, carried, payload.len(), first, again).await
             }
         });
         made.await.map(|made| made.answer)
@@ -222,7 +221,7 @@ impl Requests {
                     return (first.await, false);
                 }
                 let again = || Some(answer(patience, carried, again(attempt.on_new_connection())?));
-                hedge::race(self, Operation::Get, left, first, again).await
+                hedge::race(self, Operation::Get, carried, left, first, again).await
             }
         });
         made.await.map(drop)

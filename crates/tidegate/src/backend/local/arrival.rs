@@ -165,6 +165,7 @@ pub(crate) struct Arrival {
     owners: TrustedOwners,
     parents: Arc<Parents>,
     is_kept: AtomicBool,
+    has_left: AtomicBool,
     queue: WriteQueue,
 }
 
@@ -199,7 +200,8 @@ impl Arrival {
     fn new(file: File, path: PathBuf, place: NotedTarget, is_kept: bool) -> Self {
         let NotedTarget { target, note, owners, parents, is_there: _ } = place;
         let (note, is_kept, queue) = (note.into(), is_kept.into(), WriteQueue::default());
-        Self { file, path, target, note, owners, parents, is_kept, queue }
+        let has_left = AtomicBool::new(false);
+        Self { file, path, target, note, owners, parents, is_kept, has_left, queue }
     }
 
     /// Begins a new file for `path`.
@@ -342,9 +344,19 @@ impl Arrival {
         Ok(at..end)
     }
 
+    /// Called when the file has its final name: frees it, and asks nothing of the disk.
+    pub(crate) fn release(&self) {
+        self.has_left.store(true, Relaxed);
+        // On a file system without locks there is nothing to unlock.
+        let _ = self.file.unlock();
+    }
+
     /// Called when nobody waits for the file any more: removes its name at once, unless it is kept. Work that was
-    /// handed off continues in a file without a name.
+    /// handed off continues in a file without a name. Has no effect when called again.
     pub(crate) fn leave(&self) {
+        if self.has_left.swap(true, Relaxed) {
+            return;
+        }
         if !self.is_kept() {
             if is_named(&self.file, &self.path) {
                 temp::remove(&self.path);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::kept_bytes::Opened;
 use super::note::{Chunks, Note};
+use super::within_limit;
 use crate::backend::local::Arrival;
 use crate::backend::{Fault, FaultKind};
 use crate::download::source::{AcceptedAnswer, ObjectSource, Pieces};
@@ -43,9 +43,11 @@ pub(super) struct Arriving {
     note: Option<Note>,
     chunks: Chunks,
     state: Mutex<ArrivingState>,
-    /// How much of each chunk is there according to the note. Locked while the note is written, so that no older
-    /// entry overwrites a newer one.
-    noted: Mutex<Vec<u64>>,
+    /// How much of each chunk is there according to the note; `None` once the download is cut off. Locked while the note
+    /// is written, so that no older entry overwrites a newer one.
+    noted: Mutex<Option<Vec<u64>>>,
+    /// All bytes that are there according to the note.
+    noted_bytes: AtomicU64,
     /// When the write of the note in progress began.
     note_began: Mutex<Option<Instant>>,
     budget: Budget,
@@ -69,9 +71,11 @@ impl Arriving {
     /// How long a download that is cut off waits for received bytes to be written and noted.
     const CUT: Duration = Duration::from_secs(1);
 
-    /// After this long in one write of at most 1.25 MiB, a disk is stuck and not slow: that is 11 KiB a second.
-    /// Documented in [`DownloadBuilder`](super::DownloadBuilder).
-    const STUCK: Duration = Duration::from_secs(120);
+    /// A disk that is at the same write of at most 1.25 MiB for two minutes is stuck and not slow: that is 11 KiB a
+    /// second. So many looks in a row must see the write, because time also passes while the process is stopped.
+    /// [`DownloadBuilder`](super::DownloadBuilder) documents the time.
+    const STUCK_LOOKS: u32 = 12;
+    const LOOK: Duration = Duration::from_secs(10);
 
     pub(super) fn new(
         source: Arc<ObjectSource>,
@@ -91,7 +95,8 @@ impl Arriving {
             note,
             chunks,
             state: Mutex::new(ArrivingState { there, under_way: BTreeMap::new() }),
-            noted: Mutex::new(noted),
+            noted_bytes: AtomicU64::new(noted.iter().sum()),
+            noted: Mutex::new(Some(noted)),
             note_began: Mutex::default(),
             budget,
             gather,
@@ -140,24 +145,21 @@ impl Arriving {
 
     /// Receives the missing bytes of a chunk, whose request may be open already, and notes the chunk.
     pub(super) async fn receive(self: Arc<Self>, number: usize, opened: Option<Pieces>) -> Result<()> {
-        let memory = self.memory().await?;
-        let into = self.begin(number);
+        let into = self.begin(number, Arc::new(self.memory().await?));
         let range = into.at..into.at + into.inflow.left();
         let received =
             self.source.receive(range.clone(), &self.object, &*into, opened, AcceptedAnswer::Range).await;
         received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
-        self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
-        drop(memory);
-        Ok(())
+        self.end(number, &into).await.map_err(|fault| self.at_file(fault))
     }
 
     /// Receives all missing bytes over one stream, where the store ignores ranges or has nothing to tell whether
     /// another answer is of the same object. `opened` begins at the first missing byte.
     pub(super) async fn receive_one_stream(self: Arc<Self>, opened: Option<Pieces>) -> Result<()> {
         let Some(first) = self.missing().first().copied() else { return Ok(()) };
-        let _memory = self.memory().await?;
+        let memory = Arc::new(self.memory().await?);
         let start = self.chunks.range(first).start + self.lock().there[first].covers();
-        let into = OneStream::new(self.clone(), start);
+        let into = OneStream::new(self.clone(), start, memory);
         let range = start..self.object.size;
         let received =
             self.source.receive(range, &self.object, &into, opened, AcceptedAnswer::RangeOrWhole).await;
@@ -206,24 +208,24 @@ impl Arriving {
         Ok(())
     }
 
-    /// Begins to receive the missing bytes of a chunk.
-    fn begin(&self, number: usize) -> Arc<InFile> {
+    /// Begins to receive the missing bytes of a chunk, which `memory` is for.
+    fn begin(&self, number: usize, memory: Arc<Lease>) -> Arc<InFile> {
         let mut state = self.lock();
         let (range, there) = (self.chunks.range(number), state.there[number]);
-        let into = Arc::new(InFile::new(self, range.start + there.covers()..range.end, there));
+        let into = Arc::new(InFile::new(self, range.start + there.covers()..range.end, there, memory));
         state.under_way.insert(number, into.clone());
         into
     }
 
-    /// Notes how much of unfinished chunks is in the file, and starts to write what else they have received, for the
-    /// next note. Waits for no write: those of running requests never end.
+    /// Starts to write the received bytes of unfinished chunks, and notes how much of them is in the file. Does not wait
+    /// for the writes, which the next note records: while requests run there is always another.
     async fn note(self: &Arc<Self>) {
         if self.note.is_none() {
             return;
         }
         let under_way: Vec<_> = self.lock().under_way.iter().map(|(n, into)| (*n, into.clone())).collect();
-        let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.in_file())).collect();
         under_way.iter().for_each(|(_, into)| into.write_what_came());
+        let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.in_file())).collect();
         let arriving = self.clone();
         spawn_blocking(move || arriving.write_notes(&there)).await;
     }
@@ -240,6 +242,7 @@ impl Arriving {
     fn write_notes(&self, there: &[(usize, Checksum)]) {
         let Some(note) = &self.note else { return };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(noted) = &mut *noted else { return };
         let newer: Vec<_> = there.iter().filter(|(n, there)| there.covers() > noted[*n]).collect();
         if newer.is_empty() {
             return;
@@ -253,6 +256,7 @@ impl Arriving {
             for (n, there) in newer {
                 noted[*n] = there.covers();
             }
+            self.noted_bytes.store(noted.iter().sum(), Relaxed);
         }
     }
 
@@ -260,51 +264,42 @@ impl Arriving {
         self.note_began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns once the disk is stuck: it has worked on one write for [`STUCK`](Self::STUCK).
+    /// Returns once the disk is stuck.
     pub(super) async fn disk_is_stuck(&self) -> Fault {
-        loop {
+        let (mut seen, mut looks) = (None, 0);
+        while looks < Self::STUCK_LOOKS {
+            tokio::time::sleep(Self::LOOK).await;
             let began = [self.arrival.write_began(), *self.note_began()].into_iter().flatten().min();
-            let left = Self::STUCK.saturating_sub(began.map_or(Duration::ZERO, |began| began.elapsed()));
-            if left.is_zero() {
-                let message =
-                    format!("the disk has not ended a write for {} s: it is stuck", Self::STUCK.as_secs());
-                return Fault::new(FaultKind::Source, message);
-            }
-            tokio::time::sleep(left).await;
+            looks = if began.is_some() && began == seen { looks + 1 } else { 0 };
+            seen = began;
         }
+        let seconds = (Self::LOOK * Self::STUCK_LOOKS).as_secs();
+        Fault::new(
+            FaultKind::Source,
+            format!("the disk has not completed a write in {seconds} s: it is stuck"),
+        )
     }
 
     /// The download is cut off: takes no more bytes, writes and notes those that it has received, and leaves the file.
-    /// Returns how many bytes are kept for the next download. A disk that needs longer than [`CUT`](Self::CUT) goes on
-    /// by itself, and may keep fewer bytes.
+    /// Returns how many bytes are kept for the next download. If the disk is slow, this goes on by itself.
     pub(super) fn cut(self: &Arc<Self>) -> u64 {
-        let under_way = Arc::new(std::mem::take(&mut self.lock().under_way));
-        under_way.values().for_each(|into| into.close());
-        // In another thread, so that a stuck disk does not hold up this one.
-        let (tell, told) = mpsc::channel();
-        let (arriving, chunks) = (self.clone(), under_way.clone());
-        let keep = move || {
-            // Nobody waits any more if the disk is slow.
-            let _ = tell.send(arriving.keep_received(&chunks));
-        };
-        match thread::Builder::new().name("tidegate-cut".to_owned()).spawn(keep) {
-            // Longer than `keep_received` waits for itself.
-            Ok(_) => told.recv_timeout(2 * Self::CUT).unwrap_or(0),
-            Err(_) => self.keep_received(&under_way),
-        }
+        let chunks = std::mem::take(&mut self.lock().under_way);
+        chunks.values().for_each(|into| into.close());
+        let arriving = self.clone();
+        within_limit(move || arriving.keep_received(&chunks));
+        if self.arrival.is_kept() { self.noted_bytes.load(Relaxed) } else { 0 }
     }
 
-    /// Writes and notes received bytes, for as long as [`CUT`](Self::CUT), and leaves the file. Returns how many bytes
-    /// of the object are kept.
-    fn keep_received(&self, under_way: &ChunksInFlight) -> u64 {
+    /// Writes and notes received bytes, for as long as [`CUT`](Self::CUT), and leaves the file.
+    fn keep_received(&self, chunks: &ChunksInFlight) {
         let until = Instant::now() + Self::CUT;
         self.arrival.finish_writes(until);
-        let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.write_rest(until))).collect();
-        self.write_notes(&there);
-        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = if self.arrival.is_kept() { noted.iter().sum() } else { 0 };
+        // Chunks that ended may have their note still to be written.
+        let mut there: BTreeMap<_, _> = self.lock().there.iter().copied().enumerate().collect();
+        there.extend(chunks.iter().map(|(n, into)| (*n, into.write_rest(until))));
+        self.write_notes(&there.into_iter().collect::<Vec<_>>());
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.arrival.leave();
-        kept
     }
 }
 

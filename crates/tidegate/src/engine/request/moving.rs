@@ -62,8 +62,8 @@ impl Transfer<'_> {
         }
     }
 
-    /// How long this machine has kept it from moving bytes: the rate, or the disk that takes them.
-    fn held_here(self) -> Duration {
+    /// Time that is not the store's: the rate held bytes back, or their destination has yet to take them.
+    pub(crate) fn excluded_time(self) -> Duration {
         let by_disk = match self {
             Self::Nothing | Self::Payload(_) => Duration::ZERO,
             Self::Answer(inflow, _) => inflow.sink_waits.total(),
@@ -208,8 +208,9 @@ impl Inflow {
         self.held.get_or_init(Arc::default)
     }
 
-    /// Waits for the destination to take bytes. The store is not blamed for this time.
-    pub(crate) async fn sink_takes<T>(&self, taken: impl Future<Output = T>) -> T {
+    /// Awaits `taken`, which gives bytes to their destination. The time of that does not count against the request's
+    /// patience.
+    pub(crate) async fn exclude_time_of<T>(&self, taken: impl Future<Output = T>) -> T {
         self.sink_waits.during(taken).await
     }
 
@@ -250,7 +251,7 @@ pub(crate) async fn answer<T>(
     let carried = carried.into();
     let mut request = pin!(request);
     let (mut moved, mut quiet, mut last_look) = (carried.moved(), Duration::ZERO, Instant::now());
-    let (mut skipped, mut held) = (carried.skipped(), carried.held_here());
+    let (mut skipped, mut held) = (carried.skipped(), carried.excluded_time());
     let mut trickle = carried.trickle();
     loop {
         // Check four times per `patience`: so a request is cancelled after at least `patience`, and not much more.
@@ -258,7 +259,7 @@ pub(crate) async fn answer<T>(
             return result;
         }
         let (now, moved_now, skipped_now) = (Instant::now(), carried.moved(), carried.skipped());
-        let held_now = carried.held_here();
+        let held_now = carried.excluded_time();
         let waited = (now - last_look).saturating_sub(held_now - held);
         trickle.take(waited, moved_now - moved)?;
         (last_look, held) = (now, held_now);

@@ -63,7 +63,7 @@ async fn time_in_which_received_bytes_wait_for_their_destination_does_not_count(
     let rate = MinRate::of(&RetryPolicy::default());
     let slow_disk = async {
         for at in 1..4 {
-            inflow.sink_takes(sleep(Duration::from_secs(3600))).await;
+            inflow.exclude_time_of(sleep(Duration::from_secs(3600))).await;
             inflow.reaches(at);
         }
         sleep(PATIENCE * 2).await;

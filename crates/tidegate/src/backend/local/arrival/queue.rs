@@ -93,21 +93,23 @@ impl Arrival {
     /// received must be in the file before the process ends.
     pub(crate) fn finish_writes(&self, until: Instant) {
         let mut state = self.queue.lock();
-        while let Some(job) = state.jobs.pop_front() {
-            drop(state);
+        loop {
             let left = until.saturating_duration_since(Instant::now());
-            let written = match left.is_zero() {
-                true => Err(Fault::new(FaultKind::Source, "the download was cut, and its disk is too slow")),
-                false => self.write(&job.pieces, job.at),
-            };
-            job.tell(written);
-            state = self.queue.lock();
-        }
-        while state.write_began.is_some() {
-            let left = until.saturating_duration_since(Instant::now());
-            let waited = self.queue.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
-            if waited.1.timed_out() {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                let written = match left.is_zero() {
+                    true => {
+                        Err(Fault::new(FaultKind::Source, "the download was cut, and its disk is too slow"))
+                    }
+                    false => self.write(&job.pieces, job.at),
+                };
+                job.tell(written);
+                state = self.queue.lock();
+            } else if state.write_began.is_some() && !left.is_zero() {
+                // A write that would wait for the disk goes back to the queue.
+                let waited = self.queue.ended.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            } else {
                 return;
             }
         }
@@ -172,15 +174,23 @@ impl WriteWorker {
                 return true;
             };
             if !self.arrival.write_at_once(&job.pieces, job.at) {
-                let mut state = self.arrival.queue.lock();
-                state.jobs.push_front(job);
-                state.write_began = None;
-                self.arrival.queue.ended.notify_all();
+                self.pause(Some(job));
                 return false;
             }
             job.tell(Ok(()));
         }
+        self.pause(None);
         false
+    }
+
+    /// Leaves the queue, with `job` first, to another thread: until then no write is in progress.
+    fn pause(&self, job: Option<Job>) {
+        let mut state = self.arrival.queue.lock();
+        if let Some(job) = job {
+            state.jobs.push_front(job);
+        }
+        state.write_began = None;
+        self.arrival.queue.ended.notify_all();
     }
 
     fn next(&self) -> Option<Job> {

@@ -17,6 +17,7 @@ use crate::backend::local::Arrival;
 use crate::backend::{Fault, FaultKind};
 use crate::download::source::Sink;
 use crate::engine::request::Inflow;
+use crate::memory::budget::Lease;
 use crate::types::checksum::{Checksum, Hasher};
 use crate::types::progress::Progress;
 
@@ -30,6 +31,8 @@ pub(super) struct InFile {
     gather: u64,
     /// Counts the bytes of the whole download.
     received: Arc<AtomicU64>,
+    /// The memory of the received bytes that are not written: held for as long as they are.
+    _memory: Arc<Lease>,
     /// Held while a receiver waits for the disk, so that a hedge with the same bytes waits too.
     order: tokio::sync::Mutex<()>,
     state: Mutex<ChunkBuffer>,
@@ -65,13 +68,14 @@ struct ChunkWrite {
 
 impl InFile {
     /// For `range` of the object, the rest of a chunk; `there` is already in the file.
-    pub(super) fn new(of: &Arriving, range: Range<u64>, there: Checksum) -> Self {
+    pub(super) fn new(of: &Arriving, range: Range<u64>, there: Checksum, memory: Arc<Lease>) -> Self {
         Self {
             arrival: of.arrival.clone(),
             at: range.start,
             inflow: Inflow::new(range.end - range.start),
             gather: of.gather,
             received: of.received.clone(),
+            _memory: memory,
             order: tokio::sync::Mutex::default(),
             state: Mutex::new(ChunkBuffer {
                 progress: of.source.requests.progress.clone(),
@@ -99,7 +103,13 @@ impl InFile {
     /// Waits until all bytes are written; returns the checksum of the chunk.
     pub(super) async fn finish(&self) -> Result<Checksum, Fault> {
         self.written().await?;
-        self.lock().write_out(&self.arrival);
+        {
+            let mut state = self.lock();
+            if state.is_closed {
+                return Err(cut());
+            }
+            state.write_out(&self.arrival);
+        }
         self.written().await?;
         Ok(self.lock().written)
     }
@@ -108,7 +118,7 @@ impl InFile {
     pub(super) fn write_what_came(&self) {
         let mut state = self.lock();
         state.look();
-        if state.writing.is_none() && state.failed.is_none() {
+        if state.writing.is_none() && state.failed.is_none() && !state.is_closed {
             state.write_out(&self.arrival);
         }
     }
@@ -203,7 +213,7 @@ impl Sink for InFile {
         let is_enough = {
             let mut state = self.lock();
             if state.is_closed {
-                return Err(Fault::new(FaultKind::Transient, "the download was cut"));
+                return Err(cut());
             }
             let got = self.inflow.got();
             let end = at + piece.len() as u64;
@@ -230,6 +240,10 @@ impl Sink for InFile {
     }
 }
 
+fn cut() -> Fault {
+    Fault::new(FaultKind::Transient, "the download was cut")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::arriving;
@@ -241,12 +255,16 @@ mod tests {
         Tidegate::builder().build().unwrap().open("memory://b").await.unwrap()
     }
 
+    async fn begin(arriving: &Arc<Arriving>) -> Arc<InFile> {
+        arriving.begin(0, Arc::new(arriving.memory().await.unwrap()))
+    }
+
     /// Of two copies of a request, the one that waits for the disk gets the fault, and the other may continue.
     #[tokio::test]
     async fn what_could_not_be_written_is_told_to_every_copy_and_at_the_end() {
         let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };
         let arriving = arriving(&store().await, &disk.path().join("out"));
-        let into = arriving.begin(0);
+        let into = begin(&arriving).await;
         let piece = Bytes::from(vec![1; 1 << 20]);
         let mut told = Vec::new();
         for at in 0..4_u64 {
@@ -261,7 +279,7 @@ mod tests {
     async fn one_that_is_cut_has_every_byte_in_the_file_and_takes_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let arriving = arriving(&store().await, &directory.path().join("out"));
-        let into = arriving.begin(0);
+        let into = begin(&arriving).await;
         let data: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7) as u8).collect();
         for (at, piece) in data.chunks(30_000).enumerate() {
             into.take(at as u64 * 30_000, Bytes::copy_from_slice(piece)).await.unwrap();

@@ -9,6 +9,7 @@ use super::in_file::InFile;
 use crate::backend::Fault;
 use crate::download::source::Sink;
 use crate::engine::request::Inflow;
+use crate::memory::budget::Lease;
 
 /// Takes the bytes of an object in order, and gives each chunk its missing bytes.
 #[derive(Debug)]
@@ -17,14 +18,15 @@ pub(super) struct OneStream {
     /// The first byte of the stream, within the object.
     start: u64,
     inflow: Inflow,
+    memory: Arc<Lease>,
     /// The chunk that is receiving bytes.
     into: tokio::sync::Mutex<Option<(usize, Arc<InFile>)>>,
 }
 
 impl OneStream {
-    pub(super) fn new(arriving: Arc<Arriving>, start: u64) -> Self {
+    pub(super) fn new(arriving: Arc<Arriving>, start: u64, memory: Arc<Lease>) -> Self {
         let inflow = Inflow::new(arriving.object.size - start);
-        Self { arriving, start, inflow, into: tokio::sync::Mutex::default() }
+        Self { arriving, start, inflow, memory, into: tokio::sync::Mutex::default() }
     }
 
     pub(super) fn got(&self) -> u64 {
@@ -48,7 +50,7 @@ impl Sink for OneStream {
             let into = match &*current {
                 Some((begun, into)) if *begun == number => into.clone(),
                 _ => {
-                    let into = self.arriving.begin(number);
+                    let into = self.arriving.begin(number, self.memory.clone());
                     *current = Some((number, into.clone()));
                     into
                 }
