@@ -384,15 +384,40 @@ def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, 
     assert kept == {b"one", b"two"}
 
 
-@pytest.mark.parametrize("how", ["objects", "patterns"])
+@pytest.mark.parametrize("command", ["mv", "cp"])
+@pytest.mark.parametrize("how", ["objects", "patterns", "list", "list the other way"])
 @pytest.mark.parametrize("kind", ["embedded", "disk"])
-def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind):
+def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind, command):
     place = place(kind)
     place.put("x/a", b"one")
     place.put("y/a", b"two")
-    words = {"objects": ["x/a", "y/a"], "patterns": ["x/*", "y/*"]}[how]
-    tidegate("mv", *map(place.url, words), place.url("y/"), env=place.env)
+    words = ["x/a", "y/a"] if how == "objects" else ["x/*", "y/*"]
+    words, stdin = list(map(place.url, words)), None
+    if how.startswith("list"):
+        urls = [place.url("x/a"), place.url("y/a")][:: 1 if how == "list" else -1]
+        words, stdin = ["--files-from", "-"], "".join(f"{url}\n" for url in urls).encode()
+    planned = tidegate(command, "--dry-run", *words, place.url("y/"), env=place.env, stdin=stdin)
+    run = tidegate(command, *words, place.url("y/"), env=place.env, stdin=stdin)
     assert set(place.held().values()) == {b"one", b"two"}
+    if how != "patterns":
+        for ended in (planned, run):
+            assert ended.exit == (2 if command == "mv" else 1) or ended.exit == 1, ended
+            assert "that is another source of this command" in ended.err, ended
+        assert f"-> {place.url('y/a')}" not in "".join(line for line in lines(planned) if "x/a" in line), planned
+
+
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_copy_replaces_nothing_that_it_still_has_to_read(tidegate, place, kind):
+    """The target holds the source: `in/in/x` would replace `in/x`, which is to be copied too."""
+    place = place(kind)
+    for key in ("in/in/x", "in/x", "in/y"):
+        place.put(key, key.encode())
+    names = b"in/x\nx\ny\n"
+    for words, stdin in [(["-r", place.url("in/")], None), (["--files-from", "-", place.url("in/")], names)]:
+        run = tidegate("cp", *words, place.url(), env=place.env, stdin=stdin)
+        assert run.exit == 1 and "not copied" in run.err, run
+        held = place.held()
+        assert held["in/x"] == b"in/x" and held["x"] == b"in/x" and held["y"] == b"in/y", run
 
 
 @pytest.mark.parametrize("kind", ["embedded", "disk"])

@@ -351,7 +351,7 @@ mod tests {
     use tidegate::Store;
 
     use super::*;
-    use crate::file_options::LinkChoice;
+    use crate::file_options::{LinkChoice, LinkRules};
 
     fn object(size: Option<u64>, modified: Option<u64>) -> Object {
         let mut object = Object::default();
@@ -394,6 +394,7 @@ mod tests {
             directory,
             makes_bucket: false,
             links: LinkChoice::default(),
+            rules: LinkRules::default(),
             except: Vec::new(),
         };
         let files = FileOptions { preserve: true, ..FileOptions::default() };

@@ -239,7 +239,7 @@ mod tests {
         }
         symlink(elsewhere.path(), root.path().join("link")).unwrap();
         let tide = tidegate::Tidegate::builder().build().unwrap();
-        let local = tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source());
+        let local = tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source().lists);
         let store = tide.store(std::sync::Arc::new(local));
         let except = vec![at("store").canonicalize().unwrap()];
         let walk = |journals: &[PathBuf]| {

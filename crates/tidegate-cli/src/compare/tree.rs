@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, TryStreamExt, future};
-use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
 use tidegate::{ErrorKind, Object, Store};
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::LinkChoice;
+use crate::file_options::{LinkChoice, LinkRules};
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::stores::{ObjectPlace, Stores, address};
@@ -26,6 +26,7 @@ pub(crate) struct Tree {
     /// Whether the first write makes the bucket, as in the embedded server.
     pub(super) makes_bucket: bool,
     pub(super) links: LinkChoice,
+    pub(super) rules: LinkRules,
     /// Directories that are left out, also if links lead there.
     pub(super) except: Vec<PathBuf>,
 }
@@ -42,21 +43,21 @@ pub(crate) struct TreeObject {
 pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
 
 impl Tree {
-    /// Opens a tree; in a directory, with this policy for its links.
+    /// Opens a tree; in a directory, with these rules for its links.
     pub(super) async fn open(
         stores: &Stores,
         location: &Location,
         links: LinkChoice,
-        policy: LinkPolicy,
+        rules: LinkRules,
     ) -> Outcome<Self> {
-        let (store, prefix) = stores.tree_with(location, policy).await?;
+        let (store, prefix) = stores.tree_with(location, rules).await?;
         let directory = match location {
             Location::Local { path } => Some(path.clone()),
             _ => None,
         };
         let makes_bucket = matches!(location, Location::Dev { .. });
         let except = dev::directory().canonicalize().into_iter().collect();
-        Ok(Self { store, prefix, directory, makes_bucket, links, except })
+        Ok(Self { store, prefix, directory, makes_bucket, links, rules, except })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -65,7 +66,7 @@ impl Tree {
 
     /// Where the object of a key below the root is.
     pub(crate) fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix), links: self.rules.writes }
     }
 
     /// The path of the file of a key below the root; `None` in a store.

@@ -16,9 +16,10 @@ use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
 use super::links::{self, DeferredLinks};
 use super::options::TransferOptions;
 use super::report::{CopyDisplay, CopyReport};
-use super::{download, naming, sources, upload, verify};
+use super::sources::CopyTarget;
+use super::{download, sources, upload, verify};
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::FileOptions;
+use crate::file_options::{FileOptions, LinkChoice};
 use crate::invocation::Invocation;
 use crate::lines::ObjectLines;
 use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
@@ -272,8 +273,10 @@ impl CopyArguments {
             None => sources::find(job, &places, target, self.recursive, filter).await?,
         };
         job.report.tree(source_label, found.target);
-        // Of one source, no two objects have the same target.
-        let mut distinct = (places.len() != 1).then(|| DistinctTargets::new(found.named));
+        // Of one source, no two objects have the same target, unless one is a link.
+        let makes_links = job.writing.links() == LinkChoice::Preserve && is_local(target);
+        let is_one_tree = places.len() == 1 && !self.names.is_given() && !makes_links;
+        let mut distinct = (!is_one_tree).then(|| DistinctTargets::new(found.named, job.writing.links()));
         let items = found.items.map(|found| match &mut distinct {
             Some(distinct) => distinct.checked(found),
             None => found,
@@ -316,7 +319,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
         }
     }
     let from = job.stores.source().object(source).await?;
-    let to = job.stores.object(&naming::of_one(source, target)?).await?;
+    let to = CopyTarget::of_one(job, source, target).await?;
     let source = match source {
         Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
         Location::Local { path } if is_stream(path) => {

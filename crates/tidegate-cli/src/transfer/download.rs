@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use tidegate::ErrorKind;
-use tidegate::location::{Location, local_root};
+use tidegate::location::Location;
 
 use super::carried;
 use super::job::CopyJob;
@@ -65,7 +65,7 @@ pub(crate) async fn object(
 ) -> Outcome<CompletedCopy> {
     if to.is_local() && !from.is_local() {
         // The file is published whole or not at all; an interrupted download is resumed.
-        let download = job.writing.download(from, local_root(&to.store.location()), to.file()?);
+        let download = job.writing.download(from, to, to.file()?);
         let mut download = download.on_warning(output::warn);
         if let Some(size) = size {
             download = download.size_hint(size);

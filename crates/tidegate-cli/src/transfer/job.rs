@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
+use tidegate::location::local_root;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
@@ -16,7 +17,7 @@ use super::carried::{self, LeftOut};
 use super::emptied::EmptiedDirectories;
 use super::links::DeferredLinks;
 use super::report::CopyReport;
-use crate::file_options::{FileOptions, LinkChoice, skipped_links};
+use crate::file_options::{FileOptions, LinkChoice, WriteLinks, skipped_links};
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
 
@@ -182,16 +183,17 @@ impl CopyWriteSettings {
         kept.or(object.modified.filter(|_| is_download && self.keep_modified))
     }
 
-    /// A download of `place` to a file below the directory `root`, with the user's settings.
-    pub(crate) fn download(&self, place: &ObjectPlace, root: PathBuf, path: PathBuf) -> DownloadBuilder {
+    /// A download of `place` to the file `path` at `to`, with the user's settings.
+    pub(crate) fn download(&self, place: &ObjectPlace, to: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         let builder = builder.preserve(self.files.preserve);
         // Through a link, the file of one object could replace that of another, whose source a move has removed.
-        let builder = match self.after {
-            AfterCopy::Remove => builder.refuse_links_below(root),
-            AfterCopy::Keep if self.files.links == LinkChoice::Preserve => builder.refuse_links_below(root),
-            AfterCopy::Keep => builder,
+        let builder = match (to.links, self.after) {
+            (WriteLinks::Refuse, _) | (WriteLinks::Follow, AfterCopy::Remove) => {
+                builder.refuse_links_below(local_root(&to.store.location()))
+            }
+            (WriteLinks::Follow, AfterCopy::Keep) => builder,
         };
         if self.creates_only() { builder.create_only() } else { builder }
     }
