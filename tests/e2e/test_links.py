@@ -175,7 +175,7 @@ def test_nothing_is_written_through_a_link_below_the_target(
     tidegate, request, tmp_path, elsewhere, source, command, links
 ):
     source = places(request, tmp_path)(source)
-    files = {"a": b"1", "d/x": b"theirs", "d/new/y": b"2", "e/deep/x": b"3", "file": b"4", "z": b"5"}
+    files = {"a": b"1", "d/x": b"theirs", "d/new/y": b"2", "e/deep/w": b"3", "file": b"4", "z": b"5"}
     for name, content in files.items():
         source.put(name, content)
     down = plant(tmp_path / "down", {})

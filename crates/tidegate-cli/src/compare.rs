@@ -3,31 +3,35 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
 use tidegate::backend::OtherKind;
+use tidegate::backend::local::LinkPolicy;
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::{FileOptions, skipped_links};
+use crate::file_options::{FileOptions, LinkChoice, skipped_links};
+use crate::obstacle::Obstacle;
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::stores::Stores;
-use crate::walk::Missed;
+use crate::walk::{Missed, OtherTree};
 
 mod checksums;
 mod merge;
+mod taken;
 mod tree;
 
 pub(crate) use merge::Step;
 use merge::merge;
+use taken::TakenNames;
 pub(crate) use tree::{Tree, TreeListing, TreeObject};
 
 /// How many objects are compared at once, where a listing does not tell.
@@ -97,6 +101,8 @@ pub(crate) enum Change {
     Replace(TreeObject, Difference),
     /// The target has the object, and the source does not.
     Remove(TreeObject),
+    /// The source has the object, and its name on the target's disk is that of another: see [`Trees::taken`].
+    Taken(TreeObject, String),
     /// The source has something that is no object; the message says what.
     LeftOut(String),
 }
@@ -126,6 +132,9 @@ impl Trees {
         let to = Tree::open(stores, target, links, links.of_target()).await?;
         let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
         from.except.extend(to.directory.as_deref().map(resolved));
+        let mut to = to;
+        let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
+        (from.other, to.other) = (other(&to), other(&from));
         let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
         let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
         if trees.source.overlaps(&trees.target) {
@@ -140,14 +149,58 @@ impl Trees {
         let as_files = self.source.is_local() || self.target.is_local();
         let (names, filter) = (self.filter.of_names(), self.filter.clone());
         let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
-        steps.filter(move |step| {
+        let mut taken = self.target.is_local().then(|| TakenNames::new(self.target.links));
+        let steps = steps.filter(move |step| {
             future::ready(match step {
-                Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
-                    filter.takes(&object.key, &object.object)
-                }
+                Step::Both { source: object, .. }
+                | Step::SourceOnly(object)
+                | Step::TargetOnly(object)
+                | Step::Taken { source: object, .. } => filter.takes(&object.key, &object.object),
                 Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder { .. } => true,
             })
+        });
+        steps.map(move |step| {
+            let (Some(taken), Step::Both { source, .. } | Step::SourceOnly(source)) = (&mut taken, &step) else {
+                return step;
+            };
+            match (taken.taken_by(&source.key).map(str::to_owned), step) {
+                (Some(by), Step::Both { source, .. } | Step::SourceOnly(source)) => Step::Taken { source, by },
+                (_, step) => step,
+            }
         })
+    }
+
+    /// The failure of a copy whose name on the target's disk another object of the source has.
+    pub(crate) fn taken(&self, source: &TreeObject, by: &str) -> CommandFailure {
+        let (from, to) = (self.source.place(&source.key).url(), self.target.place(&source.key).url());
+        let by = self.source.place(by).url();
+        let message = format!("{from}: not copied to {to}: another object of this command goes there: {by}");
+        CommandFailure::Failed(printable(&message).into_owned())
+    }
+
+    /// The link that an object of the target lies behind; `None` if the target's links are not followed.
+    pub(crate) fn target_link_above(&self, key: &str) -> Option<PathBuf> {
+        let follows = self.target.rules.lists == LinkPolicy::Follow;
+        follows.then(|| self.target.link_above(key)).flatten()
+    }
+
+    /// What is in the way of the object `key` in the target, if that is a directory on this machine.
+    pub(crate) fn obstacle(&self, key: &str) -> Option<Obstacle> {
+        let Tree { directory, links, rules, .. } = &self.target;
+        Obstacle::find(directory.as_deref()?, key, *links, rules.writes)
+    }
+
+    /// Whether what is in the way would be listed as an object that only the target has, and so may be removed.
+    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle) -> bool {
+        let is_listed = match obstacle {
+            // A link to a directory is no object, unless all links are.
+            Obstacle::Link(name) => {
+                self.target.links == LinkChoice::Preserve
+                    || self.target.path(name).is_some_and(|path| path.is_file())
+            }
+            Obstacle::File(_) | Obstacle::Replaced(_) | Obstacle::Directory(_) => true,
+        };
+        is_listed && self.filter.takes_name(obstacle.name())
     }
 
     /// Whether the filter takes a path below the source.
@@ -216,6 +269,7 @@ impl Trees {
                 },
                 Step::SourceOnly(object) => Change::Add(object),
                 Step::TargetOnly(object) => Change::Remove(object),
+                Step::Taken { source, by } => Change::Taken(source, by),
                 Step::SourceMissed(missed) | Step::TargetMissed(missed) => match missed {
                     Missed::Failed(failure) => return Err(failure),
                     Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
@@ -396,6 +450,7 @@ mod tests {
             links: LinkChoice::default(),
             rules: LinkRules::default(),
             except: Vec::new(),
+            other: None,
         };
         let files = FileOptions { preserve: true, ..FileOptions::default() };
         let mut trees = Trees {

@@ -460,8 +460,7 @@ mod tests {
             (Path::new("s3:b"), "./s3:b/x.bin".into()),
             (odd, odd.join("x.bin")),
         ] {
-            let place =
-                ObjectPlace::named(tide.store(Arc::new(Local::new(root))), "x.bin");
+            let place = ObjectPlace::named(tide.store(Arc::new(Local::new(root))), "x.bin");
             assert!(place.is_local());
             assert_eq!(place.file().unwrap(), file);
             assert_eq!(local_root(&place.url()), file, "its URL names it as well");

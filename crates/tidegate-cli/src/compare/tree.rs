@@ -11,10 +11,10 @@ use tidegate::{ErrorKind, Object, Store};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::file_options::{LinkChoice, LinkRules};
-use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::stores::{ObjectPlace, Stores, address};
-use crate::walk::{self, Missed};
+use crate::two_addresses;
+use crate::walk::{self, Missed, OtherTree};
 use crate::{dev, listing};
 
 /// One of the two trees: everything below a prefix of a store, or below a local directory.
@@ -29,6 +29,8 @@ pub(crate) struct Tree {
     pub(super) rules: LinkRules,
     /// Directories that are left out, also if links lead there.
     pub(super) except: Vec<PathBuf>,
+    /// The other tree, which this one must not hold, if both are on this machine.
+    pub(super) other: Option<OtherTree>,
 }
 
 /// An object of a tree.
@@ -57,7 +59,7 @@ impl Tree {
         };
         let makes_bucket = matches!(location, Location::Dev { .. });
         let except = dev::directory().canonicalize().into_iter().collect();
-        Ok(Self { store, prefix, directory, makes_bucket, links, rules, except })
+        Ok(Self { store, prefix, directory, makes_bucket, links, rules, except, other: None })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -66,12 +68,23 @@ impl Tree {
 
     /// Where the object of a key below the root is.
     pub(crate) fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix), links: self.rules.writes }
+        ObjectPlace {
+            store: self.store.clone(),
+            key: format!("{}{key}", self.prefix),
+            links: self.rules.writes,
+        }
     }
 
     /// The path of the file of a key below the root; `None` in a store.
     pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
         self.directory.as_ref().map(|directory| directory.join(key))
+    }
+
+    /// The link that leads to the object of this key, below the root of a directory; `None` if there is none.
+    pub(crate) fn link_above(&self, key: &str) -> Option<PathBuf> {
+        let directory = self.directory.as_deref()?;
+        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
+        above.into_iter().find(|path| path.is_symlink())
     }
 
     /// The key of a path in the directory of the tree.
@@ -94,10 +107,7 @@ impl Tree {
     /// Whether one of the trees lies in the other, or both are the same.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.directory, &other.directory) {
-            (Some(ours), Some(theirs)) => {
-                let (ours, theirs) = (resolved(ours), resolved(theirs));
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
-            }
+            (Some(ours), Some(theirs)) => two_addresses::are_nested(ours, theirs),
             (None, None) => {
                 let (ours, theirs) = (address(self.url()), address(other.url()));
                 self.store.shares_endpoint_with(&other.store)
@@ -116,6 +126,7 @@ impl Tree {
         if let Some(directory) = &self.directory {
             let (except, links) = (self.except.clone(), self.links);
             let files = walk::files(self.named(names), directory.clone(), except, &[], links);
+            let files = walk::without(files, directory.clone(), self.other.clone());
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();

@@ -25,6 +25,7 @@ use crate::lines::ObjectLines;
 use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
+use crate::two_addresses::DistinctOption;
 use crate::{bar, standard};
 
 mod check;
@@ -86,6 +87,8 @@ pub(crate) struct CopyMethod {
     pub(crate) journals: Vec<PathBuf>,
     /// The size that the one source must have.
     pub(crate) expect_size: Option<u64>,
+    /// Whether a move proves that its source and its target are different places.
+    pub(crate) distinct: DistinctOption,
 }
 
 /// The parsed sources and target.
@@ -158,7 +161,7 @@ impl CopyArguments {
             (false, true) => IfExists::Skip,
             (false, false) => IfExists::Replace,
         };
-        let CopyMethod { after, strategy, journals, expect_size } = method;
+        let CopyMethod { after, strategy, journals, expect_size, distinct } = method;
         // A move to disk removes the source, so the file must survive a loss of power first.
         let fsync = self.fsync || after == AfterCopy::Remove;
         let writing = CopyWriteSettings::new(strategy, if_exists, fsync, expect_size, attributes)
@@ -186,6 +189,7 @@ impl CopyArguments {
                 is_dry_run,
                 links: DeferredLinks::default(),
                 emptied: EmptiedDirectories::default(),
+                distinct,
             };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));

@@ -59,7 +59,8 @@ fn identity(place: &ObjectPlace, links: LinkChoice) -> String {
         _ => return place.url(),
     };
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let link = name.strip_suffix(LINK_SUFFIX).filter(|link| links == LinkChoice::Preserve && !link.is_empty());
+    let link =
+        name.strip_suffix(LINK_SUFFIX).filter(|link| links == LinkChoice::Preserve && !link.is_empty());
     let path = match (link, place.links) {
         // The name itself is replaced, and not what a link of that name leads to.
         (Some(_), _) | (None, WriteLinks::Refuse) => {

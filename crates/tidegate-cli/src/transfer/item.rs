@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object};
 
 use super::copies::CopyOutcome;
@@ -9,7 +10,9 @@ use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
 use super::{download, links, upload};
 use crate::exit::{CommandFailure, Outcome};
-use crate::stores::{ObjectPlace, address};
+use crate::obstacle::Obstacle;
+use crate::stores::ObjectPlace;
+use crate::two_addresses::{self, Places};
 
 /// An object to copy or move, and its target.
 pub(crate) struct CopyItem {
@@ -94,6 +97,10 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
+    let has_one_name = job.wants_proof() && two_addresses::may_replace_source(&item.source.place, &item.to);
+    if has_one_name {
+        refuse_source(&item).await?;
+    }
     match job.writing.if_exists {
         IfExists::Skip if exists(&item.to).await? => return skipped(job, &item).await,
         IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
@@ -112,6 +119,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         None => None,
     };
     if job.is_dry_run {
+        refuse_obstacle(job, &item.to)?;
         let bytes = source.as_ref().and_then(|object| object.known_size());
         job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.size)).await?;
         if job.moves() {
@@ -120,7 +128,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         return Ok(CopyOutcome::Planned);
     }
     let from = &item.source.place;
-    let before = match job.moves() && has_one_name(&item) {
+    let before = match has_one_name {
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
@@ -151,10 +159,31 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     Ok(CopyOutcome::Copied(done))
 }
 
-/// Whether both have one bucket and key. Behind two endpoints these are two objects, or one by two addresses of a
-/// server.
-fn has_one_name(item: &CopyItem) -> bool {
-    !item.to.is_local() && address(item.source.place.url()) == address(item.to.url())
+/// Refuses what a real run could not write, because something is in the way.
+fn refuse_obstacle(job: &CopyJob<'_>, to: &ObjectPlace) -> Outcome {
+    if !to.is_local() {
+        return Ok(());
+    }
+    let root = local_root(&to.store.location());
+    let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
+    obstacle.and_then(|obstacle| obstacle.failure(&root, &to.url())).map_or(Ok(()), Err)
+}
+
+/// Refuses a move onto an object that may be one of its source, by another address of its server. What is there by both
+/// addresses, with one time, is taken for one object.
+async fn refuse_source(item: &CopyItem) -> Outcome {
+    let (from, to) = (&item.source.place, &item.to);
+    match two_addresses::compare(&from.store, to).await? {
+        Places::Different | Places::Empty => Ok(()),
+        Places::Alike => {
+            let (name, target) = (item.source.name(), to.url());
+            Err(CommandFailure::Failed(format!(
+                "{name}: not moved to {target}: source and target are the same object by two addresses, or the target \
+                 is another object of the source: {}",
+                two_addresses::REMEDY
+            )))
+        }
+    }
 }
 
 /// Whether source and target are one object, or one file by whatever links.

@@ -20,6 +20,7 @@ use super::report::CopyReport;
 use crate::file_options::{FileOptions, LinkChoice, WriteLinks, skipped_links};
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
+use crate::two_addresses::DistinctOption;
 
 /// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
@@ -34,6 +35,7 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) links: DeferredLinks,
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
+    pub(crate) distinct: DistinctOption,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -55,6 +57,11 @@ pub(crate) enum IfExists {
 impl CopyJob<'_> {
     pub(crate) fn moves(&self) -> bool {
         self.writing.after == AfterCopy::Remove
+    }
+
+    /// Whether a move must prove that its source and its target are different places.
+    pub(crate) fn wants_proof(&self) -> bool {
+        self.moves() && self.distinct.wants_proof()
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.

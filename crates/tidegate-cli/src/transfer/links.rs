@@ -64,7 +64,8 @@ pub(super) fn is_local_link(place: &ObjectPlace) -> bool {
 /// Whether a file of this key, or the link that it stands for, is below `root`.
 pub(crate) fn is_there(root: &Path, key: &str) -> bool {
     let link = key.strip_suffix(LINK_SUFFIX).unwrap_or(key);
-    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok())
+    // A directory is no object: what was a file is gone.
+    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok_and(|found| !found.is_dir()))
 }
 
 /// Copies a link.

@@ -23,7 +23,7 @@ use crate::file_options::LinkChoice;
 use crate::resolved::resolved;
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
 use crate::stores::ObjectPlace;
-use crate::walk::{self, Missed};
+use crate::walk::{self, Missed, OtherTree};
 use crate::{dev, listing};
 
 mod target;
@@ -255,6 +255,8 @@ fn tree<'a>(
             // Skip the embedded server's own files: they change while it receives them.
             let except = dev::directory().canonicalize().ok().into_iter().chain(target.directory()).collect();
             let files = walk::files(entries, path.to_owned(), except, job.journals, job.writing.links());
+            let other = target.directory().and_then(|directory| OtherTree::at(&directory));
+            let files = walk::without(files, path.to_owned(), other);
             let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });

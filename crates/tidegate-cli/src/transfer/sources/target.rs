@@ -17,6 +17,7 @@ use crate::stores::{ObjectPlace, address};
 use crate::transfer::copies::CopyOutcome;
 use crate::transfer::job::CopyJob;
 use crate::transfer::naming;
+use crate::two_addresses::by_way_of;
 
 /// The store and prefix that the objects of a tree are copied to.
 pub(in crate::transfer) struct CopyTarget {
@@ -81,18 +82,21 @@ impl CopyTarget {
     /// The URLs (or absolute paths) of the source, which is below `prefix` of `from`, and of this target. If one of the
     /// two places lies in the other, its text begins with the other's. `None` if the two cannot overlap.
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
-        let text = |store: &Store, prefix: &str| match is_remote(store) {
-            true => format!("{}/{prefix}", address(store.location())),
-            false => {
-                let path = resolved(&local_root(&store.location())).display().to_string();
-                format!("{}/", path.trim_end_matches('/'))
+        let text = |store: &Store, prefix: &str| format!("{}/{prefix}", address(store.location()));
+        match (is_remote(from), self.directory()) {
+            (true, None) if from.shares_endpoint_with(&self.store) => {
+                Some((text(from, prefix), text(&self.store, &self.prefix)))
             }
-        };
-        let may_overlap = match (is_remote(from), is_remote(&self.store)) {
-            (true, true) => from.shares_endpoint_with(&self.store),
-            (ours, theirs) => ours == theirs,
-        };
-        may_overlap.then(|| (text(from, prefix), text(&self.store, &self.prefix)))
+            (false, Some(target)) => {
+                let source = resolved(&local_root(&from.location()));
+                // A mount may lead from one to the other.
+                let target = by_way_of(&source, &target).unwrap_or(target);
+                let source = by_way_of(&target, &source).unwrap_or(source);
+                let text = |path: PathBuf| format!("{}/", path.display().to_string().trim_end_matches('/'));
+                Some((text(source), text(target)))
+            }
+            _ => None,
+        }
     }
 
     /// How the target of a list of names overlaps their source, which is below `prefix` of `from`.
