@@ -306,12 +306,23 @@ def test_a_list_takes_links_as_a_tree_does(tidegate, embedded_bucket, tree, tmp_
         text = "".join(f"{tree}/{name}\n" if named == "whole" else f"{name}\n" for name in listed)
         words = [f"{tree}/"] if named == "below" else []
         return tidegate(
-            command, "--links", how, "--files-from", "-", *words, on.url(f"{how}/"), *QUIET, env=on.env, stdin=text.encode()
+            command,
+            "--links",
+            how,
+            "--files-from",
+            "-",
+            *words,
+            on.url(f"{how}/"),
+            *QUIET,
+            env=on.env,
+            stdin=text.encode(),
         )
 
     def keys(how):
         key = lambda name: f"{how}/{name.rsplit('/')[-1] if named == 'whole' else name}"
-        return sorted(map(key, ["a.rclonelink", "a-b", "broken.rclonelink", "d/f", "file.rclonelink", "d/up.rclonelink"]))
+        return sorted(
+            map(key, ["a.rclonelink", "a-b", "broken.rclonelink", "d/f", "file.rclonelink", "d/up.rclonelink"])
+        )
 
     done = run("preserve")
     assert done.exit == 0 and on.keys("preserve/") == keys("preserve"), done
@@ -324,7 +335,9 @@ def test_a_list_takes_links_as_a_tree_does(tidegate, embedded_bucket, tree, tmp_
     # And down again.
     down = tmp_path / "down"
     words = [on.url("preserve/")] if named == "below" else []
-    text = "".join(f"{on.url(key) if named == 'whole' else key.removeprefix('preserve/')}\n" for key in keys("preserve"))
+    text = "".join(
+        f"{on.url(key) if named == 'whole' else key.removeprefix('preserve/')}\n" for key in keys("preserve")
+    )
     words = [command, "--links", "preserve", "--files-from", "-", *words, f"{down}/"]
     done = tidegate(*words, *QUIET, env=on.env, stdin=text.encode())
     assert done.exit == 0 and (down / "a").is_symlink() and os.readlink(down / "broken") == "no/where", done

@@ -146,6 +146,33 @@ def test_what_the_source_lacks_is_removed_at_the_end(tidegate, on, tree, tmp_pat
     assert run.exit == 0 and set(below(down)) == {"a", "b/c"}, run
 
 
+def replaced_within_a_second(bucket, key, content):
+    """Replaces an object by one of the same size within the second of its time, and says whether that was done."""
+    before = bucket.head(key)["LastModified"]
+    bucket.put(key, content)
+    return bucket.head(key)["LastModified"] == before
+
+
+@pytest.mark.parametrize("target", ["store", "disk"])
+def test_an_object_that_is_replaced_within_a_second_is_copied(tidegate, on, tmp_path, target):
+    """The same size, and the same second: tags, fractions of a second and checksums tell."""
+    to = on.url("u") if target == "store" else tmp_path / "down"
+    for _ in range(10):
+        on.put("t/k", b"+3 hours")
+        first = tidegate("sync", on.url("t"), to, env=on.env)
+        assert first.exit == 0, first
+        replaced_at_once = replaced_within_a_second(on, "t/k", b"+2 hours")
+        check = tidegate("check", on.url("t"), to, env=on.env)
+        run = tidegate("sync", on.url("t"), to, env=on.env)
+        got = on.get("u/k") if target == "store" else (tmp_path / "down/k").read_bytes()
+        assert run.exit == 0 and got == b"+2 hours" and check.exit == 1, run
+        again = tidegate("sync", on.url("t"), to, env=on.env)
+        assert again.err == "1 object unchanged\n", again
+        if replaced_at_once:
+            return
+    pytest.fail("no object was replaced within the second of its time")
+
+
 def states(bits):
     """A tree in which each of four names is a file or a directory."""
     return {name if bit == "f" else f"{name}/x/y": bit.encode() for name, bit in zip("abcd", bits, strict=True)}
@@ -156,6 +183,7 @@ def states(bits):
 def test_a_file_becomes_a_directory_and_a_directory_a_file(tidegate, request, tmp_path, source, target):
     place = places(request, tmp_path)
     source, target = place(source), place(target)
+    env = source.env | target.env
     roots = [place.root for place in (source, target) if isinstance(place, Folder)]
 
     def fill(files):
@@ -168,22 +196,22 @@ def test_a_file_becomes_a_directory_and_a_directory_a_file(tidegate, request, tm
             source.put(name, content)
 
     fill(states("ffdd") | {"old": b"1"})
-    assert tidegate("sync", source.url(), target.url(), env=source.env).exit == 0
+    assert tidegate("sync", source.url(), target.url(), env=env).exit == 0
     wanted = states("dfdf") | {"new": b"1"}
     fill(wanted)
     sync = ("sync", "--delete", "-v", source.url(), target.url())
-    few = tidegate(*sync, "--max-delete", "1", env=source.env)
+    few = tidegate(*sync, "--max-delete", "1", env=env)
     assert few.exit == 1 and "--max-delete is 1" in few.err and {"old", "a"} <= set(target.keys()), few
-    without = tidegate("sync", source.url(), target.url(), env=source.env)
+    without = tidegate("sync", source.url(), target.url(), env=env)
     assert {"old", "a", "d/x/y"} <= set(target.keys()), without
     assert without.exit == (1 if isinstance(target, Folder) else 0), without
-    planned = tidegate(*sync, "--dry-run", env=source.env)
-    run = tidegate(*sync, env=source.env)
+    planned = tidegate(*sync, "--dry-run", env=env)
+    run = tidegate(*sync, env=env)
     assert run.exit == planned.exit == 0 and target.held() == wanted, run
     assert "changed since" not in run.err and "3 removed" in run.err, run
     steps = lambda run: sorted(line.split(" (")[0] for line in run.text.splitlines())
     assert steps(planned) == steps(run), (planned, run)
-    again = tidegate("sync", "--delete", source.url(), target.url(), env=source.env)
+    again = tidegate("sync", "--delete", source.url(), target.url(), env=env)
     assert again.exit == 0 and again.err == "5 objects unchanged, 0 removed\n", again
     for root in roots:
         assert not list(root.rglob(".tidegate-*"))
@@ -272,38 +300,36 @@ def test_two_protocols_of_one_bucket_are_two_addresses(tidegate, embedded, embed
 def test_two_servers_with_one_bucket_name_are_told_apart(tidegate, bucket, embedded, tmp_path):
     """What the source's server does not have proves it, and so does another time."""
     other = Bucket(embedded.endpoint, name=bucket.name)
-    bucket.put("src/a", b"1")
+    bucket.put("src/a", b"22")
     for key in ("a", "old", "src/old"):
         other.put(key, b"x")
     words = ("sync", "--delete", f"s3://a@{bucket.name}/src/", f"s3://b@{bucket.name}/")
     run = tidegate(*words, env=profiles(tmp_path, a=bucket.endpoint, b=other.endpoint))
-    assert run.exit == 0 and stored(other) == {"a": b"1"} and stored(bucket) == {"src/a": b"1"}, run
+    assert run.exit == 0 and stored(other) == {"a": b"22"} and stored(bucket) == {"src/a": b"22"}, run
 
 
 def test_a_directory_by_a_bind_mount_is_one_place(tidegate, tree, tmp_path):
-    root = tree({"src/a": b"1", "src/dst/b": b"2", "extra": b"3"}, name="root")
-    mount = tmp_path / "mount"
+    files = {"src/a": b"1", "src/dst/b": b"2", "extra": b"3", "src/src/a": b"4", "src/dst/a": b"5"}
+    mount, root = tmp_path / "mount", tmp_path / "root"
     mount.mkdir()
-
-    def mounted(what):
-        return subprocess.run(["mount", "--bind", what, mount], capture_output=True).returncode == 0
-
-    before = below(root)
-    for what, words in [
-        (root, (root / "src", mount)),
-        (root, (mount, root / "src/dst")),
-        (root, (mount / "src", root)),
-        (root / "src", (mount, root)),
-        (root / "src/dst", (root / "src", mount)),
+    for what, source, target in [
+        (root, root / "src", mount),
+        (root, mount, root / "src/dst"),
+        (root, mount / "src", root),
+        (root / "src", mount, root),
+        (root / "src/dst", root / "src", mount),
     ]:
-        if not mounted(what):
-            pytest.skip("this user may not mount")
-        try:
-            for command in (["sync", "--delete"], ["mv", "-r"]):
-                run = tidegate(*command, f"{words[0]}/", words[1])
-                assert run.exit != 0 and before.items() <= below(root).items(), run
-        finally:
-            subprocess.run(["umount", mount], check=True)
+        for command in (["sync", "--delete"], ["mv", "-r"]):
+            shutil.rmtree(root, ignore_errors=True)
+            tree(files, name="root")
+            if subprocess.run(["mount", "--bind", what, mount], capture_output=True, timeout=10).returncode:
+                pytest.skip("this user may not mount")
+            try:
+                run = tidegate(*command, f"{source}/", target)
+                assert set(files.values()) <= set(below(root).values()), run
+                assert run.exit != 0 and ("is in" in run.err or "overlap" in run.err), run
+            finally:
+                subprocess.run(["umount", mount], check=True, timeout=10)
 
 
 def test_an_empty_source_removes_nothing_unless_that_is_meant(tidegate, on, tree):

@@ -34,7 +34,9 @@ def lines(run):
 
 def profiles(tmp_path, **endpoints):
     """The environment in which each name is a profile that reaches an endpoint."""
-    config = "".join(f"[profile {name}]\nendpoint_url = {at.url}\nregion = us-east-1\n" for name, at in endpoints.items())
+    config = "".join(
+        f"[profile {name}]\nendpoint_url = {at.url}\nregion = us-east-1\n" for name, at in endpoints.items()
+    )
     keys = "".join(
         f"[{name}]\naws_access_key_id = {at.access_key}\naws_secret_access_key = {at.secret_key}\n"
         for name, at in endpoints.items()

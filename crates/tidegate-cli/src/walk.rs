@@ -74,12 +74,20 @@ pub(crate) fn without(
 
 /// The failure if a directory of `key` is the other tree. `last` is the key before this one, whose directories are
 /// known to be others.
-fn leads_to(other: &OtherTree, root: &Path, last: &mut String, key: &str) -> Option<CommandFailure> {
+pub(crate) fn leads_to(
+    other: &OtherTree,
+    root: &Path,
+    last: &mut String,
+    key: &str,
+) -> Option<CommandFailure> {
     let ends = key.match_indices('/').map(|(at, _)| at);
     let mut new = ends.filter(|end| last.get(..=*end) != key.get(..=*end));
     let found = new.find(|end| directory_id(&root.join(&key[..*end])) == Some(other.id));
-    key.clone_into(last);
-    let (path, other) = (root.join(&key[..found?]), other.path.display());
+    let Some(end) = found else {
+        key.clone_into(last);
+        return None;
+    };
+    let (path, other) = (root.join(&key[..end]), other.path.display());
     Some(CommandFailure::Usage(format!("{} and {other} overlap: they are one directory", path.display())))
 }
 

@@ -458,7 +458,7 @@ impl<'a> Sync<'a> {
                     None
                 }
                 Verdict::Different(_) => Some(Work::Copy(source)),
-                Verdict::Unknown => Some(Work::Ask { source, target: target.into() }),
+                Verdict::Unknown | Verdict::Fresh => Some(Work::Ask { source, target: target.into() }),
             },
             Step::SourceOnly(source) => Some(Work::Copy(source)),
             Step::Taken { source, by } => {

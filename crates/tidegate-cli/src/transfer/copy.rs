@@ -280,7 +280,8 @@ impl CopyArguments {
         // Of one source, no two objects have the same target, unless one is a link.
         let makes_links = job.writing.links() == LinkChoice::Preserve && is_local(target);
         let is_one_tree = places.len() == 1 && !self.names.is_given() && !makes_links;
-        let mut distinct = (!is_one_tree).then(|| DistinctTargets::new(found.named, job.writing.links()));
+        let mut distinct =
+            (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
         let items = found.items.map(|found| match &mut distinct {
             Some(distinct) => distinct.checked(found),
             None => found,

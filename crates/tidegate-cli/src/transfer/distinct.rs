@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::location::local_root;
 
 use super::copies::CopyOutcome;
 use super::sources::FoundItem;
 use crate::exit::CommandFailure;
 use crate::file_options::{LinkChoice, WriteLinks};
 use crate::resolved::resolved;
+use crate::select::Selection;
 use crate::stores::ObjectPlace;
 
 /// The targets of a command with several sources. A second object with the same target fails, and so does one whose
@@ -20,15 +22,35 @@ pub(crate) struct DistinctTargets {
     hashers: (RandomState, RandomState),
     /// The sources that the command names one by one.
     sources: HashSet<String>,
+    /// The trees that the command takes objects of.
+    trees: Vec<SourceTree>,
     links: LinkChoice,
+}
+
+/// A tree that a command takes objects of.
+pub(crate) struct SourceTree {
+    /// A place whose key is the prefix of the tree.
+    pub(crate) root: ObjectPlace,
+    pub(crate) selection: Selection,
+}
+
+impl SourceTree {
+    fn holds(&self, target: &str) -> bool {
+        let root = match self.root.is_local() {
+            true => resolved(&local_root(&self.root.store.location())).to_string_lossy().into_owned(),
+            false => self.root.url(),
+        };
+        let key = target.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
+        key.is_some_and(|key| self.selection.takes_name(key))
+    }
 }
 
 impl DistinctTargets {
     /// `sources` are the places of objects that the command names one by one.
-    pub(crate) fn new(sources: Vec<ObjectPlace>, links: LinkChoice) -> Self {
+    pub(crate) fn new(sources: Vec<ObjectPlace>, trees: Vec<SourceTree>, links: LinkChoice) -> Self {
         let hashers = (RandomState::new(), RandomState::new());
         let sources = sources.iter().map(|source| identity(source, links)).collect();
-        Self { seen: HashSet::new(), hashers, sources, links }
+        Self { seen: HashSet::new(), hashers, sources, trees, links }
     }
 
     /// The item, or a failure.
@@ -41,7 +63,9 @@ impl DistinctTargets {
                 "{source}: not copied to {target}: {why}"
             ))))
         };
-        if self.sources.contains(&target) && target != identity(item.source.place(), self.links) {
+        let is_source =
+            || self.sources.contains(&target) || self.trees.iter().any(|tree| tree.holds(&target));
+        if is_source() && target != identity(item.source.place(), self.links) {
             return refused("that is another source of this command");
         }
         if !self.seen.insert((self.hashers.0.hash_one(&target), self.hashers.1.hash_one(&target))) {

@@ -1,6 +1,7 @@
 //! One object to copy or move: where it is, where it goes, and what is done with it.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object};
@@ -9,6 +10,7 @@ use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
 use super::{download, links, upload};
+use crate::compare::time_of_file;
 use crate::exit::{CommandFailure, Outcome};
 use crate::obstacle::Obstacle;
 use crate::stores::ObjectPlace;
@@ -20,13 +22,20 @@ pub(crate) struct CopyItem {
     pub(crate) to: ObjectPlace,
 }
 
+/// What a listing tells of an object that is copied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ListedFacts {
+    pub(crate) size: Option<u64>,
+    pub(crate) modified: Option<SystemTime>,
+}
+
 /// An object to copy or move.
 pub(crate) struct ItemSource {
     place: ObjectPlace,
     /// The path, if the object is a file on this machine.
     path: Option<PathBuf>,
-    /// The size, if the listing tells.
-    size: Option<u64>,
+    /// What the listing tells.
+    listed: ListedFacts,
     /// The description in the listing, if the object is to be moved.
     object: Option<Box<Object>>,
 }
@@ -34,17 +43,17 @@ pub(crate) struct ItemSource {
 impl ItemSource {
     /// A file on this machine; `place` is the same file.
     pub(crate) fn file(path: PathBuf, place: ObjectPlace) -> Self {
-        Self { place, path: Some(path), size: None, object: None }
+        Self { place, path: Some(path), listed: ListedFacts::default(), object: None }
     }
 
     /// An object of a store.
     pub(crate) fn object(place: ObjectPlace) -> Self {
-        Self { place, path: None, size: None, object: None }
+        Self { place, path: None, listed: ListedFacts::default(), object: None }
     }
 
     /// Adds what a listing says of the object.
     pub(crate) fn described(mut self, job: &CopyJob<'_>, object: Object) -> Self {
-        self.size = object.known_size();
+        self.listed = ListedFacts { size: object.known_size(), modified: time_of_file(&object) };
         self.object = job.moves().then(|| Box::new(object));
         self
     }
@@ -79,14 +88,14 @@ pub(super) async fn copy_now(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
 
 async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
     let CopyItem { source, to } = item;
-    job.report.expect(source.size);
+    job.report.expect(source.listed.size);
     if links::is_link(job, &source.place, to) {
         // Boxed, so that other objects need no room for it.
         return Box::pin(links::copy(job, source.name(), &source.place, to)).await;
     }
     match &source.path {
         Some(path) => upload::file(job, path, source.name(), to).await,
-        None => download::object(job, &source.name(), &source.place, source.size, to).await,
+        None => download::object(job, &source.name(), &source.place, source.listed, to).await,
     }
 }
 
@@ -113,7 +122,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
-        None if job.moves() || job.is_dry_run && item.source.size.is_none() => {
+        None if job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
             Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
         }
         None => None,
@@ -121,7 +130,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     if job.is_dry_run {
         refuse_obstacle(job, &item.to)?;
         let bytes = source.as_ref().and_then(|object| object.known_size());
-        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.size)).await?;
+        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.listed.size)).await?;
         if job.moves() {
             job.report.removed(&item.source.name(), true).await?;
         }

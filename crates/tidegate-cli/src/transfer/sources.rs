@@ -15,6 +15,7 @@ use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::copies::CopyOutcome;
+use super::distinct::SourceTree;
 use super::item::{CopyItem, ItemSource};
 use super::job::CopyJob;
 use super::links;
@@ -40,6 +41,8 @@ pub(crate) struct FoundItems<'a> {
     pub(crate) stores: Vec<Store>,
     /// The objects that the command names one by one.
     pub(crate) named: Vec<ObjectPlace>,
+    /// The trees, if there are several sources.
+    pub(crate) trees: Vec<SourceTree>,
     /// Where everything is copied to.
     pub(crate) target: String,
 }
@@ -52,7 +55,7 @@ pub(crate) async fn find<'a>(
     is_recursive: bool,
     filter: &ObjectFilter,
 ) -> Outcome<FoundItems<'a>> {
-    let (mut parts, mut named, mut target_url) = (Vec::new(), Vec::new(), None);
+    let (mut parts, mut named, mut trees, mut target_url) = (Vec::new(), Vec::new(), Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
         if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
@@ -69,6 +72,9 @@ pub(crate) async fn find<'a>(
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
                 target_url = Some(target.url());
+            } else {
+                let root = ObjectPlace::named(store.clone(), &*prefix);
+                trees.push(SourceTree { root, selection: source.selection(filter) });
             }
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
@@ -86,7 +92,7 @@ pub(crate) async fn find<'a>(
         stores.push(target.store.clone());
     }
     let target = target_url.unwrap_or_else(|| target.url());
-    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, target })
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, trees, target })
 }
 
 /// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
@@ -161,6 +167,7 @@ pub(crate) async fn find_listed<'a>(
         items: or_nothing(items, counted, nothing).boxed_local(),
         stores,
         named,
+        trees: Vec::new(),
         target: target_url,
     })
 }
@@ -260,7 +267,17 @@ fn tree<'a>(
             let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
-            listing::ahead(files).map(move |file| file_item(job, &store, &target, file)).boxed_local()
+            // A mount below the target may lead into the source.
+            let source = target.directory().and_then(|_| OtherTree::at(path));
+            let (directory, mut last) = (target.directory().unwrap_or_default(), String::new());
+            let item = move |file: Result<walk::FoundFile, Missed>| {
+                let item = file_item(job, &store, &target, file)?;
+                match source.as_ref().and_then(|it| walk::leads_to(it, &directory, &mut last, &item.to.key)) {
+                    Some(failure) => Err(CopyOutcome::Failed(failure)),
+                    None => Ok(item),
+                }
+            };
+            listing::ahead(files).map(item).boxed_local()
         }
         _ => {
             let entries = entries.inspect(move |_| {
