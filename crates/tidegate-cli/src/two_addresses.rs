@@ -150,20 +150,57 @@ pub(crate) fn directory_id(path: &Path) -> Option<DirectoryId> {
     Some((found.dev(), found.ino()))
 }
 
-/// The path of `inner` by way of `outer`, if `outer` is a directory above it, or the same, by whatever mount or link.
-/// Both paths are without links.
-pub(crate) fn by_way_of(outer: &Path, inner: &Path) -> Option<PathBuf> {
-    let id = directory_id(outer)?;
-    let above = inner.ancestors().find(|above| directory_id(above) == Some(id))?;
-    let rest = inner.strip_prefix(above).ok()?;
-    Some(if rest.as_os_str().is_empty() { outer.to_owned() } else { outer.join(rest) })
+/// A path on its device, whatever mount leads there: two paths that lead to one directory are the same here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DevicePath {
+    device: String,
+    path: PathBuf,
+}
+
+impl DevicePath {
+    /// `path` with links resolved, as far as it exists.
+    pub(crate) fn of(path: &Path) -> Self {
+        let path = resolved(path);
+        // Other systems than Linux have no such file, and no bind mounts.
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self::by_mounts(&mounts, &path).unwrap_or(Self { device: String::new(), path })
+    }
+
+    /// The path by a table of mounts, see proc_pid_mountinfo(5): a mount shows the directory `root` of a device.
+    fn by_mounts(mounts: &str, path: &Path) -> Option<Self> {
+        let mounts = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(2);
+            let (device, root, at) = (fields.next()?, unescaped(fields.next()?), unescaped(fields.next()?));
+            Some((device, root, path.strip_prefix(&at).ok()?, at.components().count()))
+        });
+        // Of two mounts at one place, the last one is seen.
+        let (device, root, below, _) = mounts.max_by_key(|(.., depth)| *depth)?;
+        let path = if below.as_os_str().is_empty() { root } else { root.join(below) };
+        Some(Self { device: device.to_owned(), path })
+    }
+
+    /// Whether this directory is `other`, or below it.
+    fn is_in(&self, other: &Self) -> bool {
+        self.device == other.device && self.path.starts_with(&other.path)
+    }
+}
+
+impl std::fmt::Display for DevicePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.device, self.path.display())
+    }
+}
+
+/// A path of the table of mounts, without the escapes of blanks and backslashes.
+fn unescaped(text: &str) -> PathBuf {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (escape, character)| text.replace(escape, character)).into()
 }
 
 /// Whether one directory lies in the other, or both are the same, by whatever mounts and links.
 pub(crate) fn are_nested(one: &Path, other: &Path) -> bool {
-    let (one, other) = (resolved(one), resolved(other));
-    let is_in = |inner: &Path, outer: &Path| inner.starts_with(outer) || by_way_of(outer, inner).is_some();
-    is_in(&one, &other) || is_in(&other, &one)
+    let (one, other) = (DevicePath::of(one), DevicePath::of(other));
+    one.is_in(&other) || other.is_in(&one)
 }
 
 #[cfg(test)]
@@ -213,12 +250,30 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/src/x")).unwrap();
         std::os::unix::fs::symlink("a", root.join("link")).unwrap();
-        // A link stands for a bind mount here: it has the same device and inode.
-        assert_eq!(by_way_of(&root.join("link"), &root.join("a/src/new")), Some(root.join("link/src/new")));
-        assert_eq!(by_way_of(&root.join("link"), &root.join("a")), Some(root.join("link")));
-        assert_eq!(by_way_of(&root.join("a/src"), &root.join("a")), None);
         assert!(are_nested(&root.join("link/src"), &root.join("a")));
         assert!(are_nested(&root.join("a"), &root.join("link/new")));
         assert!(!are_nested(&root.join("a/src"), &root.join("link/new")));
+    }
+
+    #[test]
+    fn a_bind_mount_leads_to_the_directory_of_its_device() {
+        let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+                      30 22 8:2 / /home rw - ext4 /dev/sda2 rw\n\
+                      31 22 8:1 /data/src /mnt/a\\040b rw - ext4 /dev/sda1 rw\n\
+                      32 22 8:1 /old /mnt/twice rw - ext4 /dev/sda1 rw\n\
+                      33 22 8:1 /new /mnt/twice rw - ext4 /dev/sda1 rw\n";
+        let at = |path: &str| DevicePath::by_mounts(mounts, Path::new(path)).unwrap();
+        for (path, device, expected) in [
+            ("/data/src/x", "8:1", "/data/src/x"),
+            ("/mnt/a b/x", "8:1", "/data/src/x"),
+            ("/mnt/a b", "8:1", "/data/src"),
+            ("/home/x", "8:2", "/x"),
+            ("/homes", "8:1", "/homes"),
+            ("/mnt/twice/x", "8:1", "/new/x"),
+        ] {
+            assert_eq!(at(path), DevicePath { device: device.to_owned(), path: expected.into() }, "{path}");
+        }
+        assert!(at("/mnt/a b").is_in(&at("/data")) && !at("/data").is_in(&at("/mnt/a b")));
+        assert!(!at("/home/x").is_in(&at("/x")), "another device");
     }
 }

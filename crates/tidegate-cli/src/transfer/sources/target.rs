@@ -17,7 +17,7 @@ use crate::stores::{ObjectPlace, address};
 use crate::transfer::copies::CopyOutcome;
 use crate::transfer::job::CopyJob;
 use crate::transfer::naming;
-use crate::two_addresses::by_way_of;
+use crate::two_addresses::DevicePath;
 
 /// The store and prefix that the objects of a tree are copied to.
 pub(in crate::transfer) struct CopyTarget {
@@ -88,11 +88,10 @@ impl CopyTarget {
                 Some((text(from, prefix), text(&self.store, &self.prefix)))
             }
             (false, Some(target)) => {
-                let source = resolved(&local_root(&from.location()));
                 // A mount may lead from one to the other.
-                let target = by_way_of(&source, &target).unwrap_or(target);
-                let source = by_way_of(&target, &source).unwrap_or(source);
-                let text = |path: PathBuf| format!("{}/", path.display().to_string().trim_end_matches('/'));
+                let (source, target) =
+                    (DevicePath::of(&local_root(&from.location())), DevicePath::of(&target));
+                let text = |at: DevicePath| format!("{}/", at.to_string().trim_end_matches('/'));
                 Some((text(source), text(target)))
             }
             _ => None,
