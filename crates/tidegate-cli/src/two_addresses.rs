@@ -18,9 +18,9 @@ use crate::stores::ObjectPlace;
 /// The option that takes places for different without a proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct DistinctOption {
-    /// Take source and target for different places where both have one bucket name, at two endpoints or by two
-    /// protocols. Without this, they are one place until an answer of both shows that they are not.
-    #[arg(long)]
+    /// Take source and target for different places, although both have one bucket name. Without this, a bucket at two
+    /// endpoints or by two protocols is one place, until the answers of both show that it is not.
+    #[arg(long, help_heading = "Connection")]
     assume_distinct: bool,
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
 
-    /// Remove from DST what SRC does not have, after all copies. Nothing is removed if anything could not be listed,
-    /// read or copied.
+    /// Remove from DST what SRC does not have, after all copies; what is in the way of a copy goes right before it.
+    /// Nothing is removed if anything could not be listed, read or copied.
     #[arg(long)]
     delete: bool,
 
@@ -81,9 +81,6 @@ pub(crate) struct SyncArgs {
     fsync: bool,
 
     #[command(flatten)]
-    distinct: DistinctOption,
-
-    #[command(flatten)]
     compare: CompareOptions,
 
     #[command(flatten)]
@@ -91,6 +88,9 @@ pub(crate) struct SyncArgs {
 
     #[command(flatten)]
     spread: PrefixedOption,
+
+    #[command(flatten)]
+    distinct: DistinctOption,
 
     #[command(flatten)]
     carried: Carried,
