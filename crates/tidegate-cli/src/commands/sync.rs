@@ -59,7 +59,7 @@ pub(crate) struct SyncArgs {
     #[command(flatten)]
     trees: TreeArguments,
 
-    /// Remove from DST what SRC does not have, after all copies; what is in the way of a copy goes right before it.
+    /// Remove from DST what SRC does not have, after all copies. What is in the way of a copy goes right before it.
     /// Nothing is removed if anything could not be listed, read or copied.
     #[arg(long)]
     delete: bool,
