@@ -139,7 +139,7 @@ impl RmArgs {
         let places = listed.names.map(|name| {
             let name = name?;
             let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
-            Ok(ObjectPlace { store: store.clone(), key })
+            Ok(ObjectPlace::named(store.clone(), key))
         });
         self.remove_places(places.map(|place| async { place }), lines).await
     }

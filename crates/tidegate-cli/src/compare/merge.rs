@@ -24,6 +24,11 @@ pub(crate) enum Step {
     },
     SourceOnly(TreeObject),
     TargetOnly(TreeObject),
+    /// The source has the object, and another object of the source, `by`, has its name on the target's disk.
+    Taken {
+        source: TreeObject,
+        by: String,
+    },
     /// Something in the source, or in the target, could not be listed, or is no object. If the target has more than a
     /// single name that can be passed over, the merge ends: what was not listed is not missing, and must not be
     /// overwritten.
@@ -154,6 +159,7 @@ mod tests {
             Step::Both { source, .. } => format!("={}", source.key),
             Step::SourceOnly(object) => format!("+{}", object.key),
             Step::TargetOnly(object) => format!("-{}", object.key),
+            Step::Taken { source, by } => format!("{}<{by}", source.key),
             Step::SourceMissed(_) => "+!".to_owned(),
             Step::TargetMissed(_) => "-!".to_owned(),
             Step::Disorder { key } => format!("?{key}"),

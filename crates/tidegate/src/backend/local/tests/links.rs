@@ -184,13 +184,15 @@ async fn nothing_is_written_through_a_link() {
     put(&store, "d.rclonelink", out.to_str().expect("UTF-8").as_bytes(), &options()).await.expect("put");
     put(&store, "passwd.rclonelink", b"../out/passwd", &options()).await.expect("put");
     for key in ["d/passwd", "d/new", "d/new/er", "passwd", "d/link.rclonelink", "d/new/link.rclonelink"] {
-        let fault = put(&store, key, b"hostile", &options()).await.expect_err(key);
-        assert!(
-            fault.kind == FaultKind::Invalid && fault.message.contains("is a symbolic link"),
-            "{key}: {fault}"
-        );
-        let opened = store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await;
-        assert_eq!(kind(opened), FaultKind::Invalid, "{key}");
+        for store in [&store, &Local::new(disk.root()).refuse_links()] {
+            let fault = put(store, key, b"hostile", &options()).await.expect_err(key);
+            assert!(
+                fault.kind == FaultKind::Invalid && fault.message.contains("is a symbolic link"),
+                "{key}: {fault}"
+            );
+            let opened = store.open(key, &options(), PartOrigin::Sent, Attempt::FIRST).await;
+            assert_eq!(kind(opened), FaultKind::Invalid, "{key}");
+        }
     }
     let download = crate::Tidegate::builder().build().expect("an engine");
     let source = download.open("memory://b").await.expect("a store");
