@@ -12,7 +12,8 @@ use tidegate::Object;
 use tidegate::backend::OtherKind;
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
-use tidegate::text::printable;
+use tidegate_transfer::listing::{MissedEntry as _, OrderedListing, TreeObject};
+use tidegate_transfer::merge::merge;
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
@@ -23,12 +24,12 @@ use crate::stores::Stores;
 use crate::walk::Missed;
 
 mod checksums;
-mod merge;
 mod tree;
 
-pub(crate) use merge::Step;
-use merge::merge;
-pub(crate) use tree::{Tree, TreeListing, TreeObject};
+pub(crate) use tree::Tree;
+
+/// A key of one tree or of both.
+pub(crate) type Step = tidegate_transfer::merge::Step<Missed>;
 
 /// How many objects are compared at once, where a listing does not tell.
 const AT_ONCE: usize = 64;
@@ -139,13 +140,15 @@ impl Trees {
     pub(crate) fn steps(&self) -> impl Stream<Item = Step> + use<> {
         let as_files = self.source.is_local() || self.target.is_local();
         let (names, filter) = (self.filter.of_names(), self.filter.clone());
-        let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
+        let source = OrderedListing::new(self.source.list(&names, as_files));
+        let target = OrderedListing::new(self.target.list_target(&names, as_files));
+        let steps = merge(source, target);
         steps.filter(move |step| {
             future::ready(match step {
                 Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
                     filter.takes(&object.key, &object.object)
                 }
-                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder { .. } => true,
+                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder(_) => true,
             })
         })
     }
@@ -220,7 +223,7 @@ impl Trees {
                     Missed::Failed(failure) => return Err(failure),
                     Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
                 },
-                Step::Disorder { key } => return Err(disorder(&key)),
+                Step::Disorder(disorder) => return Err(disorder.into()),
             })
         });
         changes.buffered(AT_ONCE)
@@ -248,15 +251,6 @@ impl Trees {
             Verdict::Unknown => Some(Difference::Unproven),
         })
     }
-}
-
-/// The failure for a listing that is not in key order.
-pub(crate) fn disorder(key: &str) -> CommandFailure {
-    CommandFailure::Failed(format!(
-        "{}: a listing is not in the order of its keys, so the trees can't be compared: accounts of Azure with a \
-         hierarchical namespace and S3's directory buckets list so; use `cp -r`",
-        printable(key)
-    ))
 }
 
 /// Names in the source that are not objects, such as links to directories. `sync --delete` keeps what the target has at

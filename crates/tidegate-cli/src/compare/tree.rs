@@ -7,7 +7,8 @@ use futures::{Stream, StreamExt, TryStreamExt, future};
 use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
-use tidegate::{ErrorKind, Object, Store};
+use tidegate::{ErrorKind, Store};
+use tidegate_transfer::listing::TreeObject;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::file_options::LinkChoice;
@@ -28,14 +29,6 @@ pub(crate) struct Tree {
     pub(super) links: LinkChoice,
     /// Directories that are left out, also if links lead there.
     pub(super) except: Vec<PathBuf>,
-}
-
-/// An object of a tree.
-#[derive(Clone, Debug)]
-pub(crate) struct TreeObject {
-    /// The key below the tree's root.
-    pub(crate) key: String,
-    pub(crate) object: Object,
 }
 
 /// The objects of a tree in key order, and what could not be listed.
