@@ -136,11 +136,28 @@ def test_buckets_and_keys_are_completed(shell, on, tmp_path):
 def test_a_key_is_never_run(shell, on, tmp_path):
     """A key is inserted for the quotation that the line is in, or not at all: bash inserts what it gets as it is."""
     run = "$(touch OWNED)"
-    keys = [run, "`touch OWNED`", f"it's {run} x", f'a" {run} "b', "x'; touch OWNED; 'y", f"x\\{run}", "a!b", "end'", 'end"']
+    keys = [
+        run,
+        "`touch OWNED`",
+        f"it's {run} x",
+        f'a" {run} "b',
+        "x'; touch OWNED; 'y",
+        f"x\\{run}",
+        "a!b",
+        "end'",
+        'end"',
+    ]
     for number, key in enumerate(keys):
         on.put(f"{number}/{key}", b"x")
     at = shell(on.env)
-    cannot = {('"', "`touch OWNED`"), ("'", "`touch OWNED`"), ("", "`touch OWNED`"), ('"', "a!b"), ("'", "end'"), ('"', 'end"')}
+    cannot = {
+        ('"', "`touch OWNED`"),
+        ("'", "`touch OWNED`"),
+        ("", "`touch OWNED`"),
+        ('"', "a!b"),
+        ("'", "end'"),
+        ('"', 'end"'),
+    }
     for opened in ('"', "'", ""):
         for number, key in enumerate(keys):
             whole = f"s3://{on.name}/{number}/"
