@@ -7,6 +7,7 @@ import pytest
 
 from harness import TOOLS
 from harness.s3 import REGION
+from trees import below, lines, places, plant
 
 QUIET = ("--progress", "never")
 BACK = "is a way back to a directory above it"
@@ -156,6 +157,199 @@ def test_a_hostile_bucket_writes_nothing_outside(tidegate, embedded_bucket, tmp_
         run.exit == 1 and f"{down}/e is a symbolic link" in run.err and f"{down}/passwd is a symbolic link" in run.err
     ), run
     assert names(etc) == ["passwd"] and (etc / "passwd").read_text() == "root"
+
+
+REFUSED = "is a symbolic link, and nothing is written through links"
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A directory outside of every target: what is written there was written through a link."""
+    return plant(tmp_path / "elsewhere", {"x": b"newer edits", "file": b"kept"})
+
+
+@pytest.mark.parametrize("links", [[], ["--links", "skip"], ["--links", "preserve"]], ids=str)
+@pytest.mark.parametrize("command", ["cp", "sync", "mv", "pattern", "list"])
+@pytest.mark.parametrize("source", ["embedded", "disk"])
+def test_nothing_is_written_through_a_link_below_the_target(
+    tidegate, request, tmp_path, elsewhere, source, command, links
+):
+    source = places(request, tmp_path)(source)
+    files = {"a": b"1", "d/x": b"theirs", "d/new/y": b"2", "e/deep/w": b"3", "file": b"4", "z": b"5"}
+    for name, content in files.items():
+        source.put(name, content)
+    down = plant(tmp_path / "down", {})
+    (down / "d").symlink_to(elsewhere)
+    (down / "e").mkdir()
+    (down / "e/deep").symlink_to("../../elsewhere")
+    (down / "file").symlink_to(elsewhere / "file")
+    words, stdin = {
+        "cp": (["cp", "-r", source.url(), f"{down}/"], None),
+        "mv": (["mv", "-r", source.url(), f"{down}/"], None),
+        "sync": (["sync", source.url(), down], None),
+        "pattern": (["cp", source.url("**"), f"{down}/"], None),
+        "list": (["cp", "--files-from", "-", source.url(), f"{down}/"], "\n".join(files).encode()),
+    }[command]
+    for _ in range(2):
+        run = tidegate(*words, *links, *QUIET, env=source.env, stdin=stdin)
+        if command == "mv":
+            assert set(source.held()) == set(files) - {"a", "z"}, run
+        assert run.exit == 1, run
+        assert below(elsewhere) == {"x": b"newer edits", "file": b"kept"}, run
+        refused = {down / "d", down / "e/deep", down / "file"}
+        assert {line for line in refused if f"{line} {REFUSED}" in run.err} == refused, run
+        assert {name: (down / name).read_bytes() for name in "az"} == {"a": b"1", "z": b"5"}, run
+        assert (down / "d").is_symlink() and (down / "file").is_symlink()
+
+
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_links_below_the_target_are_followed_if_that_is_asked_for(
+    tidegate, embedded_bucket, tmp_path, elsewhere, command
+):
+    """What is written there is listed there, too: the second run has nothing to do, and newer edits stay."""
+    on, down = embedded_bucket, plant(tmp_path / "down", {})
+    (down / "d").symlink_to(elsewhere)
+    for name in ("a", "d/y", "d/x"):
+        on.put(f"t/{name}", b"from afar")
+    words = {"cp": ["cp", "-r", on.url("t/"), f"{down}/"], "sync": ["sync", "--delete", on.url("t/"), down]}[command]
+    run = tidegate(*words, "--links", "follow", *QUIET, env=on.env)
+    assert run.exit == 0 and below(elsewhere) == {"x": b"from afar", "y": b"from afar", "file": b"kept"}, run
+    assert (down / "d").is_symlink()
+    if command == "sync":
+        assert "not removed" in run.err and f"{down}/d/file" in run.err, run
+        (elsewhere / "x").write_bytes(b"new edits")
+        run = tidegate(*words, "--links", "follow", *QUIET, env=on.env)
+        assert run.exit == 0 and (elsewhere / "x").read_bytes() == b"new edits", run
+
+
+@pytest.mark.parametrize("command", ["cp", "sync", "mv", "one"])
+def test_a_link_of_an_earlier_run_leads_nowhere_for_the_next(tidegate, embedded_bucket, tmp_path, elsewhere, command):
+    """A bucket makes the link in one run (--links preserve), and would write through it in the next, without."""
+    on, down = embedded_bucket, tmp_path / "down"
+    on.put("t/d.rclonelink", str(elsewhere).encode())
+    on.put("t/file.rclonelink", str(elsewhere / "file").encode())
+    run = tidegate("cp", "-r", "--links", "preserve", on.url("t/"), f"{down}/", *QUIET, env=on.env)
+    assert run.exit == 0 and names(down) == [f"d -> {elsewhere}", f"file -> {elsewhere}/file"], run
+    on.put("u/d/x", b"hostile")
+    on.put("u/file", b"hostile")
+    words = {
+        "cp": ["cp", "-r", on.url("u/"), f"{down}/"],
+        "mv": ["mv", "-r", on.url("u/"), f"{down}/"],
+        "sync": ["sync", on.url("u/"), down],
+        "one": ["cp", on.url("u/file"), f"{down}/"],
+    }[command]
+    run = tidegate(*words, *QUIET, env=on.env)
+    assert run.exit != 0 and REFUSED in run.err, run
+    assert below(elsewhere) == {"x": b"newer edits", "file": b"kept"} and len(on.keys("u/")) == 2, run
+
+
+def test_a_link_that_the_user_names_is_written_through(tidegate, embedded_bucket, tmp_path, elsewhere):
+    on = embedded_bucket
+    on.put("t/x", b"1")
+    (tmp_path / "link").symlink_to(elsewhere)
+    (tmp_path / "file").symlink_to(elsewhere / "file")
+    run = tidegate("cp", "-r", on.url("t/"), tmp_path / "link/", *QUIET, env=on.env)
+    assert run.exit == 0 and (elsewhere / "x").read_bytes() == b"1", run
+    run = tidegate("cp", on.url("t/x"), tmp_path / "file", *QUIET, env=on.env)
+    assert run.exit == 0 and (elsewhere / "file").read_bytes() == b"1", run
+
+
+def test_a_dry_run_says_what_lies_behind_links(tidegate, embedded_bucket, tmp_path, elsewhere):
+    on, down = embedded_bucket, plant(tmp_path / "down", {})
+    (down / "d").symlink_to(elsewhere)
+    on.put("t/a", b"1")
+    on.put("t/d/x", b"2")
+    for words in (["cp", "-r", on.url("t/"), f"{down}/"], ["sync", on.url("t/"), down]):
+        planned = tidegate(*words, "--dry-run", env=on.env)
+        run = tidegate(*words, "-v", *QUIET, env=on.env)
+        assert planned.exit == run.exit == 1 and f"{down}/d {REFUSED}" in planned.err, planned
+        assert [line.split(" (")[0] for line in lines(planned)] == [line.split(" (")[0] for line in lines(run)], planned
+        (down / "a").unlink()
+
+
+@pytest.mark.parametrize("command", ["cp", "mv", "sync", "list"])
+def test_a_file_and_a_link_of_one_name_are_not_both_made(tidegate, embedded_bucket, tmp_path, command):
+    """The object `f` and the object `f.rclonelink` are one name on a disk: the second is refused, and stays."""
+    on, down = embedded_bucket, tmp_path / "down"
+    objects = {"f": b"the only copy", "f!": b"between", "f.rclonelink": b"nowhere", "g": b"2", "l.rclonelink": b"f"}
+    for name, content in objects.items():
+        on.put(f"q/{name}", content)
+    words = {
+        "cp": ["cp", "-r", on.url("q/"), f"{down}/"],
+        "mv": ["mv", "-r", on.url("q/"), f"{down}/"],
+        "sync": ["sync", "--delete", on.url("q/"), down],
+        "list": ["mv", "--files-from", "-", on.url("q/"), f"{down}/"],
+    }[command]
+    runs = 2 if command in ("cp", "sync") else 1
+    for _ in range(runs):
+        if command != "list":
+            planned = tidegate(*words, "--links", "preserve", "--dry-run", env=on.env)
+            assert planned.exit == 1 and "q/f.rclonelink" not in planned.text, planned
+        stdin = "\n".join(objects).encode() if command == "list" else None
+        run = tidegate(*words, "--links", "preserve", *QUIET, env=on.env, stdin=stdin)
+        assert run.exit == 1 and "another object of this command goes there" in run.err, run
+        assert "q/f.rclonelink" in run.err
+        assert names(down) == ["f", "f!", "g", "l -> f"] and (down / "f").read_bytes() == b"the only copy", run
+    left = ["q/f.rclonelink"] if "mv" in words else [f"q/{name}" for name in objects]
+    assert on.keys("q/") == left
+
+
+@pytest.mark.parametrize("named", ["below", "whole"])
+@pytest.mark.parametrize("command", ["cp", "mv"])
+def test_a_list_takes_links_as_a_tree_does(tidegate, embedded_bucket, tree, tmp_path, command, named):
+    on = embedded_bucket
+    (tree / "broken").symlink_to("no/where")
+    listed = ["a", "a-b", "broken", "d/f", "file", "d/up"]
+    before = names(tree)
+
+    def run(how):
+        text = "".join(f"{tree}/{name}\n" if named == "whole" else f"{name}\n" for name in listed)
+        words = [f"{tree}/"] if named == "below" else []
+        return tidegate(
+            command,
+            "--links",
+            how,
+            "--files-from",
+            "-",
+            *words,
+            on.url(f"{how}/"),
+            *QUIET,
+            env=on.env,
+            stdin=text.encode(),
+        )
+
+    def keys(how):
+        key = lambda name: f"{how}/{name.rsplit('/')[-1] if named == 'whole' else name}"
+        return sorted(
+            map(key, ["a.rclonelink", "a-b", "broken.rclonelink", "d/f", "file.rclonelink", "d/up.rclonelink"])
+        )
+
+    done = run("preserve")
+    assert done.exit == 0 and on.keys("preserve/") == keys("preserve"), done
+    assert names(tree) == ([] if command == "mv" else before), done
+    assert on.get("preserve/a.rclonelink") == b"../out" and on.get("preserve/broken.rclonelink") == b"no/where"
+    if command == "cp":
+        done = run("skip")
+        assert done.exit == 0 and "4 symbolic links left out" in done.err, done
+        assert on.keys("skip/") == (["skip/a-b", "skip/d/f"] if named == "below" else ["skip/a-b", "skip/f"])
+    # And down again.
+    down = tmp_path / "down"
+    words = [on.url("preserve/")] if named == "below" else []
+    text = "".join(
+        f"{on.url(key) if named == 'whole' else key.removeprefix('preserve/')}\n" for key in keys("preserve")
+    )
+    words = [command, "--links", "preserve", "--files-from", "-", *words, f"{down}/"]
+    done = tidegate(*words, *QUIET, env=on.env, stdin=text.encode())
+    assert done.exit == 0 and (down / "a").is_symlink() and os.readlink(down / "broken") == "no/where", done
+    assert on.keys("preserve/") == ([] if command == "mv" else keys("preserve"))
+
+
+def test_a_list_moves_no_link_to_a_file_that_it_moves_too(tidegate, embedded_bucket, tmp_path):
+    on, root = embedded_bucket, plant(tmp_path / "t", {"a": b"1"})
+    (root / "link").symlink_to("a")
+    run = tidegate("mv", "--files-from", "-", root, on.url("t/"), *QUIET, env=on.env, stdin=b"a\nlink\n")
+    assert run.exit == 1 and "link: not moved" in run.err and (root / "link").is_symlink(), run
+    assert on.keys("t/") == ["t/a"]
 
 
 def test_what_is_no_text_of_a_link(tidegate, embedded_bucket, tmp_path):

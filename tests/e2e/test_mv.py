@@ -12,7 +12,7 @@ from harness.command import binary, clean_env
 from harness.process import until
 from harness.s3 import Bucket
 from said import one_sentence
-from trees import below, lines, places, plant, stored
+from trees import below, lines, places, plant, profiles, stored, two_addresses
 
 DENIED = {"error": {"status": 403, "code": "AccessDenied"}}
 FILES = {"a": b"1", "b/c": b"22", "b/é d?[x]": b"333", "big": b"x" * (6 * MIB)}
@@ -133,6 +133,29 @@ def test_a_move_by_two_addresses_of_one_server_removes_nothing(tidegate, on, sou
     run = tidegate("mv", *ends, "--endpoint-url", here, "--source-endpoint-url", there, env=on.env)
     assert run.exit == 1 and "source and target are the same object" in run.err, run
     assert stored(on, "") == {"k": b"1"}, run
+
+
+@pytest.mark.parametrize(("source", "target"), [("src/", ""), ("", "src/"), ("", "")])
+def test_a_tree_moved_by_two_addresses_replaces_no_object_of_its_own(tidegate, on, tmp_path, source, target):
+    """Each object could take the place of one that is still to be moved."""
+    objects = {"src/" * depth + "x": f"{depth}".encode() for depth in range(4)}
+    for key, content in objects.items():
+        on.put(key, content)
+    env, words = two_addresses(on, tmp_path), (f"s3://a@{on.name}/{source}", f"s3://b@{on.name}/{target}")
+    planned = tidegate("mv", "-r", "--dry-run", *words, env=env)
+    run = tidegate("mv", "-r", *words, env=env)
+    assert set(stored(on).values()) == set(objects.values()), run
+    for ended in (planned, run):
+        assert ended.exit == 1 and "--assume-distinct" in ended.err, ended
+
+
+def test_a_move_between_two_servers_with_one_bucket_name(tidegate, bucket, embedded, tmp_path):
+    other = Bucket(embedded.endpoint, name=bucket.name)
+    for key in ("a", "d/b"):
+        bucket.put(key, key.encode())
+    env = profiles(tmp_path, a=bucket.endpoint, b=other.endpoint)
+    run = tidegate("mv", "-r", f"s3://a@{bucket.name}/", f"s3://b@{bucket.name}/", env=env)
+    assert run.exit == 0 and stored(other) == {"a": b"a", "d/b": b"d/b"} and stored(bucket) == {}, run
 
 
 def test_trees_that_overlap_are_refused(tidegate, embedded_bucket, tmp_path):
@@ -384,15 +407,39 @@ def test_of_two_sources_with_one_target_none_is_lost(tidegate, place, tmp_path, 
     assert kept == {b"one", b"two"}
 
 
-@pytest.mark.parametrize("how", ["objects", "patterns"])
+@pytest.mark.parametrize("command", ["mv", "cp"])
+@pytest.mark.parametrize("how", ["objects", "patterns", "list", "list the other way"])
 @pytest.mark.parametrize("kind", ["embedded", "disk"])
-def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind):
+def test_a_target_that_is_a_source_itself_is_not_lost(tidegate, place, how, kind, command):
     place = place(kind)
     place.put("x/a", b"one")
     place.put("y/a", b"two")
-    words = {"objects": ["x/a", "y/a"], "patterns": ["x/*", "y/*"]}[how]
-    tidegate("mv", *map(place.url, words), place.url("y/"), env=place.env)
+    words = ["x/a", "y/a"] if how == "objects" else ["x/*", "y/*"]
+    words, stdin = list(map(place.url, words)), None
+    if how.startswith("list"):
+        urls = [place.url("x/a"), place.url("y/a")][:: 1 if how == "list" else -1]
+        words, stdin = ["--files-from", "-"], "".join(f"{url}\n" for url in urls).encode()
+    planned = tidegate(command, "--dry-run", *words, place.url("y/"), env=place.env, stdin=stdin)
+    run = tidegate(command, *words, place.url("y/"), env=place.env, stdin=stdin)
     assert set(place.held().values()) == {b"one", b"two"}
+    if how != "patterns":
+        for ended in (planned, run):
+            assert ended.exit == 1 and "that is another source of this command" in ended.err, ended
+        assert f"-> {place.url('y/a')}" not in "".join(line for line in lines(planned) if "x/a" in line), planned
+
+
+@pytest.mark.parametrize("kind", ["embedded", "disk"])
+def test_a_copy_replaces_nothing_that_it_still_has_to_read(tidegate, place, kind):
+    """The target holds the source: `in/in/x` would replace `in/x`, which is to be copied too."""
+    place = place(kind)
+    for key in ("in/in/x", "in/x", "in/y"):
+        place.put(key, key.encode())
+    names = b"in/x\nx\ny\n"
+    for words, stdin in [(["-r", place.url("in/")], None), (["--files-from", "-", place.url("in/")], names)]:
+        run = tidegate("cp", *words, place.url(), env=place.env, stdin=stdin)
+        assert run.exit == 1 and "not copied" in run.err, run
+        held = place.held()
+        assert held["in/x"] == b"in/x" and held["x"] == b"in/x" and held["y"] == b"in/y", run
 
 
 @pytest.mark.parametrize("kind", ["embedded", "disk"])

@@ -5,10 +5,14 @@ import datetime
 import json
 import os
 import random
+import shutil
+import subprocess
 
 import pytest
 
+from harness.s3 import Bucket
 from test_gcs import Google
+from trees import Folder, places, profiles, two_addresses
 
 QUIET = ("--progress", "never")
 LOCKED = {"error": {"status": 403, "code": "AccessDenied"}}
@@ -140,6 +144,192 @@ def test_what_the_source_lacks_is_removed_at_the_end(tidegate, on, tree, tmp_pat
     down = tree({"a": b"1", "old/er": b"x"}, name="down")
     run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
     assert run.exit == 0 and set(below(down)) == {"a", "b/c"}, run
+
+
+def replaced_within_a_second(bucket, key, content):
+    """Replaces an object by one of the same size within the second of its time, and says whether that was done."""
+    before = bucket.head(key)["LastModified"]
+    bucket.put(key, content)
+    return bucket.head(key)["LastModified"] == before
+
+
+@pytest.mark.parametrize("target", ["store", "disk"])
+def test_an_object_that_is_replaced_within_a_second_is_copied(tidegate, on, tmp_path, target):
+    """The same size, and the same second: tags, fractions of a second and checksums tell."""
+    to = on.url("u") if target == "store" else tmp_path / "down"
+    for _ in range(10):
+        on.put("t/k", b"+3 hours")
+        first = tidegate("sync", on.url("t"), to, env=on.env)
+        assert first.exit == 0, first
+        replaced_at_once = replaced_within_a_second(on, "t/k", b"+2 hours")
+        check = tidegate("check", on.url("t"), to, env=on.env)
+        run = tidegate("sync", on.url("t"), to, env=on.env)
+        got = on.get("u/k") if target == "store" else (tmp_path / "down/k").read_bytes()
+        assert run.exit == 0 and got == b"+2 hours" and check.exit == 1, run
+        again = tidegate("sync", on.url("t"), to, env=on.env)
+        assert again.err == "1 object unchanged\n", again
+        if replaced_at_once:
+            return
+    pytest.fail("no object was replaced within the second of its time")
+
+
+def states(bits):
+    """A tree in which each of four names is a file or a directory."""
+    return {name if bit == "f" else f"{name}/x/y": bit.encode() for name, bit in zip("abcd", bits, strict=True)}
+
+
+@pytest.mark.parametrize("target", ["embedded", "disk"])
+@pytest.mark.parametrize("source", ["disk", "embedded"])
+def test_a_file_becomes_a_directory_and_a_directory_a_file(tidegate, request, tmp_path, source, target):
+    place = places(request, tmp_path)
+    source, target = place(source), place(target)
+    env = source.env | target.env
+    roots = [place.root for place in (source, target) if isinstance(place, Folder)]
+
+    def fill(files):
+        if isinstance(source, Folder):
+            shutil.rmtree(source.root)
+        else:
+            for key in source.keys():
+                source.bucket.client.delete_object(Bucket=source.bucket.name, Key=source.prefix + key)
+        for name, content in files.items():
+            source.put(name, content)
+
+    fill(states("ffdd") | {"old": b"1"})
+    assert tidegate("sync", source.url(), target.url(), env=env).exit == 0
+    wanted = states("dfdf") | {"new": b"1"}
+    fill(wanted)
+    sync = ("sync", "--delete", "-v", source.url(), target.url())
+    few = tidegate(*sync, "--max-delete", "1", env=env)
+    assert few.exit == 1 and "--max-delete is 1" in few.err and {"old", "a"} <= set(target.keys()), few
+    without = tidegate("sync", source.url(), target.url(), env=env)
+    assert {"old", "a", "d/x/y"} <= set(target.keys()), without
+    assert without.exit == (1 if isinstance(target, Folder) else 0), without
+    planned = tidegate(*sync, "--dry-run", env=env)
+    run = tidegate(*sync, env=env)
+    assert run.exit == planned.exit == 0 and target.held() == wanted, run
+    assert "changed since" not in run.err and "3 removed" in run.err, run
+    steps = lambda run: sorted(line.split(" (")[0] for line in run.text.splitlines())
+    assert steps(planned) == steps(run), (planned, run)
+    again = tidegate("sync", "--delete", source.url(), target.url(), env=env)
+    assert again.exit == 0 and again.err == "5 objects unchanged, 0 removed\n", again
+    for root in roots:
+        assert not list(root.rglob(".tidegate-*"))
+
+
+def test_what_is_no_object_is_not_removed_to_make_way(tidegate, embedded_bucket, tree, tmp_path):
+    """A directory that holds a pipe, a link or what the filter leaves out stays, and so does everything else."""
+    on = embedded_bucket
+    on.put("t/a", b"file")
+    on.put("t/b", b"file")
+    for what in ("pipe", "link", "left out"):
+        down = tree({"a/x": b"1", "extra": b"1"}, name=f"down-{what}")
+        options = []
+        if what == "pipe":
+            os.mkfifo(down / "a/pipe")
+        elif what == "link":
+            (down / "a/link").symlink_to(tmp_path)
+        else:
+            (down / "a/kept").write_bytes(b"1")
+            options = ["--exclude", "kept"]
+        run = tidegate("sync", "--delete", *options, on.url("t"), down, env=on.env)
+        assert run.exit == 1 and f"{down}/a" in run.err and "removed" in run.err, run
+        assert (down / "a").is_dir() and (down / "extra").exists() and (down / "b").read_bytes() == b"file", run
+
+
+def test_nothing_makes_way_after_a_failure(tidegate, embedded_bucket, knobs, tree):
+    on, down = embedded_bucket, tree({"a": b"1", "extra": b"1"})
+    on.put("t/a/x", b"file")
+    on.put("t/b", b"file")
+    knobs(faults=[{"operation": "GetObject", "key_prefix": "t/b", "action": LOCKED}])
+    run = tidegate("sync", "--delete", on.url("t"), down, "--attempts", "1", env=on.env)
+    assert run.exit == 1 and below(down) == {"a": b"1", "extra": b"1"}, run
+    assert "1 object not copied" in run.err and "nothing removed" in run.err, run
+    knobs(faults=[])
+    run = tidegate("sync", "--delete", on.url("t"), down, env=on.env)
+    assert run.exit == 0 and below(down) == {"a/x": b"file", "b": b"file"}, run
+
+
+def test_a_link_becomes_a_file_or_a_directory_and_the_other_way_round(tidegate, embedded_bucket, tree, tmp_path):
+    on, down = embedded_bucket, tree({"file": b"1", "directory/x": b"1", "kept": b"1"}, name="down")
+    (down / "to-file").symlink_to("kept")
+    (down / "to-directory").symlink_to("/")
+    new = {"file.rclonelink": b"kept", "directory.rclonelink": b"/", "kept": b"1", "to-file": b"22"}
+    for key, content in (new | {"to-directory/x": b"3"}).items():
+        on.put(f"t/{key}", content)
+    sync = ("sync", "--delete", "--links", "preserve", on.url("t"), down)
+    run = tidegate(*sync, env=on.env)
+    assert run.exit == 0 and "changed since" not in run.err, run
+    assert (os.readlink(down / "file"), os.readlink(down / "directory")) == ("kept", "/"), run
+    assert (down / "to-file").read_bytes() == b"22" and not (down / "to-file").is_symlink()
+    assert (down / "to-directory/x").read_bytes() == b"3" and not (down / "to-directory").is_symlink()
+    run = tidegate(*sync, env=on.env)
+    assert run.exit == 0 and run.err == "5 objects unchanged, 0 removed\n", run
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("src/", ""), ("", "dst/"), ("src/", "src"), ("src/in/", "src/")],
+    ids=str,
+)
+def test_by_two_addresses_no_sync_removes_its_source(tidegate, on, tmp_path, source, target):
+    objects = {"src/one": b"1", "src/in/two": b"2", "other/three": b"3", "dst/four": b"4"}
+    for key, content in objects.items():
+        on.put(key, content)
+    env = two_addresses(on, tmp_path)
+    url = lambda profile, key: f"s3://{profile}@{on.name}/{key}"
+    refused = tidegate("sync", "--delete", url("a", source), url("a", target), env=env)
+    assert refused.exit == 2 and "overlap" in refused.err, refused
+    for options in (["--dry-run"], []):
+        run = tidegate("sync", "--delete", *options, url("a", source), url("b", target), env=env)
+        assert objects.items() <= stored(on).items(), run
+        if source != "src/" or target != "src":
+            assert run.exit == 1 and "--assume-distinct" in run.err and "nothing removed" in run.err, run
+
+
+def test_two_protocols_of_one_bucket_are_two_addresses(tidegate, embedded, embedded_bucket):
+    on = embedded_bucket
+    for key in ("src/one", "other"):
+        on.put(key, key.encode())
+    env = on.env | {"STORAGE_EMULATOR_HOST": on.env["AWS_ENDPOINT_URL"]}
+    for way in [(on.url("src/"), f"gs://{on.name}/"), (f"gs://{on.name}/src/", on.url(""))]:
+        run = tidegate("sync", "--delete", *way, env=env)
+        assert run.exit == 1 and "--assume-distinct" in run.err and {"src/one", "other"} <= set(on.keys()), run
+
+
+def test_two_servers_with_one_bucket_name_are_told_apart(tidegate, bucket, embedded, tmp_path):
+    """What the source's server does not have proves it, and so does another time."""
+    other = Bucket(embedded.endpoint, name=bucket.name)
+    bucket.put("src/a", b"22")
+    for key in ("a", "old", "src/old"):
+        other.put(key, b"x")
+    words = ("sync", "--delete", f"s3://a@{bucket.name}/src/", f"s3://b@{bucket.name}/")
+    run = tidegate(*words, env=profiles(tmp_path, a=bucket.endpoint, b=other.endpoint))
+    assert run.exit == 0 and stored(other) == {"a": b"22"} and stored(bucket) == {"src/a": b"22"}, run
+
+
+def test_a_directory_by_a_bind_mount_is_one_place(tidegate, tree, tmp_path):
+    files = {"src/a": b"1", "src/dst/b": b"2", "extra": b"3", "src/src/a": b"4", "src/dst/a": b"5"}
+    mount, root = tmp_path / "mount", tmp_path / "root"
+    mount.mkdir()
+    for what, source, target in [
+        (root, root / "src", mount),
+        (root, mount, root / "src/dst"),
+        (root, mount / "src", root),
+        (root / "src", mount, root),
+        (root / "src/dst", root / "src", mount),
+    ]:
+        for command in (["sync", "--delete"], ["mv", "-r"]):
+            shutil.rmtree(root, ignore_errors=True)
+            tree(files, name="root")
+            if subprocess.run(["mount", "--bind", what, mount], capture_output=True, timeout=10).returncode:
+                pytest.skip("this user may not mount")
+            try:
+                run = tidegate(*command, f"{source}/", target)
+                assert set(files.values()) <= set(below(root).values()), run
+                assert run.exit != 0 and ("is in" in run.err or "overlap" in run.err), run
+            finally:
+                subprocess.run(["umount", mount], check=True, timeout=10)
 
 
 def test_an_empty_source_removes_nothing_unless_that_is_meant(tidegate, on, tree):

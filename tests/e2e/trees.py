@@ -32,6 +32,29 @@ def lines(run):
     return sorted(run.text.splitlines())
 
 
+def profiles(tmp_path, **endpoints):
+    """The environment in which each name is a profile that reaches an endpoint."""
+    config = "".join(
+        f"[profile {name}]\nendpoint_url = {at.url}\nregion = us-east-1\n" for name, at in endpoints.items()
+    )
+    keys = "".join(
+        f"[{name}]\naws_access_key_id = {at.access_key}\naws_secret_access_key = {at.secret_key}\n"
+        for name, at in endpoints.items()
+    )
+    (tmp_path / "config").write_text(config)
+    (tmp_path / "credentials").write_text(keys)
+    files = {"AWS_CONFIG_FILE": tmp_path / "config", "AWS_SHARED_CREDENTIALS_FILE": tmp_path / "credentials"}
+    return {name: str(path) for name, path in files.items()}
+
+
+def two_addresses(bucket, tmp_path):
+    """The environment in which `a` and `b` are profiles that reach one server by two addresses."""
+    endpoint = bucket.endpoint
+    other = endpoint.at(endpoint.url.replace("127.0.0.1", "localhost"))
+    assert other.url != endpoint.url
+    return profiles(tmp_path, a=endpoint, b=other)
+
+
 class Folder:
     """A directory, asked as a bucket is."""
 

@@ -1,35 +1,40 @@
 //! Compares two trees, as `sync` and `check` do: both are listed in parallel, and their objects paired by key, page by
 //! page.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
 use tidegate::backend::OtherKind;
+use tidegate::backend::local::LinkPolicy;
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
+use tidegate::text::printable;
 use tidegate_transfer::listing::{MissedEntry as _, OrderedListing, TreeObject};
-use tidegate_transfer::merge::merge;
+use tidegate_transfer::merge;
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::{FileOptions, skipped_links};
+use crate::file_options::{FileOptions, LinkChoice, skipped_links};
+use crate::obstacle::Obstacle;
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::stores::Stores;
-use crate::walk::Missed;
+use crate::walk::{Missed, OtherTree};
 
 mod checksums;
+mod step;
+mod taken;
 mod tree;
 
+pub(crate) use step::Step;
+use taken::TakenNames;
 pub(crate) use tree::Tree;
-
-/// A key of one tree or of both.
-pub(crate) type Step = tidegate_transfer::merge::Step<Missed>;
 
 /// How many objects are compared at once, where a listing does not tell.
 const AT_ONCE: usize = 64;
@@ -98,6 +103,8 @@ pub(crate) enum Change {
     Replace(TreeObject, Difference),
     /// The target has the object, and the source does not.
     Remove(TreeObject),
+    /// The source has the object, and its name on the target's disk is that of another: see [`Trees::taken`].
+    Taken(TreeObject, String),
     /// The source has something that is no object; the message says what.
     LeftOut(String),
 }
@@ -127,6 +134,9 @@ impl Trees {
         let to = Tree::open(stores, target, links, links.of_target()).await?;
         let mut from = Tree::open(stores.source(), source, links, links.of_source()).await?;
         from.except.extend(to.directory.as_deref().map(resolved));
+        let mut to = to;
+        let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
+        (from.other, to.other) = (other(&to), other(&from));
         let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
         let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
         if trees.source.overlaps(&trees.target) {
@@ -142,15 +152,52 @@ impl Trees {
         let (names, filter) = (self.filter.of_names(), self.filter.clone());
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
-        let steps = merge(source, target);
-        steps.filter(move |step| {
+        let steps = merge::merge(source, target);
+        let mut taken = self.target.is_local().then(|| TakenNames::new(self.target.links));
+        let steps = steps.filter(move |step| {
             future::ready(match step {
-                Step::Both { source: object, .. } | Step::SourceOnly(object) | Step::TargetOnly(object) => {
-                    filter.takes(&object.key, &object.object)
+                merge::Step::Both { source: object, .. }
+                | merge::Step::SourceOnly(object)
+                | merge::Step::TargetOnly(object) => filter.takes(&object.key, &object.object),
+                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) | merge::Step::Disorder(_) => {
+                    true
                 }
-                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder(_) => true,
             })
-        })
+        });
+        steps.map(move |step| Step::of(step, taken.as_mut()))
+    }
+
+    /// The failure of a copy whose name on the target's disk another object of the source has.
+    pub(crate) fn taken(&self, source: &TreeObject, by: &str) -> CommandFailure {
+        let (from, to) = (self.source.place(&source.key).url(), self.target.place(&source.key).url());
+        let by = self.source.place(by).url();
+        let message = format!("{from}: not copied to {to}: another object of this command goes there: {by}");
+        CommandFailure::Failed(printable(&message).into_owned())
+    }
+
+    /// The link that an object of the target lies behind; `None` if the target's links are not followed.
+    pub(crate) fn target_link_above(&self, key: &str) -> Option<PathBuf> {
+        let follows = self.target.rules.lists == LinkPolicy::Follow;
+        follows.then(|| self.target.link_above(key)).flatten()
+    }
+
+    /// What is in the way of the object `key` in the target, if that is a directory on this machine.
+    pub(crate) fn obstacle(&self, key: &str) -> Option<Obstacle> {
+        let Tree { directory, links, rules, .. } = &self.target;
+        Obstacle::find(directory.as_deref()?, key, *links, rules.writes)
+    }
+
+    /// Whether what is in the way would be listed as an object that only the target has, and so may be removed.
+    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle) -> bool {
+        let is_listed = match obstacle {
+            // A link to a directory is no object, unless all links are.
+            Obstacle::Link(name) => {
+                self.target.links == LinkChoice::Preserve
+                    || self.target.path(name).is_some_and(|path| path.is_file())
+            }
+            Obstacle::File(_) | Obstacle::Replaced(_) | Obstacle::Directory(_) => true,
+        };
+        is_listed && self.filter.takes_name(obstacle.name())
     }
 
     /// Whether the filter takes a path below the source.
@@ -160,10 +207,18 @@ impl Trees {
 
     /// Compares two objects of one key as far as the listings describe them.
     pub(crate) fn compare(&self, source: &Object, target: &Object) -> Verdict {
-        let verdict = self.options.compare(source, target, self.source.is_local());
+        let verdict = self.options.compare(source, target, self.sides());
         match verdict {
             Verdict::Different(Difference::Newer) if self.has_preserved_times() => Verdict::Unknown,
             verdict => verdict,
+        }
+    }
+
+    fn sides(&self) -> Sides {
+        match (self.source.is_local(), self.target.is_local()) {
+            (true, _) => Sides::FromDisk,
+            (false, true) => Sides::ToDisk,
+            (false, false) => Sides::Stores,
         }
     }
 
@@ -175,7 +230,7 @@ impl Trees {
     /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its
     /// object is the same, whatever the object's own time.
     fn compare_described(&self, source: &Object, target: &Object) -> Verdict {
-        let verdict = self.options.compare(source, target, self.source.is_local());
+        let verdict = self.options.compare(source, target, self.sides());
         if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
             return verdict;
         }
@@ -212,13 +267,14 @@ impl Trees {
                 Step::Both { source, target } => match self.compare(&source.object, &target) {
                     Verdict::Same => Change::None,
                     Verdict::Different(how) => Change::Replace(source, how),
-                    Verdict::Unknown => match self.ask(&source, &target).await? {
+                    Verdict::Unknown | Verdict::Fresh => match self.ask(&source, &target).await? {
                         Some(how) => Change::Replace(source, how),
                         None => Change::None,
                     },
                 },
                 Step::SourceOnly(object) => Change::Add(object),
                 Step::TargetOnly(object) => Change::Remove(object),
+                Step::Taken { source, by } => Change::Taken(source, by),
                 Step::SourceMissed(missed) | Step::TargetMissed(missed) => match missed {
                     Missed::Failed(failure) => return Err(failure),
                     Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
@@ -240,13 +296,16 @@ impl Trees {
         let theirs = TreeObject { key: source.key.clone(), object: target.clone() };
         let verdict = if self.options.checksum {
             checksums::compare(&self.readers, (&self.source, source), (&self.target, &theirs)).await?
+        } else if self.compare(&source.object, target) == Verdict::Fresh {
+            let sides = ((&self.source, source), (&self.target, &theirs));
+            checksums::compare_fresh(&self.readers, sides.0, sides.1).await?
         } else {
             let described = future::join(described(&self.source, source), described(&self.target, &theirs));
             let (ours, theirs) = described.await;
             self.compare_described(&ours?, &theirs?)
         };
         Ok(match verdict {
-            Verdict::Same => None,
+            Verdict::Same | Verdict::Fresh => None,
             Verdict::Different(how) => Some(how),
             Verdict::Unknown => Some(Difference::Unproven),
         })
@@ -278,6 +337,8 @@ pub(crate) enum Verdict {
     Different(Difference),
     /// The listings do not tell: see [`Trees::ask`].
     Unknown,
+    /// The times say that they are the same, and one is so new that this proves little: see [`Trees::ask`].
+    Fresh,
 }
 
 /// How two objects of one key differ.
@@ -303,26 +364,82 @@ impl Difference {
 }
 
 impl CompareOptions {
-    /// The time of a file has fractions of a second, and most stores list whole seconds. So a file that is changed in
-    /// the second of its upload counts as newer; two objects of stores are compared by whole seconds.
-    fn compare(self, source: &Object, target: &Object, source_is_local: bool) -> Verdict {
+    /// Compares what two descriptions say.
+    ///
+    /// Most stores have times in whole seconds, so times in one second tell nothing of two objects in stores: their tags
+    /// or checksums do, or else both are described. A downloaded file has the time of its object, with the fraction of
+    /// the listing if it has one. A file that is changed in the second of its upload counts as newer.
+    ///
+    /// An object that was changed within two seconds before it was listed may have been replaced in the second of its
+    /// time. Then the contents are compared as far as that is possible.
+    fn compare(self, source: &Object, target: &Object, sides: Sides) -> Verdict {
+        let newer = Verdict::Different(Difference::Newer);
         match source.known_size().zip(target.known_size()) {
-            None => Verdict::Unknown,
-            Some((ours, theirs)) if ours != theirs => Verdict::Different(Difference::Size),
-            _ if self.size_only => Verdict::Same,
-            _ if self.checksum => Verdict::Unknown,
-            _ => match source.modified.zip(target.modified) {
-                Some((source, target)) if source_is_local && source > target => {
-                    Verdict::Different(Difference::Newer)
+            None => return Verdict::Unknown,
+            Some((ours, theirs)) if ours != theirs => return Verdict::Different(Difference::Size),
+            _ if self.size_only => return Verdict::Same,
+            _ if self.checksum => return Verdict::Unknown,
+            _ => {}
+        }
+        let Some((ours, theirs)) = source.modified.zip(target.modified) else {
+            return Verdict::Different(Difference::Unproven);
+        };
+        let by_tag = match sides {
+            Sides::Stores => checksums::listed(source, target),
+            Sides::FromDisk | Sides::ToDisk => None,
+        };
+        let is_close = seconds(theirs).saturating_sub(seconds(ours)) <= CLOSE;
+        let is_fresh = source.is_fresh || target.is_fresh || sides == Sides::ToDisk && is_unsure(theirs);
+        match seconds(ours).cmp(&seconds(theirs)) {
+            Ordering::Greater => newer,
+            Ordering::Less if !is_fresh || !is_close => Verdict::Same,
+            _ if by_tag == Some(true) => Verdict::Same,
+            _ if by_tag == Some(false) => Verdict::Different(Difference::Checksum),
+            Ordering::Less => Verdict::Fresh,
+            Ordering::Equal => match sides {
+                Sides::FromDisk if ours > theirs => newer,
+                Sides::Stores | Sides::ToDisk if has_fraction(ours) && has_fraction(theirs) => {
+                    if ours > theirs { newer } else { Verdict::Same }
                 }
-                Some((source, target)) if seconds(source) > seconds(target) => {
-                    Verdict::Different(Difference::Newer)
-                }
-                Some(_) => Verdict::Same,
-                None => Verdict::Different(Difference::Unproven),
+                Sides::Stores => Verdict::Unknown,
+                Sides::FromDisk | Sides::ToDisk if is_fresh => Verdict::Fresh,
+                Sides::FromDisk | Sides::ToDisk => Verdict::Same,
             },
         }
     }
+}
+
+/// How many seconds apart two times are at most that fresh objects make doubtful.
+const CLOSE: i64 = 2;
+
+/// The time of a file that is downloaded from a `listed` object.
+///
+/// An object that is fresh, in a store that lists whole seconds, may be replaced in the same second. Nothing would tell
+/// the next run, so the file gets a nanosecond more: then its content is compared.
+pub(crate) fn time_of_file(listed: &Object) -> Option<SystemTime> {
+    let time = listed.modified?;
+    let is_unsure = listed.is_fresh && !has_fraction(time);
+    Some(if is_unsure { time + UNSURE } else { time })
+}
+
+const UNSURE: Duration = Duration::from_nanos(1);
+
+fn is_unsure(time: SystemTime) -> bool {
+    time.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == UNSURE.subsec_nanos())
+}
+
+/// On which side of a comparison files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sides {
+    Stores,
+    /// From a directory to a store, or to another directory.
+    FromDisk,
+    /// From a store to a directory.
+    ToDisk,
+}
+
+fn has_fraction(time: SystemTime) -> bool {
+    time.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() != 0)
 }
 
 /// The description of an object, which may have more than a listing.
@@ -340,12 +457,10 @@ fn seconds(time: SystemTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tidegate::Store;
 
     use super::*;
-    use crate::file_options::LinkChoice;
+    use crate::file_options::{LinkChoice, LinkRules};
 
     fn object(size: Option<u64>, modified: Option<u64>) -> Object {
         let mut object = Object::default();
@@ -357,7 +472,7 @@ mod tests {
 
     #[test]
     fn sizes_then_times_decide() {
-        let by = |options: CompareOptions, source, target| options.compare(&source, &target, false);
+        let by = |options: CompareOptions, source, target| options.compare(&source, &target, Sides::Stores);
         let default = CompareOptions::default();
         let size_only = CompareOptions { size_only: true, ..default };
         let checksum = CompareOptions { checksum: true, ..default };
@@ -365,8 +480,9 @@ mod tests {
         let (later, unknown) = (object(Some(3), Some(119)), object(None, Some(100)));
         assert_eq!(by(default, old.clone(), new.clone()), Verdict::Same);
         assert_eq!(by(default, new.clone(), old.clone()), Verdict::Different(Difference::Newer));
-        assert_eq!(by(default, later.clone(), new.clone()), Verdict::Same, "fractions don't count in stores");
-        assert_eq!(default.compare(&later, &new, true), Verdict::Different(Difference::Newer));
+        assert_eq!(by(default, later.clone(), new.clone()), Verdict::Unknown, "one has whole seconds");
+        assert_eq!(default.compare(&later, &new, Sides::FromDisk), Verdict::Different(Difference::Newer));
+        assert_eq!(default.compare(&later, &new, Sides::ToDisk), Verdict::Same);
         assert_eq!(by(size_only, new.clone(), old.clone()), Verdict::Same);
         assert_eq!(by(checksum, new.clone(), old.clone()), Verdict::Unknown);
         assert_eq!(by(default, unknown, old.clone()), Verdict::Unknown);
@@ -375,6 +491,55 @@ mod tests {
             assert_eq!(by(options, larger.clone(), new.clone()), Verdict::Different(Difference::Size));
         }
         assert_eq!(by(default, timeless, new), Verdict::Different(Difference::Unproven));
+    }
+
+    #[test]
+    fn within_one_second_tags_and_fractions_decide() {
+        let (same, newer) = (Verdict::Same, Verdict::Different(Difference::Newer));
+        let other = Verdict::Different(Difference::Checksum);
+        let at = |tenths, tag: &str| {
+            let mut object = object(Some(3), Some(tenths));
+            object.etag = Some(format!("\"{}\"", tag.repeat(32)));
+            object
+        };
+        let compare = |source: &Object, target: &Object, sides| {
+            CompareOptions::default().compare(source, target, sides)
+        };
+        for (source, target, sides, expected) in [
+            (at(119, "a"), at(113, "b"), Sides::Stores, other),
+            (at(113, "a"), at(119, "b"), Sides::Stores, other),
+            (at(110, "a"), at(110, "b"), Sides::Stores, other),
+            (at(119, "a"), at(113, "a"), Sides::Stores, same),
+            (at(110, "x"), at(110, "b"), Sides::Stores, Verdict::Unknown),
+            (at(119, "x"), at(113, "x"), Sides::Stores, newer),
+            (at(113, "x"), at(119, "x"), Sides::Stores, same),
+            (at(109, "a"), at(113, "b"), Sides::Stores, same),
+            (at(119, "a"), at(113, "x"), Sides::ToDisk, newer),
+            (at(113, "a"), at(113, "x"), Sides::ToDisk, same),
+            (at(113, "a"), at(110, "x"), Sides::ToDisk, same),
+            (at(110, "a"), at(110, "x"), Sides::ToDisk, same),
+            (at(113, "a"), at(110, "x"), Sides::FromDisk, newer),
+            (at(110, "a"), at(113, "x"), Sides::FromDisk, same),
+        ] {
+            assert_eq!(compare(&source, &target, sides), expected, "{source:?} {target:?} {sides:?}");
+        }
+        let mut fresh = at(110, "a");
+        fresh.is_fresh = true;
+        assert_eq!(compare(&fresh, &at(110, "x"), Sides::ToDisk), Verdict::Fresh);
+        for sides in [Sides::FromDisk, Sides::ToDisk, Sides::Stores] {
+            assert_eq!(compare(&at(90, "x"), &fresh, sides), Verdict::Fresh);
+            assert_eq!(compare(&at(79, "x"), &fresh, sides), same, "long before");
+        }
+        assert_eq!(compare(&at(90, "b"), &fresh, Sides::Stores), other);
+        let mut file = at(110, "x");
+        file.modified = time_of_file(&fresh);
+        assert_eq!(
+            compare(&at(110, "a"), &file, Sides::ToDisk),
+            Verdict::Fresh,
+            "it was fresh when it was copied"
+        );
+        file.modified = time_of_file(&at(110, "a"));
+        assert_eq!(compare(&at(110, "a"), &file, Sides::ToDisk), same);
     }
 
     #[tokio::test]
@@ -388,7 +553,9 @@ mod tests {
             directory,
             makes_bucket: false,
             links: LinkChoice::default(),
+            rules: LinkRules::default(),
             except: Vec::new(),
+            other: None,
         };
         let files = FileOptions { preserve: true, ..FileOptions::default() };
         let mut trees = Trees {

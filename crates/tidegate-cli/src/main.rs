@@ -19,6 +19,7 @@ mod lines;
 mod listing;
 mod messages;
 mod notices;
+mod obstacle;
 mod options;
 mod other_tools;
 mod output;
@@ -32,6 +33,7 @@ mod standard;
 mod stores;
 mod text;
 mod transfer;
+mod two_addresses;
 mod values;
 mod walk;
 

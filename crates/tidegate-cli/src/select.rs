@@ -43,6 +43,11 @@ impl Selection {
         self.matches(key) && self.filter.takes(key, object)
     }
 
+    /// Whether it takes an object of this key below the tree's root, whatever its time and size.
+    pub(crate) fn takes_name(&self, key: &str) -> bool {
+        self.matches(key) && self.filter.takes_name(key)
+    }
+
     fn matches(&self, key: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
     }

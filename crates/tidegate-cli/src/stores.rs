@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use tidegate::backend::local::{LinkPolicy, Local};
+use tidegate::backend::local::Local;
 use tidegate::backend::{Backend, BucketEntry, WriteOptions};
 use tidegate::location::Location;
 use tidegate::location::local_root;
@@ -15,6 +15,7 @@ use tidegate::{Error, Store, Tidegate, TidegateBuilder};
 
 use crate::dev::{Dev, DevScheme};
 use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::{LinkRules, WriteLinks};
 use crate::interrupt::Signals;
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
@@ -39,9 +40,15 @@ const NAMED: usize = 20;
 pub(crate) struct ObjectPlace {
     pub(crate) store: Store,
     pub(crate) key: String,
+    pub(crate) links: WriteLinks,
 }
 
 impl ObjectPlace {
+    /// The place of an object that the user named: a write to it follows links.
+    pub(crate) fn named(store: Store, key: impl Into<String>) -> Self {
+        Self { store, key: key.into(), links: WriteLinks::Follow }
+    }
+
     /// The URL, as users write it.
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.store.location(), self.key)
@@ -226,6 +233,11 @@ impl Stores {
 
     /// The object that `location` names.
     pub(crate) async fn object(&self, location: &Location) -> Outcome<ObjectPlace> {
+        self.object_with(location, LinkRules::default()).await
+    }
+
+    /// The same, with these rules for links in the directory of a file.
+    pub(crate) async fn object_with(&self, location: &Location, below: LinkRules) -> Outcome<ObjectPlace> {
         let nameless = || CommandFailure::Usage(format!("{location}: this is no object: name one in it"));
         let place = match location {
             Location::Local { path } if location.ends_with_slash() && !path.exists() => {
@@ -235,11 +247,11 @@ impl Stores {
                 let name = path.file_name().ok_or_else(nameless)?;
                 let key = name.to_str().ok_or_else(|| CommandFailure::Usage(not_utf8(path)))?.to_owned();
                 let directory = path.parent().unwrap_or(Path::new("."));
-                ObjectPlace { store: self.directory(directory), key }
+                ObjectPlace { store: self.files(directory, below), key, links: below.writes }
             }
             _ => {
                 let (store, key) = self.bucket(location).await?;
-                ObjectPlace { store, key }
+                ObjectPlace { store, key, links: WriteLinks::Follow }
             }
         };
         // A store may have an object whose key ends with a slash, but a local path that ends with a slash is a
@@ -323,16 +335,20 @@ impl Stores {
     }
 
     fn directory(&self, path: &Path) -> Store {
-        self.files(path, LinkPolicy::default())
+        self.files(path, LinkRules::default())
     }
 
-    /// The directory at `path` as a store, with this policy for the links below it.
-    pub(crate) fn files(&self, path: &Path, links: LinkPolicy) -> Store {
-        self.tide.store(Arc::new(Local::new(path).links(links)))
+    /// The directory at `path` as a store, with these rules for the links below it.
+    pub(crate) fn files(&self, path: &Path, LinkRules { lists, writes }: LinkRules) -> Store {
+        let local = Local::new(path).links(lists);
+        self.tide.store(Arc::new(match writes {
+            WriteLinks::Follow => local,
+            WriteLinks::Refuse => local.refuse_links(),
+        }))
     }
 
-    /// As [`tree`](Self::tree), with this policy for the links below a directory.
-    pub(crate) async fn tree_with(&self, location: &Location, links: LinkPolicy) -> Outcome<(Store, String)> {
+    /// As [`tree`](Self::tree), with these rules for the links below a directory.
+    pub(crate) async fn tree_with(&self, location: &Location, links: LinkRules) -> Outcome<(Store, String)> {
         match location {
             Location::Local { path } => Ok((self.files(path, links), String::new())),
             _ => self.tree(location).await,
@@ -444,8 +460,7 @@ mod tests {
             (Path::new("s3:b"), "./s3:b/x.bin".into()),
             (odd, odd.join("x.bin")),
         ] {
-            let place =
-                ObjectPlace { store: tide.store(Arc::new(Local::new(root))), key: "x.bin".to_owned() };
+            let place = ObjectPlace::named(tide.store(Arc::new(Local::new(root))), "x.bin");
             assert!(place.is_local());
             assert_eq!(place.file().unwrap(), file);
             assert_eq!(local_root(&place.url()), file, "its URL names it as well");

@@ -10,6 +10,7 @@ use tidegate_transfer::listing::MissedEntry;
 use crate::exit::CommandFailure;
 use crate::file_options::LinkChoice;
 use crate::listing;
+use crate::two_addresses::{DirectoryId, directory_id};
 
 /// A file, and its description as an object whose key is its path below the directory.
 #[derive(Debug)]
@@ -30,8 +31,64 @@ pub(crate) enum Missed {
 impl MissedEntry for Missed {
     /// A link that leads nowhere, or something that is no file, can be passed over.
     fn is_harmless(&self) -> bool {
-        !matches!(self, Self::Failed(CommandFailure::Store(_)))
+        !matches!(self, Self::Failed(CommandFailure::Store(_) | CommandFailure::Usage(_)))
     }
+}
+
+/// The directory of the other tree of a command, by whatever path a walk comes there.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherTree {
+    path: PathBuf,
+    id: DirectoryId,
+}
+
+impl OtherTree {
+    /// `None` if there is no such directory yet.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        Some(Self { path: path.to_owned(), id: directory_id(path)? })
+    }
+}
+
+/// The same files, up to the first that is in the other tree: a bind mount leads there. Its copy could replace what is
+/// still to be copied, and its removal would be that of the other tree's file.
+pub(crate) fn without(
+    files: impl Stream<Item = Result<FoundFile, Missed>>,
+    root: PathBuf,
+    other: Option<OtherTree>,
+) -> impl Stream<Item = Result<FoundFile, Missed>> {
+    let mut last = String::new();
+    files.scan(false, move |ended, file| {
+        let leads_there = match (&other, &file) {
+            (Some(other), Ok(file)) => leads_to(other, &root, &mut last, &file.object.key),
+            _ => None,
+        };
+        let file = match leads_there {
+            Some(failure) => Err(Missed::Failed(failure)),
+            None => file,
+        };
+        let before = *ended;
+        *ended = matches!(&file, Err(Missed::Failed(CommandFailure::Usage(_))));
+        std::future::ready((!before).then_some(file))
+    })
+}
+
+/// The failure if a directory of `key` is the other tree. `last` is the key before this one, whose directories are
+/// known to be others.
+pub(crate) fn leads_to(
+    other: &OtherTree,
+    root: &Path,
+    last: &mut String,
+    key: &str,
+) -> Option<CommandFailure> {
+    let ends = key.match_indices('/').map(|(at, _)| at);
+    let mut new = ends.filter(|end| last.get(..=*end) != key.get(..=*end));
+    let found = new.find(|end| directory_id(&root.join(&key[..*end])) == Some(other.id));
+    let Some(end) = found else {
+        key.clone_into(last);
+        return None;
+    };
+    let (path, other) = (root.join(&key[..end]), other.path.display());
+    Some(CommandFailure::Usage(format!("{} and {other} overlap: they are one directory", path.display())))
 }
 
 /// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute
@@ -239,7 +296,8 @@ mod tests {
         }
         symlink(elsewhere.path(), root.path().join("link")).unwrap();
         let tide = tidegate::Tidegate::builder().build().unwrap();
-        let local = tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source());
+        let local =
+            tidegate::backend::local::Local::new(root.path()).links(LinkChoice::Follow.of_source().lists);
         let store = tide.store(std::sync::Arc::new(local));
         let except = vec![at("store").canonicalize().unwrap()];
         let walk = |journals: &[PathBuf]| {
@@ -249,6 +307,27 @@ mod tests {
         assert_eq!(found, ["link/journal/1.journal", "link/z"]);
         let found: Vec<_> = walk(&[at("journal")]).collect().await;
         assert!(matches!(&found[..], [Err(Missed::Failed(CommandFailure::Usage(_)))]), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn a_walk_ends_where_a_mount_leads_into_the_other_tree() {
+        let (root, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["a", "b/c", "m/x", "z"] {
+            fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+            fs::write(root.path().join(name), "1").unwrap();
+        }
+        let walk = |other: &Path| {
+            let files =
+                files(store(root.path()).list(""), root.path().to_owned(), vec![], &[], LinkChoice::Files);
+            without(files, root.path().to_owned(), OtherTree::at(other)).collect::<Vec<_>>()
+        };
+        assert_eq!(walk(target.path()).await.len(), 4);
+        // The directory itself stands for a mount: both have its device and inode.
+        let found = walk(&root.path().join("m")).await;
+        let [Ok(_), Ok(_), Err(Missed::Failed(CommandFailure::Usage(why)))] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(why.ends_with("overlap: they are one directory"), "{why}");
     }
 
     #[tokio::test]

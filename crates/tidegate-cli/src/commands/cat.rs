@@ -101,7 +101,7 @@ async fn show(
         while let Some(entry) = entries.try_next().await? {
             if let Entry::Object(object) = entry {
                 is_empty = false;
-                let place = ObjectPlace { store: store.clone(), key: object.key };
+                let place = ObjectPlace::named(store.clone(), object.key);
                 show_one(&place, range, output).await?;
             }
         }

@@ -91,7 +91,7 @@ impl CheckArgs {
                     continue;
                 }
                 Change::None => (None, ""),
-                Change::Add(object) => (Some(&object.key), "missing"),
+                Change::Add(object) | Change::Taken(object, _) => (Some(&object.key), "missing"),
                 Change::Replace(object, how) => (Some(&object.key), how.name()),
                 Change::Remove(object) => (Some(&object.key), "extra"),
             };

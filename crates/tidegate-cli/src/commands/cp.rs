@@ -10,6 +10,7 @@ use crate::invocation::Invocation;
 use crate::transfer::choices::DurabilityChoice;
 use crate::transfer::copy::{CopyArguments, CopyMethod};
 use crate::transfer::job::AfterCopy;
+use crate::two_addresses::DistinctOption;
 use crate::values;
 
 /// The heading of options in the help.
@@ -78,6 +79,7 @@ impl CpArgs {
             strategy: self.strategy(),
             journals: self.journal.clone(),
             expect_size: self.expect_size,
+            distinct: DistinctOption::default(),
         };
         let engine = self
             .copy

@@ -7,6 +7,7 @@ use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::transfer::copy::{CopyArguments, CopyMethod};
 use crate::transfer::job::AfterCopy;
+use crate::two_addresses::DistinctOption;
 
 /// Move files and objects: copy each, then remove its source
 ///
@@ -23,6 +24,9 @@ use crate::transfer::job::AfterCopy;
 pub(crate) struct MvArgs {
     #[command(flatten)]
     copy: CopyArguments,
+
+    #[command(flatten)]
+    distinct: DistinctOption,
 }
 
 impl MvArgs {
@@ -33,6 +37,7 @@ impl MvArgs {
             strategy: Strategy::Auto,
             journals: Vec::new(),
             expect_size: None,
+            distinct: self.distinct,
         };
         self.copy.carry_out(invocation, engine, method).await
     }

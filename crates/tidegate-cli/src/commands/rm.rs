@@ -156,7 +156,7 @@ impl RmArgs {
         for place in places {
             match place {
                 Ok(place) if place.is_local() => files.push(place),
-                Ok(ObjectPlace { store, key }) => {
+                Ok(ObjectPlace { store, key, .. }) => {
                     let same = |(known, _): &&mut (Store, _)| known.location() == store.location();
                     match stores.iter_mut().find(same) {
                         Some((_, keys)) => keys.push(key),
@@ -358,7 +358,7 @@ async fn place_of(
         None => stores.object(&name.parse()?).await,
         Some((store, prefix)) => {
             let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
-            Ok(ObjectPlace { store: store.clone(), key })
+            Ok(ObjectPlace::named(store.clone(), key))
         }
     }
 }

@@ -69,6 +69,35 @@ pub(super) async fn compare(
     })
 }
 
+/// Whether two listed objects have the same content, as far as the listings have a checksum, or an MD5 as a tag, of one
+/// kind.
+pub(super) fn listed(source: &Object, target: &Object) -> Option<bool> {
+    Kind::ALL.into_iter().find_map(|kind| Some(kind.of(source)? == kind.of(target)?))
+}
+
+/// Compares two objects whose times say that they are the same. They are, unless their checksums differ, or nothing but
+/// their MD5 can be compared and differs. An MD5 in the listing saves the request.
+pub(super) async fn compare_fresh(
+    readers: &Semaphore,
+    (source, ours): (&Tree, &TreeObject),
+    (target, theirs): (&Tree, &TreeObject),
+) -> Outcome<Verdict> {
+    let listed = if source.is_local() { &theirs.object } else { &ours.object };
+    let (tree, file) = if source.is_local() { (source, ours) } else { (target, theirs) };
+    let mut has_other_tag = false;
+    if let (Some(md5), true) = (Kind::Md5.of(listed), tree.is_local()) {
+        let known = known(tree, file).await?;
+        if known.size() == listed.known_size() && known.checksum(Kind::Md5, readers).await? == Some(md5) {
+            return Ok(Verdict::Same);
+        }
+        has_other_tag = true;
+    }
+    Ok(match compare(readers, (source, ours), (target, theirs)).await? {
+        Verdict::Different(Difference::Unproven) if !has_other_tag => Verdict::Same,
+        verdict => verdict,
+    })
+}
+
 /// What is known of an object's content.
 enum Known {
     /// A file, which can be read for any checksum.

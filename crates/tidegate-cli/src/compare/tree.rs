@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, TryStreamExt, future};
-use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
 use tidegate::{ErrorKind, Store};
 use tidegate_transfer::listing::TreeObject;
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::LinkChoice;
-use crate::resolved::resolved;
+use crate::file_options::{LinkChoice, LinkRules};
 use crate::select::ObjectFilter;
 use crate::stores::{ObjectPlace, Stores, address};
-use crate::walk::{self, Missed};
+use crate::two_addresses;
+use crate::walk::{self, Missed, OtherTree};
 use crate::{dev, listing};
 
 /// One of the two trees: everything below a prefix of a store, or below a local directory.
@@ -27,29 +27,32 @@ pub(crate) struct Tree {
     /// Whether the first write makes the bucket, as in the embedded server.
     pub(super) makes_bucket: bool,
     pub(super) links: LinkChoice,
+    pub(super) rules: LinkRules,
     /// Directories that are left out, also if links lead there.
     pub(super) except: Vec<PathBuf>,
+    /// The other tree, which this one must not hold, if both are on this machine.
+    pub(super) other: Option<OtherTree>,
 }
 
 /// The objects of a tree in key order, and what could not be listed.
 pub(crate) type TreeListing = LocalBoxStream<'static, Result<TreeObject, Missed>>;
 
 impl Tree {
-    /// Opens a tree; in a directory, with this policy for its links.
+    /// Opens a tree; in a directory, with these rules for its links.
     pub(super) async fn open(
         stores: &Stores,
         location: &Location,
         links: LinkChoice,
-        policy: LinkPolicy,
+        rules: LinkRules,
     ) -> Outcome<Self> {
-        let (store, prefix) = stores.tree_with(location, policy).await?;
+        let (store, prefix) = stores.tree_with(location, rules).await?;
         let directory = match location {
             Location::Local { path } => Some(path.clone()),
             _ => None,
         };
         let makes_bucket = matches!(location, Location::Dev { .. });
         let except = dev::directory().canonicalize().into_iter().collect();
-        Ok(Self { store, prefix, directory, makes_bucket, links, except })
+        Ok(Self { store, prefix, directory, makes_bucket, links, rules, except, other: None })
     }
 
     pub(crate) fn is_local(&self) -> bool {
@@ -58,12 +61,23 @@ impl Tree {
 
     /// Where the object of a key below the root is.
     pub(crate) fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+        ObjectPlace {
+            store: self.store.clone(),
+            key: format!("{}{key}", self.prefix),
+            links: self.rules.writes,
+        }
     }
 
     /// The path of the file of a key below the root; `None` in a store.
     pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
         self.directory.as_ref().map(|directory| directory.join(key))
+    }
+
+    /// The link that leads to the object of this key, below the root of a directory; `None` if there is none.
+    pub(crate) fn link_above(&self, key: &str) -> Option<PathBuf> {
+        let directory = self.directory.as_deref()?;
+        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
+        above.into_iter().find(|path| path.is_symlink())
     }
 
     /// The key of a path in the directory of the tree.
@@ -86,10 +100,7 @@ impl Tree {
     /// Whether one of the trees lies in the other, or both are the same.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (&self.directory, &other.directory) {
-            (Some(ours), Some(theirs)) => {
-                let (ours, theirs) = (resolved(ours), resolved(theirs));
-                ours.starts_with(&theirs) || theirs.starts_with(&ours)
-            }
+            (Some(ours), Some(theirs)) => two_addresses::are_nested(ours, theirs),
             (None, None) => {
                 let (ours, theirs) = (address(self.url()), address(other.url()));
                 self.store.shares_endpoint_with(&other.store)
@@ -108,6 +119,7 @@ impl Tree {
         if let Some(directory) = &self.directory {
             let (except, links) = (self.except.clone(), self.links);
             let files = walk::files(self.named(names), directory.clone(), except, &[], links);
+            let files = walk::without(files, directory.clone(), self.other.clone());
             let object =
                 |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
             return files.map(move |file| file.map(object)).boxed_local();

@@ -16,14 +16,16 @@ use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
 use super::links::{self, DeferredLinks};
 use super::options::TransferOptions;
 use super::report::{CopyDisplay, CopyReport};
-use super::{download, naming, sources, upload, verify};
+use super::sources::CopyTarget;
+use super::{download, sources, upload, verify};
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::FileOptions;
+use crate::file_options::{FileOptions, LinkChoice};
 use crate::invocation::Invocation;
 use crate::lines::ObjectLines;
 use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
+use crate::two_addresses::DistinctOption;
 use crate::{bar, standard};
 
 mod check;
@@ -85,6 +87,8 @@ pub(crate) struct CopyMethod {
     pub(crate) journals: Vec<PathBuf>,
     /// The size that the one source must have.
     pub(crate) expect_size: Option<u64>,
+    /// Whether a move proves that its source and its target are different places.
+    pub(crate) distinct: DistinctOption,
 }
 
 /// The parsed sources and target.
@@ -157,7 +161,7 @@ impl CopyArguments {
             (false, true) => IfExists::Skip,
             (false, false) => IfExists::Replace,
         };
-        let CopyMethod { after, strategy, journals, expect_size } = method;
+        let CopyMethod { after, strategy, journals, expect_size, distinct } = method;
         // A move to disk removes the source, so the file must survive a loss of power first.
         let fsync = self.fsync || after == AfterCopy::Remove;
         let writing = CopyWriteSettings::new(strategy, if_exists, fsync, expect_size, attributes)
@@ -185,6 +189,7 @@ impl CopyArguments {
                 is_dry_run,
                 links: DeferredLinks::default(),
                 emptied: EmptiedDirectories::default(),
+                distinct,
             };
             let copied = {
                 let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
@@ -272,8 +277,11 @@ impl CopyArguments {
             None => sources::find(job, &places, target, self.recursive, filter).await?,
         };
         job.report.tree(source_label, found.target);
-        // Of one source, no two objects have the same target.
-        let mut distinct = (places.len() != 1).then(|| DistinctTargets::new(found.named));
+        // Of one source, no two objects have the same target, unless one is a link.
+        let makes_links = job.writing.links() == LinkChoice::Preserve && is_local(target);
+        let is_one_tree = places.len() == 1 && !self.names.is_given() && !makes_links;
+        let mut distinct =
+            (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
         let items = found.items.map(|found| match &mut distinct {
             Some(distinct) => distinct.checked(found),
             None => found,
@@ -316,7 +324,7 @@ async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Ou
         }
     }
     let from = job.stores.source().object(source).await?;
-    let to = job.stores.object(&naming::of_one(source, target)?).await?;
+    let to = CopyTarget::of_one(job, source, target).await?;
     let source = match source {
         Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
         Location::Local { path } if is_stream(path) => {

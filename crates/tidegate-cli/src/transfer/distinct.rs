@@ -3,10 +3,15 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
+use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::location::local_root;
+
 use super::copies::CopyOutcome;
 use super::sources::FoundItem;
 use crate::exit::CommandFailure;
+use crate::file_options::{LinkChoice, WriteLinks};
 use crate::resolved::resolved;
+use crate::select::Selection;
 use crate::stores::ObjectPlace;
 
 /// The targets of a command with several sources. A second object with the same target fails, and so does one whose
@@ -17,27 +22,50 @@ pub(crate) struct DistinctTargets {
     hashers: (RandomState, RandomState),
     /// The sources that the command names one by one.
     sources: HashSet<String>,
+    /// The trees that the command takes objects of.
+    trees: Vec<SourceTree>,
+    links: LinkChoice,
+}
+
+/// A tree that a command takes objects of.
+pub(crate) struct SourceTree {
+    /// A place whose key is the prefix of the tree.
+    pub(crate) root: ObjectPlace,
+    pub(crate) selection: Selection,
+}
+
+impl SourceTree {
+    fn holds(&self, target: &str) -> bool {
+        let root = match self.root.is_local() {
+            true => resolved(&local_root(&self.root.store.location())).to_string_lossy().into_owned(),
+            false => self.root.url(),
+        };
+        let key = target.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
+        key.is_some_and(|key| self.selection.takes_name(key))
+    }
 }
 
 impl DistinctTargets {
     /// `sources` are the places of objects that the command names one by one.
-    pub(crate) fn new(sources: Vec<ObjectPlace>) -> Self {
+    pub(crate) fn new(sources: Vec<ObjectPlace>, trees: Vec<SourceTree>, links: LinkChoice) -> Self {
         let hashers = (RandomState::new(), RandomState::new());
-        let sources = sources.iter().map(identity).collect();
-        Self { seen: HashSet::new(), hashers, sources }
+        let sources = sources.iter().map(|source| identity(source, links)).collect();
+        Self { seen: HashSet::new(), hashers, sources, trees, links }
     }
 
     /// The item, or a failure.
     pub(crate) fn checked(&mut self, found: FoundItem) -> FoundItem {
         let item = found?;
-        let target = identity(&item.to);
+        let target = identity(&item.to, self.links);
         let refused = |why: &str| {
             let (source, target) = (item.source.name(), item.to.url());
             Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
                 "{source}: not copied to {target}: {why}"
             ))))
         };
-        if self.sources.contains(&target) && target != identity(item.source.place()) {
+        let is_source =
+            || self.sources.contains(&target) || self.trees.iter().any(|tree| tree.holds(&target));
+        if is_source() && target != identity(item.source.place(), self.links) {
             return refused("that is another source of this command");
         }
         if !self.seen.insert((self.hashers.0.hash_one(&target), self.hashers.1.hash_one(&target))) {
@@ -47,10 +75,22 @@ impl DistinctTargets {
     }
 }
 
-/// What tells a place from others: the URL, or the path without links.
-fn identity(place: &ObjectPlace) -> String {
-    match place.file() {
-        Ok(path) if place.is_local() => resolved(&path).to_string_lossy().into_owned(),
-        _ => place.url(),
-    }
+/// What tells a place from others: the URL, or the path without links. A file and a link of one name
+/// (`--links preserve`) are one place on this machine.
+fn identity(place: &ObjectPlace, links: LinkChoice) -> String {
+    let path = match place.file() {
+        Ok(path) if place.is_local() => path,
+        _ => return place.url(),
+    };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let link =
+        name.strip_suffix(LINK_SUFFIX).filter(|link| links == LinkChoice::Preserve && !link.is_empty());
+    let path = match (link, place.links) {
+        // The name itself is replaced, and not what a link of that name leads to.
+        (Some(_), _) | (None, WriteLinks::Refuse) => {
+            resolved(path.parent().unwrap_or(&path)).join(link.unwrap_or(name))
+        }
+        (None, WriteLinks::Follow) => resolved(&path),
+    };
+    path.to_string_lossy().into_owned()
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use futures::TryStreamExt;
 use tidegate::ErrorKind;
 use tidegate::download::ReaderBuilder;
-use tidegate::location::{Location, local_root};
+use tidegate::location::Location;
 use tidegate_transfer::{attributes, copy_through};
 
+use super::item::ListedFacts;
 use super::job::CopyJob;
 use super::report::CompletedCopy;
 use super::verify;
@@ -56,20 +57,23 @@ async fn write(
 }
 
 /// Copies an object to a file or another store; a store copies within itself if it can. If the transfer fails,
-/// nothing is published. The caller has already announced the object to the report; `size` is its size, if known.
+/// nothing is published. The caller has already announced the object to the report; `listed` is what is known of it.
 pub(crate) async fn object(
     job: &CopyJob<'_>,
     source: &str,
     from: &ObjectPlace,
-    size: Option<u64>,
+    listed: ListedFacts,
     to: &ObjectPlace,
 ) -> Outcome<CompletedCopy> {
     if to.is_local() && !from.is_local() {
         // The file is published whole or not at all; an interrupted download is resumed.
-        let download = job.writing.download(from, local_root(&to.store.location()), to.file()?);
+        let download = job.writing.download(from, to, to.file()?);
         let mut download = download.on_warning(output::warn);
-        if let Some(size) = size {
+        if let Some(size) = listed.size {
             download = download.size_hint(size);
+        }
+        if let Some(modified) = listed.modified {
+            download = download.listed_time(modified);
         }
         let live = job.report.download(&from.key, &download.progress());
         let object = download.await?;

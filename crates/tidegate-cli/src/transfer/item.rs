@@ -1,15 +1,20 @@
 //! One object to copy or move: where it is, where it goes, and what is done with it.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
+use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object};
 
 use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
 use super::report::CompletedCopy;
 use super::{download, links, upload};
+use crate::compare::time_of_file;
 use crate::exit::{CommandFailure, Outcome};
-use crate::stores::{ObjectPlace, address};
+use crate::obstacle::Obstacle;
+use crate::stores::ObjectPlace;
+use crate::two_addresses::{self, Places};
 
 /// An object to copy or move, and its target.
 pub(crate) struct CopyItem {
@@ -17,13 +22,20 @@ pub(crate) struct CopyItem {
     pub(crate) to: ObjectPlace,
 }
 
+/// What a listing tells of an object that is copied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ListedFacts {
+    pub(crate) size: Option<u64>,
+    pub(crate) modified: Option<SystemTime>,
+}
+
 /// An object to copy or move.
 pub(crate) struct ItemSource {
     place: ObjectPlace,
     /// The path, if the object is a file on this machine.
     path: Option<PathBuf>,
-    /// The size, if the listing tells.
-    size: Option<u64>,
+    /// What the listing tells.
+    listed: ListedFacts,
     /// The description in the listing, if the object is to be moved.
     object: Option<Box<Object>>,
 }
@@ -31,17 +43,17 @@ pub(crate) struct ItemSource {
 impl ItemSource {
     /// A file on this machine; `place` is the same file.
     pub(crate) fn file(path: PathBuf, place: ObjectPlace) -> Self {
-        Self { place, path: Some(path), size: None, object: None }
+        Self { place, path: Some(path), listed: ListedFacts::default(), object: None }
     }
 
     /// An object of a store.
     pub(crate) fn object(place: ObjectPlace) -> Self {
-        Self { place, path: None, size: None, object: None }
+        Self { place, path: None, listed: ListedFacts::default(), object: None }
     }
 
     /// Adds what a listing says of the object.
     pub(crate) fn described(mut self, job: &CopyJob<'_>, object: Object) -> Self {
-        self.size = object.known_size();
+        self.listed = ListedFacts { size: object.known_size(), modified: time_of_file(&object) };
         self.object = job.moves().then(|| Box::new(object));
         self
     }
@@ -76,14 +88,14 @@ pub(super) async fn copy_now(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
 
 async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
     let CopyItem { source, to } = item;
-    job.report.expect(source.size);
+    job.report.expect(source.listed.size);
     if links::is_link(job, &source.place, to) {
         // Boxed, so that other objects need no room for it.
         return Box::pin(links::copy(job, source.name(), &source.place, to)).await;
     }
     match &source.path {
         Some(path) => upload::file(job, path, source.name(), to).await,
-        None => download::object(job, &source.name(), &source.place, source.size, to).await,
+        None => download::object(job, &source.name(), &source.place, source.listed, to).await,
     }
 }
 
@@ -93,6 +105,10 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     if job.moves() && is_same(&item).await? {
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
+    }
+    let has_one_name = job.wants_proof() && two_addresses::may_replace_source(&item.source.place, &item.to);
+    if has_one_name {
+        refuse_source(&item).await?;
     }
     match job.writing.if_exists {
         IfExists::Skip if exists(&item.to).await? => return skipped(job, &item).await,
@@ -106,21 +122,22 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     }
     let source = match item.source.object.take() {
         Some(object) => Some(object),
-        None if job.moves() || job.is_dry_run && item.source.size.is_none() => {
+        None if job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
             Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
         }
         None => None,
     };
     if job.is_dry_run {
+        refuse_obstacle(job, &item.to)?;
         let bytes = source.as_ref().and_then(|object| object.known_size());
-        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.size)).await?;
+        job.report.would_copy(&item.source.name(), &item.to.url(), bytes.or(item.source.listed.size)).await?;
         if job.moves() {
             job.report.removed(&item.source.name(), true).await?;
         }
         return Ok(CopyOutcome::Planned);
     }
     let from = &item.source.place;
-    let before = match job.moves() && has_one_name(&item) {
+    let before = match has_one_name {
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
@@ -151,10 +168,31 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
     Ok(CopyOutcome::Copied(done))
 }
 
-/// Whether both have one bucket and key. Behind two endpoints these are two objects, or one by two addresses of a
-/// server.
-fn has_one_name(item: &CopyItem) -> bool {
-    !item.to.is_local() && address(item.source.place.url()) == address(item.to.url())
+/// Refuses what a real run could not write, because something is in the way.
+fn refuse_obstacle(job: &CopyJob<'_>, to: &ObjectPlace) -> Outcome {
+    if !to.is_local() {
+        return Ok(());
+    }
+    let root = local_root(&to.store.location());
+    let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
+    obstacle.and_then(|obstacle| obstacle.failure(&root, &to.url())).map_or(Ok(()), Err)
+}
+
+/// Refuses a move onto an object that may be one of its source, by another address of its server. What is there by both
+/// addresses, with one time, is taken for one object.
+async fn refuse_source(item: &CopyItem) -> Outcome {
+    let (from, to) = (&item.source.place, &item.to);
+    match two_addresses::compare(&from.store, to).await? {
+        Places::Different | Places::Empty => Ok(()),
+        Places::Alike => {
+            let (name, target) = (item.source.name(), to.url());
+            Err(CommandFailure::Failed(format!(
+                "{name}: not moved to {target}: source and target are the same object by two addresses, or the target \
+                 is another object of the source: {}",
+                two_addresses::REMEDY
+            )))
+        }
+    }
 }
 
 /// Whether source and target are one object, or one file by whatever links.

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
+use tidegate::location::local_root;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
@@ -17,9 +18,10 @@ use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
 use super::links::DeferredLinks;
 use super::report::CopyReport;
-use crate::file_options::{FileOptions, LinkChoice, skipped_links};
+use crate::file_options::{FileOptions, LinkChoice, WriteLinks, skipped_links};
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
+use crate::two_addresses::DistinctOption;
 
 /// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
@@ -34,6 +36,7 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) links: DeferredLinks,
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
+    pub(crate) distinct: DistinctOption,
 }
 
 /// What happens to the source of a copy once the target is there.
@@ -55,6 +58,11 @@ pub(crate) enum IfExists {
 impl CopyJob<'_> {
     pub(crate) fn moves(&self) -> bool {
         self.writing.after == AfterCopy::Remove
+    }
+
+    /// Whether a move must prove that its source and its target are different places.
+    pub(crate) fn wants_proof(&self) -> bool {
+        self.moves() && self.distinct.wants_proof()
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.
@@ -183,16 +191,17 @@ impl CopyWriteSettings {
         kept.or(object.modified.filter(|_| is_download && self.keep_modified))
     }
 
-    /// A download of `place` to a file below the directory `root`, with the user's settings.
-    pub(crate) fn download(&self, place: &ObjectPlace, root: PathBuf, path: PathBuf) -> DownloadBuilder {
+    /// A download of `place` to the file `path` at `to`, with the user's settings.
+    pub(crate) fn download(&self, place: &ObjectPlace, to: &ObjectPlace, path: PathBuf) -> DownloadBuilder {
         let builder =
             place.store.download(&place.key, path).sync(self.sync).keep_modified(self.keep_modified);
         let builder = builder.preserve(self.files.preserve);
         // Through a link, the file of one object could replace that of another, whose source a move has removed.
-        let builder = match self.after {
-            AfterCopy::Remove => builder.refuse_links_below(root),
-            AfterCopy::Keep if self.files.links == LinkChoice::Preserve => builder.refuse_links_below(root),
-            AfterCopy::Keep => builder,
+        let builder = match (to.links, self.after) {
+            (WriteLinks::Refuse, _) | (WriteLinks::Follow, AfterCopy::Remove) => {
+                builder.refuse_links_below(local_root(&to.store.location()))
+            }
+            (WriteLinks::Follow, AfterCopy::Keep) => builder,
         };
         if self.creates_only() { builder.create_only() } else { builder }
     }

@@ -173,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
         let store = tide.open("memory://compare").await.unwrap();
-        let to = ObjectPlace { store: store.clone(), key: "k".to_owned() };
+        let to = ObjectPlace::named(store.clone(), "k");
         let mut writer = store.writer("k").strategy(Strategy::Journal).await.unwrap();
         writer.write_bytes("listed".into()).await.unwrap();
         drop(writer);

@@ -49,16 +49,23 @@ pub(super) fn is_link(job: &CopyJob<'_>, from: &ObjectPlace, to: &ObjectPlace) -
         return false;
     }
     match from.key.strip_suffix(LINK_SUFFIX) {
-        Some(link) if from.is_local() => local_root(&from.store.location()).join(link).is_symlink(),
+        Some(_) if from.is_local() => is_local_link(from),
         Some(link) => to.is_local() && !link.is_empty() && !link.ends_with('/'),
         None => false,
     }
 }
 
+/// Whether the object of this key on this machine is a link: its key is the link's name with a suffix.
+pub(super) fn is_local_link(place: &ObjectPlace) -> bool {
+    let link = place.key.strip_suffix(LINK_SUFFIX).filter(|_| place.is_local());
+    link.is_some_and(|link| local_root(&place.store.location()).join(link).is_symlink())
+}
+
 /// Whether a file of this key, or the link that it stands for, is below `root`.
 pub(crate) fn is_there(root: &Path, key: &str) -> bool {
     let link = key.strip_suffix(LINK_SUFFIX).unwrap_or(key);
-    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok())
+    // A directory is no object: what was a file is gone.
+    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok_and(|found| !found.is_dir()))
 }
 
 /// Copies a link.

@@ -247,6 +247,11 @@ impl<'a> CopyReport<'a> {
         output::fail(failure);
     }
 
+    /// Whether a transfer has failed.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.totals().failed > 0
+    }
+
     /// Counts the transfer whose failure ends the whole command. Its error is printed at the end.
     pub(crate) fn failed_first(&self) {
         self.totals().failed += 1;

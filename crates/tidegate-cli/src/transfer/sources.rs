@@ -9,24 +9,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures::stream::{self, LocalBoxStream};
 use futures::{Stream, StreamExt, future};
 use tidegate::Store;
-use tidegate::backend::Entry;
+use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use super::copies::CopyOutcome;
+use super::distinct::SourceTree;
 use super::item::{CopyItem, ItemSource};
 use super::job::CopyJob;
-use super::naming;
+use super::links;
 use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::LinkChoice;
 use crate::resolved::resolved;
 use crate::select::{ListedNames, ObjectFilter, SourceArgument};
 use crate::stores::ObjectPlace;
-use crate::walk::{self, Missed};
+use crate::walk::{self, Missed, OtherTree};
 use crate::{dev, listing};
 
 mod target;
 
-use target::{CopyTarget, is_remote};
+pub(super) use target::CopyTarget;
+use target::is_remote;
 
 /// An object to copy; or the outcome for something that cannot be copied.
 pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
@@ -37,6 +41,8 @@ pub(crate) struct FoundItems<'a> {
     pub(crate) stores: Vec<Store>,
     /// The objects that the command names one by one.
     pub(crate) named: Vec<ObjectPlace>,
+    /// The trees, if there are several sources.
+    pub(crate) trees: Vec<SourceTree>,
     /// Where everything is copied to.
     pub(crate) target: String,
 }
@@ -49,7 +55,7 @@ pub(crate) async fn find<'a>(
     is_recursive: bool,
     filter: &ObjectFilter,
 ) -> Outcome<FoundItems<'a>> {
-    let (mut parts, mut named, mut target_url) = (Vec::new(), Vec::new(), None);
+    let (mut parts, mut named, mut trees, mut target_url) = (Vec::new(), Vec::new(), Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
         if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
@@ -66,6 +72,9 @@ pub(crate) async fn find<'a>(
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
                 target_url = Some(target.url());
+            } else {
+                let root = ObjectPlace::named(store.clone(), &*prefix);
+                trees.push(SourceTree { root, selection: source.selection(filter) });
             }
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
@@ -73,7 +82,7 @@ pub(crate) async fn find<'a>(
             let place = job.stores.source().object(&source.location).await?;
             add(&place.store);
             named.push(place.clone());
-            let to = job.stores.object(&naming::of_one(&source.location, target)?).await?;
+            let to = CopyTarget::of_one(job, &source.location, target).await?;
             parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed_local());
         }
     }
@@ -83,7 +92,7 @@ pub(crate) async fn find<'a>(
         stores.push(target.store.clone());
     }
     let target = target_url.unwrap_or_else(|| target.url());
-    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, target })
+    Ok(FoundItems { items: stream::iter(parts).flatten().boxed_local(), stores, named, trees, target })
 }
 
 /// The objects that a list names: below `source`, or, without one, each by its whole URL or path.
@@ -101,12 +110,13 @@ pub(crate) async fn find_listed<'a>(
     let (target_url, mut named) = (to.url(), Vec::new());
     let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
     let items = if let Some(source) = source {
-        let (store, prefix) = job.stores.source().tree(&source.location).await?;
+        let links = job.writing.links().of_source();
+        let (store, prefix) = job.stores.source().tree_with(&source.location, links).await?;
         if is_remote(&store) {
             stores.push(store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });
-        let (names, overlap) = match to.overlap(job, &store, &prefix) {
+        let (names, overlap) = match to.overlap(&store, &prefix) {
             None => (names.boxed_local(), None),
             Some(overlap) => overlap.with_names(names).await,
         };
@@ -115,17 +125,17 @@ pub(crate) async fn find_listed<'a>(
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
                 if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name)) {
-                    let message =
-                        format!("{name}: not moved: it would replace {other}, which is to be moved too");
+                    let (done, verb) = if job.moves() { ("moved", "move") } else { ("copied", "copy") };
+                    let message = format!(
+                        "{name}: not {done}: it would replace {other}, which this command is to {verb} too"
+                    );
                     return Err(CopyOutcome::Failed(CommandFailure::Failed(message)));
                 }
-                let place = ObjectPlace { store: store.clone(), key: format!("{prefix}{name}") };
-                if !is_local {
-                    return Ok(CopyItem { source: ItemSource::object(place), to: to.place(name) });
+                let place = ObjectPlace::named(store.clone(), format!("{prefix}{name}"));
+                match is_local {
+                    true => listed_file(job, place, to.place(name), Some(&store.location())),
+                    false => Ok(CopyItem { source: ItemSource::object(place), to: to.place(name) }),
                 }
-                let path = place.file().map_err(CopyOutcome::Failed)?;
-                refuse_directory(job, &path)?;
-                Ok(CopyItem { source: ItemSource::file(path, place), to: to.place(name) })
             })
             .boxed_local()
     } else {
@@ -133,24 +143,20 @@ pub(crate) async fn find_listed<'a>(
             let location = Location::try_from(OsStr::new(&name.map_err(CopyOutcome::Failed)?));
             let item = async {
                 let location = location?;
-                let place = job.stores.source().object(&location).await?;
-                let to = job.stores.object(&naming::of_one(&location, target)?).await?;
-                Ok((location, place, to))
+                let links = job.writing.links().of_source();
+                let place = job.stores.source().object_with(&location, links).await?;
+                Ok((location.clone(), place, CopyTarget::of_one(job, &location, target).await?))
             };
             let (location, place, to) = item.await.map_err(CopyOutcome::Failed)?;
-            if let Location::Local { path } = &location {
-                refuse_directory(job, path)?;
+            match location {
+                Location::Local { .. } => listed_file(job, place, to, None),
+                _ => Ok(CopyItem { source: ItemSource::object(place), to }),
             }
-            one(&location, place, to)
         };
-        if job.moves() {
-            // A target could be another source, so all sources must be known first.
-            let items: Vec<FoundItem> = names.then(found).collect().await;
-            named.extend(items.iter().flatten().map(|item| item.source.place().clone()));
-            stream::iter(items).boxed_local()
-        } else {
-            names.then(found).boxed_local()
-        }
+        // A target could be another source, so all sources must be known first.
+        let items: Vec<FoundItem> = names.then(found).collect().await;
+        named.extend(items.iter().flatten().map(|item| item.source.place().clone()));
+        stream::iter(items).boxed_local()
     };
     let nothing = move || {
         let message = format!("nothing copied: {from} names nothing");
@@ -160,7 +166,8 @@ pub(crate) async fn find_listed<'a>(
     Ok(FoundItems {
         items: or_nothing(items, counted, nothing).boxed_local(),
         stores,
-        named: Vec::new(),
+        named,
+        trees: Vec::new(),
         target: target_url,
     })
 }
@@ -170,13 +177,46 @@ fn is_file(location: &Location) -> bool {
     matches!(location, Location::Local { path } if !path.is_dir())
 }
 
-/// Leaves out a directory in a list of names, as `find` prints them.
-fn refuse_directory(job: &CopyJob<'_>, path: &Path) -> Result<(), CopyOutcome> {
-    if !path.is_dir() {
-        return Ok(());
+/// The item for a file at `place` that a list names. Links become what they become in the walk of a directory; a
+/// directory is left out, because `find` prints it too. `tree` is the location of the directory that the list is about.
+fn listed_file(
+    job: &CopyJob<'_>,
+    mut place: ObjectPlace,
+    mut to: ObjectPlace,
+    tree: Option<&str>,
+) -> FoundItem {
+    let path = place.file().map_err(CopyOutcome::Failed)?;
+    let links = job.writing.links();
+    if links == LinkChoice::Preserve && links::is_local_link(&place) {
+        return Ok(CopyItem { source: ItemSource::file(path, place), to });
     }
-    job.report.warn(&format!("left out: {} is a directory", printable(&path.display().to_string())));
-    Err(CopyOutcome::LeftOut)
+    if path.is_symlink() {
+        match links {
+            LinkChoice::Preserve => {
+                place.key.push_str(LINK_SUFFIX);
+                to.key.push_str(LINK_SUFFIX);
+                return Ok(CopyItem { source: ItemSource::file(path, place), to });
+            }
+            LinkChoice::Skip => return Err(left_out(job, &path, OtherKind::Link)),
+            LinkChoice::Files if path.is_dir() => {
+                return Err(left_out(job, &path, OtherKind::LinkToDirectory));
+            }
+            LinkChoice::Files | LinkChoice::Follow => {}
+        }
+    }
+    if path.is_dir() {
+        job.report.warn(&format!("left out: {} is a directory", printable(&path.display().to_string())));
+        return Err(CopyOutcome::LeftOut);
+    }
+    if let Some(tree) = tree {
+        refuse_link_within(job, &path, tree)?;
+    }
+    one(&Location::Local { path }, place, to)
+}
+
+fn left_out(job: &CopyJob<'_>, path: &Path, kind: OtherKind) -> CopyOutcome {
+    job.leave_out(path, kind);
+    CopyOutcome::LeftOut
 }
 
 /// The item for a single object.
@@ -222,10 +262,22 @@ fn tree<'a>(
             // Skip the embedded server's own files: they change while it receives them.
             let except = dev::directory().canonicalize().ok().into_iter().chain(target.directory()).collect();
             let files = walk::files(entries, path.to_owned(), except, job.journals, job.writing.links());
+            let other = target.directory().and_then(|directory| OtherTree::at(&directory));
+            let files = walk::without(files, path.to_owned(), other);
             let files = files.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
-            listing::ahead(files).map(move |file| file_item(job, &store, &target, file)).boxed_local()
+            // A mount below the target may lead into the source.
+            let source = target.directory().and_then(|_| OtherTree::at(path));
+            let (directory, mut last) = (target.directory().unwrap_or_default(), String::new());
+            let item = move |file: Result<walk::FoundFile, Missed>| {
+                let item = file_item(job, &store, &target, file)?;
+                match source.as_ref().and_then(|it| walk::leads_to(it, &directory, &mut last, &item.to.key)) {
+                    Some(failure) => Err(CopyOutcome::Failed(failure)),
+                    None => Ok(item),
+                }
+            };
+            listing::ahead(files).map(item).boxed_local()
         }
         _ => {
             let entries = entries.inspect(move |_| {
@@ -285,30 +337,32 @@ fn file_item(
     file: Result<walk::FoundFile, Missed>,
 ) -> FoundItem {
     match file {
-        Ok(file) if job.moves() && leads_into(&file.path, &store.location()) => {
-            let path = file.path.display().to_string();
-            Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
-                "{}: not moved: this is a link to a file of the same tree: add --links preserve, or --links skip",
-                printable(&path)
-            ))))
-        }
         Ok(file) => {
+            refuse_link_within(job, &file.path, &store.location())?;
             target.refuse_within_source(&file.object.key)?;
             let to = target.place(&file.object.key);
-            let place = ObjectPlace { store: store.clone(), key: file.object.key.clone() };
+            let place = ObjectPlace::named(store.clone(), &*file.object.key);
             Ok(CopyItem { source: ItemSource::file(file.path, place).described(job, file.object), to })
         }
         // The walk ends with this error.
         Err(Missed::Failed(failure @ CommandFailure::Usage(_))) => Err(CopyOutcome::Stopped(failure)),
         Err(Missed::Failed(failure)) => Err(CopyOutcome::Failed(failure)),
-        Err(Missed::LeftOut(path, kind)) => {
-            job.leave_out(&path, kind);
-            Err(CopyOutcome::LeftOut)
-        }
+        Err(Missed::LeftOut(path, kind)) => Err(left_out(job, &path, kind)),
     }
 }
 
-/// Whether a path is a symbolic link to a file in the tree at `root`, which may be moved before the link is read.
+/// Refuses to move a link to a file of the tree at `root`: that file may be moved before the link is read.
+fn refuse_link_within(job: &CopyJob<'_>, path: &Path, root: &str) -> Result<(), CopyOutcome> {
+    if !job.moves() || !leads_into(path, root) {
+        return Ok(());
+    }
+    Err(CopyOutcome::Failed(CommandFailure::Failed(format!(
+        "{}: not moved: this is a link to a file of the same tree: add --links preserve, or --links skip",
+        printable(&path.display().to_string())
+    ))))
+}
+
+/// Whether a path is a symbolic link to a file in the tree at `root`.
 fn leads_into(path: &Path, root: &str) -> bool {
     path.is_symlink() && path.canonicalize().is_ok_and(|file| file.starts_with(resolved(&local_root(root))))
 }
@@ -332,7 +386,7 @@ fn object_item(
         return Some(Err(refused));
     }
     let to = target.place(key);
-    let place = ObjectPlace { store: store.clone(), key: object.key.clone() };
+    let place = ObjectPlace::named(store.clone(), &*object.key);
     if let Some(why) = nameless(&to) {
         let left_out = format!("{}: {why}", printable(&place.url()));
         // Some tools leave an empty object in place of a directory: nothing is lost without it.

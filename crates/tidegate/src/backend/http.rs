@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use super::{Fault, FaultKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 pub(super) mod answer;
 mod body;
@@ -129,6 +130,20 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Marks the objects of a page of a listing that were changed shortly before the store wrote this answer.
+pub(super) fn mark_fresh<'a>(headers: &HeaderMap, objects: impl Iterator<Item = &'a mut Object>) {
+    let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
+    let Some(date) = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok()) else { return };
+    for object in objects {
+        object.is_fresh = object.modified.is_some_and(|modified| is_fresh(modified, date));
+    }
+}
+
+/// Whether `modified` is less than two seconds before the time `now` of the same clock, which has whole seconds.
+pub(super) fn is_fresh(modified: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(modified).map_or(true, |age| age <= Duration::from_secs(2))
 }
 
 /// A body that is one line of text, as proxies and servers in front of a store send it.

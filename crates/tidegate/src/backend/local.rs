@@ -90,6 +90,7 @@ pub struct Local {
     root: PathBuf,
     is_relative: bool,
     links: LinkPolicy,
+    refuses_links: bool,
     parents: Arc<Parents>,
 }
 
@@ -134,6 +135,7 @@ impl Local {
             root,
             is_relative,
             links: LinkPolicy::default(),
+            refuses_links: false,
             parents: Arc::default(),
         }
     }
@@ -144,9 +146,18 @@ impl Local {
         self
     }
 
+    /// Writes nothing through a symbolic link below the root: a write to a key that is a link, or that lies below one,
+    /// fails with [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput). Only the root itself may be a link. With [`LinkPolicy::Objects`] this is
+    /// always so.
+    pub fn refuse_links(mut self) -> Self {
+        self.refuses_links = true;
+        self
+    }
+
     fn to_write(&self, key: &str) -> Result<Target, Fault> {
         let target = Target::to_write(&self.root, key)?.relative(self.is_relative);
-        Ok(if self.links == LinkPolicy::Objects { target.without_links(&self.root, key) } else { target })
+        let refuses_links = self.refuses_links || self.links == LinkPolicy::Objects;
+        Ok(if refuses_links { target.without_links(&self.root, key) } else { target })
     }
 
     /// `fault`, or `NoBucket` if the object was not found because the root is missing.

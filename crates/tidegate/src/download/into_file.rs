@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
 use tokio::task::{JoinError, JoinSet};
@@ -146,6 +146,14 @@ impl DownloadBuilder {
     /// the store reports none, the file has the time of the download.
     pub fn keep_modified(mut self, keep: bool) -> Self {
         self.gives.modified = keep;
+        self
+    }
+
+    /// The object's time in a listing. Listings of some stores have fractions of a second where the answer to a download
+    /// has whole seconds. With [`keep_modified`](Self::keep_modified), the file gets this time if it lies in the second
+    /// of the answer's.
+    pub fn listed_time(mut self, time: SystemTime) -> Self {
+        self.gives.listed = Some(time);
         self
     }
 

@@ -68,6 +68,9 @@ pub struct Object {
     pub version: Option<String>,
     /// When the store last changed it.
     pub modified: Option<SystemTime>,
+    /// Whether a listing found it changed less than two seconds before, by the clock of the store. It may then be
+    /// replaced again within the second of its time, or was: equal times prove nothing.
+    pub is_fresh: bool,
     /// Whole-object CRC-64/NVME that the store keeps, in base64.
     pub crc64nvme: Option<String>,
     /// Whole-object CRC-32C that the store keeps, in base64.

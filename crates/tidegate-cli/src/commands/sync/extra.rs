@@ -9,8 +9,8 @@ use tidegate_transfer::listing::TreeObject;
 
 use crate::exit::CommandFailure;
 
-/// What only the target has, in a file without a name: a million keys would take much memory. There is no file before
-/// the first one.
+/// What only the target has, or what waits for its removal, in a file without a name: a million keys would take much
+/// memory. There is no file before the first one.
 #[derive(Default)]
 pub(super) struct ExtraObjects {
     file: Option<BufWriter<File>>,
@@ -43,13 +43,14 @@ impl ExtraObjects {
     }
 
     /// The objects in the order in which they were added. They end early with an error, which is then in the second
-    /// value.
+    /// value. They may be read again, and not at the same time.
     pub(super) fn read(
-        self,
+        &mut self,
     ) -> io::Result<(impl Stream<Item = ExtraObject> + Send + 'static, Arc<OnceLock<io::Error>>)> {
-        let file = match self.file {
+        let file = match &mut self.file {
             Some(file) => {
-                let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+                file.flush()?;
+                let mut file = file.get_ref().try_clone()?;
                 file.rewind()?;
                 Some(BufReader::new(file))
             }
@@ -98,6 +99,7 @@ mod tests {
         let mut kept = ExtraObjects::default();
         (0..2000).for_each(|number| kept.push(&object(number)).unwrap());
         assert_eq!(kept.count, 2000);
+        drop(kept.read().unwrap().0.next().await);
         let (read, unread) = kept.read().unwrap();
         let read: Vec<_> = read.collect().await;
         let expected: Vec<_> = (0..2000)

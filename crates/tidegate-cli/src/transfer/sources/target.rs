@@ -10,17 +10,20 @@ use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
 use crate::exit::{CommandFailure, Outcome};
+use crate::file_options::{LinkRules, WriteLinks};
 use crate::resolved::resolved;
 use crate::select::SourceArgument;
 use crate::stores::{ObjectPlace, address};
 use crate::transfer::copies::CopyOutcome;
 use crate::transfer::job::CopyJob;
 use crate::transfer::naming;
+use crate::two_addresses::DevicePath;
 
 /// The store and prefix that the objects of a tree are copied to.
-pub(super) struct CopyTarget {
+pub(in crate::transfer) struct CopyTarget {
     pub(super) store: Store,
     prefix: String,
+    links: WriteLinks,
     /// Where the source is in the target, if it is below: what the names of objects must not begin with. The copy of
     /// such an object could replace another that is still to be copied.
     source_below: Option<String>,
@@ -39,9 +42,24 @@ impl CopyTarget {
         }
     }
 
+    /// The target of one object. Below a directory, nothing is written through a link that has the copy's name: the
+    /// user named the directory, and not the link.
+    pub(in crate::transfer) async fn of_one(
+        job: &CopyJob<'_>,
+        source: &Location,
+        target: &Location,
+    ) -> Outcome<ObjectPlace> {
+        let rules = match naming::is_container(target) {
+            true => job.writing.links().of_target(),
+            false => LinkRules::default(),
+        };
+        job.stores.object_with(&naming::of_one(source, target)?, rules).await
+    }
+
     pub(super) async fn of_contents(job: &CopyJob<'_>, target: &Location) -> Outcome<Self> {
-        let (store, prefix) = job.stores.tree_with(target, job.writing.links().of_target()).await?;
-        Ok(Self { store, prefix, source_below: None })
+        let rules = job.writing.links().of_target();
+        let (store, prefix) = job.stores.tree_with(target, rules).await?;
+        Ok(Self { store, prefix, links: rules.writes, source_below: None })
     }
 
     /// Refuses an object whose copy would lie in the source.
@@ -58,29 +76,31 @@ impl CopyTarget {
     }
 
     pub(super) fn place(&self, key: &str) -> ObjectPlace {
-        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+        ObjectPlace { store: self.store.clone(), key: format!("{}{key}", self.prefix), links: self.links }
     }
 
     /// The URLs (or absolute paths) of the source, which is below `prefix` of `from`, and of this target. If one of the
     /// two places lies in the other, its text begins with the other's. `None` if the two cannot overlap.
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
-        let text = |store: &Store, prefix: &str| match is_remote(store) {
-            true => format!("{}/{prefix}", address(store.location())),
-            false => {
-                let path = resolved(&local_root(&store.location())).display().to_string();
-                format!("{}/", path.trim_end_matches('/'))
+        let text = |store: &Store, prefix: &str| format!("{}/{prefix}", address(store.location()));
+        match (is_remote(from), self.directory()) {
+            (true, None) if from.shares_endpoint_with(&self.store) => {
+                Some((text(from, prefix), text(&self.store, &self.prefix)))
             }
-        };
-        let may_overlap = match (is_remote(from), is_remote(&self.store)) {
-            (true, true) => from.shares_endpoint_with(&self.store),
-            (ours, theirs) => ours == theirs,
-        };
-        may_overlap.then(|| (text(from, prefix), text(&self.store, &self.prefix)))
+            (false, Some(target)) => {
+                // A mount may lead from one to the other.
+                let (source, target) =
+                    (DevicePath::of(&local_root(&from.location())), DevicePath::of(&target));
+                let text = |at: DevicePath| format!("{}/", at.to_string().trim_end_matches('/'));
+                Some((text(source), text(target)))
+            }
+            _ => None,
+        }
     }
 
-    /// How the target of a move overlaps its source, which is below `prefix` of `from`.
-    pub(super) fn overlap(&self, job: &CopyJob<'_>, from: &Store, prefix: &str) -> Option<ListOverlap> {
-        let (source, target) = self.comparable(from, prefix).filter(|_| job.moves())?;
+    /// How the target of a list of names overlaps their source, which is below `prefix` of `from`.
+    pub(super) fn overlap(&self, from: &Store, prefix: &str) -> Option<ListOverlap> {
+        let (source, target) = self.comparable(from, prefix)?;
         let way = match target.strip_prefix(&source) {
             Some(down) => Way::Down(down.to_owned()),
             None => Way::Up(source.strip_prefix(&target)?.to_owned()),
@@ -127,17 +147,18 @@ impl CopyTarget {
                 "{source_name}: this is in {target_name}, the target: move it elsewhere first"
             ));
         }
+        self.source_below = beginning.strip_prefix(&target_tree).map(str::to_owned);
         Ok(())
     }
 }
 
-/// A list of names to move within one tree: one object could replace another that is still to be moved.
+/// A list of names within one tree: the copy of one object could replace another that is still to be read.
 pub(super) struct ListOverlap {
     way: Way,
     names: HashSet<String>,
 }
 
-/// Where the target of a move is, seen from its source.
+/// Where the target is, seen from the source.
 enum Way {
     /// Below the source, at this prefix of its names.
     Down(String),
@@ -157,7 +178,7 @@ impl ListOverlap {
         (stream::iter(names).boxed_local(), Some(self))
     }
 
-    /// The listed name, if any, of the object that the move of `name` would replace.
+    /// The listed name, if any, of the object that the copy of `name` would replace.
     pub(super) fn replaced_by(&self, name: &str) -> Option<&str> {
         let target = match &self.way {
             Way::Down(prefix) => format!("{prefix}{name}"),

@@ -172,6 +172,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         etag: tag(headers).map(str::to_owned),
         version: read("x-ms-version-id"),
         modified: read("last-modified").as_deref().and_then(time),
+        is_fresh: false,
         crc64nvme: crc64nvme.and_then(|written| of_size(&written, size_told(headers)?)),
         crc32c: None,
         has_composite_checksum: false,

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use super::AzureContainer;
 use super::fault::no_error;
 use super::request::AzureRequest;
-use crate::backend::http::{Entries, Keyed, Order, PagePosition, paged};
+use crate::backend::http::{Entries, Keyed, Order, PagePosition, mark_fresh, paged};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag};
 use crate::backend::{Attempt, Entry, Fault, Listing};
@@ -137,7 +137,9 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
     })?;
     document.promised("Blobs", has_blobs)?;
     let next = document.promised("NextMarker", next)?;
-    Ok(BlobPage { blobs: blobs.into_vec(), prefixes: prefixes.into_vec(), next })
+    let mut blobs = blobs.into_vec();
+    mark_fresh(headers, blobs.iter_mut().map(|blob| &mut blob.object));
+    Ok(BlobPage { blobs, prefixes: prefixes.into_vec(), next })
 }
 
 /// Headers have an ETag with its quotes, listings without.

@@ -13,7 +13,7 @@ use super::fault::{About, document};
 use super::request::GcsRequest;
 use super::resource::NOTHING;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{Entries, LONGEST_TEXT, Order, PagePosition, paged};
+use crate::backend::http::{Entries, LONGEST_TEXT, Order, PagePosition, mark_fresh, paged};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
@@ -55,7 +55,8 @@ pub(super) fn read(
     if listing.kind.as_deref() != Some("storage#objects") {
         return Err(not_a_store("a listing", headers, body));
     }
-    let objects = listing.items.into_iter().map(Item::into_object).collect();
+    let mut objects: Vec<_> = listing.items.into_iter().map(Item::into_object).collect();
+    mark_fresh(headers, objects.iter_mut());
     let prefixes = listing.prefixes.into_iter().map(|Text(prefix)| prefix).collect();
     Ok((entries(objects, prefixes), next(listing.token.unwrap_or_default())))
 }

@@ -19,6 +19,12 @@ pub(super) fn directory(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault
         Err(error) => return Err(failed(error)),
     };
     let mut start = 0;
+    // Most files lie in directories that exist: these are opened by one call. The loop finds out what else is there.
+    if let Some((below, _)) = key.rsplit_once('/')
+        && let Some(opened) = open_at_once(&directory, below)
+    {
+        (directory, start) = (opened, below.len() + 1);
+    }
     loop {
         let name = key[start..].split('/').next().unwrap_or_default();
         let end = start + name.len();
@@ -43,8 +49,21 @@ pub(super) fn directory(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault
 pub(super) fn written_through(link: &Path) -> Fault {
     let link = link.display();
     invalid(format!(
-        "{link} is a symbolic link, and nothing is written through links: remove it if that is meant"
+        "{link} is a symbolic link, and nothing is written through links: remove it, or have links followed, if that is meant"
     ))
+}
+
+/// Opens the directory `below` of `root` without following a symbolic link; `None` if that fails, or if the system has
+/// no such call.
+#[cfg(target_os = "linux")]
+fn open_at_once(root: &OwnedFd, below: &str) -> Option<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    openat2(root, below, OFlags::DIRECTORY | PATH, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_at_once(_: &OwnedFd, _: &str) -> Option<OwnedFd> {
+    None
 }
 
 #[cfg(target_os = "linux")]

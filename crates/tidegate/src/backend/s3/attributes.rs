@@ -94,6 +94,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         etag: tag(headers).map(str::to_owned),
         version: read("x-amz-version-id").filter(|version| version != "null"),
         modified: read("last-modified").as_deref().and_then(time),
+        is_fresh: false,
         crc64nvme: whole("x-amz-checksum-crc64nvme"),
         crc32c: whole("x-amz-checksum-crc32c"),
         has_composite_checksum: CHECKSUMS.into_iter().any(is_of_parts),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use http::{HeaderMap, Method};
 
 use super::S3Bucket;
-use crate::backend::http::{Entries, PagePosition, paged, stuck};
+use crate::backend::http::{Entries, PagePosition, mark_fresh, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, key, promised_flag};
 use crate::backend::{Entry, Fault, Feature, FeatureSet, Listing};
@@ -131,7 +131,9 @@ pub(super) fn read(
         Ok(())
     })?;
     let encoding = encoding.as_deref();
-    let objects = objects.into_vec().into_iter().map(|object| {
+    let mut objects = objects.into_vec();
+    mark_fresh(headers, objects.iter_mut());
+    let objects = objects.into_iter().map(|object| {
         let key = key(object.key, encoding)?;
         Ok(Entry::Object(Object { key, ..object }))
     });

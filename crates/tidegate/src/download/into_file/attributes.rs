@@ -1,5 +1,7 @@
 //! Attributes of an object that a downloaded file is given: its time, its permissions.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::backend::local::Publish;
 use crate::download::source::ObjectSource;
 use crate::types::error::Result;
@@ -12,6 +14,8 @@ pub(super) struct GivenAttributes {
     pub(super) modified: bool,
     /// The time and the permissions in the object's user metadata.
     pub(super) preserved: bool,
+    /// The object's time in a listing, which may be more precise than that of an answer.
+    pub(super) listed: Option<SystemTime>,
 }
 
 impl GivenAttributes {
@@ -26,19 +30,44 @@ impl GivenAttributes {
         Ok(Object { attributes: described.attributes, ..object })
     }
 
+    /// The same time with the fraction of its second that the listing has.
+    fn with_fraction(self, time: SystemTime) -> SystemTime {
+        let whole = |time: SystemTime| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs());
+        let is_whole = time.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == 0);
+        self.listed.filter(|listed| is_whole && whole(*listed) == whole(time)).unwrap_or(time)
+    }
+
     /// How the file of this object is published.
     pub(super) fn publish(self, how: Publish, object: &Object) -> Publish {
         let preserved = match self.preserved {
             true => FileAttributes::from_metadata(&object.attributes.metadata).0,
             false => FileAttributes::default(),
         };
-        let modified = preserved.modified.or(object.modified.filter(|_| self.modified));
+        let modified = object.modified.filter(|_| self.modified).map(|time| self.with_fraction(time));
+        let modified = preserved.modified.or(modified);
         Publish { modified, permissions: preserved.permissions, ..how }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    // The rest of this module tests files; this test needs none.
+    #[test]
+    fn a_listing_adds_the_fraction_of_the_same_second_only() {
+        let at = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+        let gives = |listed| super::GivenAttributes { listed, ..Default::default() };
+        for (listed, answered, expected) in [
+            (Some(5300), 5000, 5300),
+            (Some(6000), 5000, 5000),
+            (Some(4900), 5000, 5000),
+            (Some(5300), 5700, 5700),
+            (None, 5000, 5000),
+        ] {
+            let time = gives(listed.map(at)).with_fraction(at(answered));
+            assert_eq!(time, at(expected), "{listed:?} {answered}");
+        }
+    }
+
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

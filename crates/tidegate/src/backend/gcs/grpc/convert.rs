@@ -87,6 +87,7 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
         etag: text(described.etag),
         version: Some(described.generation).filter(|generation| *generation != 0).map(|it| it.to_string()),
         modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),
+        is_fresh: false,
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
         has_composite_checksum: false,
