@@ -124,9 +124,9 @@ mod tests {
         }
     }
 
-    fn listing(
-        keys: &[impl AsRef<str>],
-    ) -> OrderedListing<impl Stream<Item = Result<TreeObject, NoObject>> + Unpin + use<>> {
+    type Entries = std::vec::IntoIter<Result<TreeObject, NoObject>>;
+
+    fn listing(keys: &[impl AsRef<str>]) -> OrderedListing<stream::Iter<Entries>> {
         let entry = |key: &str| match key {
             "!" => Err(NoObject::Link),
             "!!" => Err(NoObject::Error),
