@@ -232,7 +232,7 @@ def test_sync_with_a_listing_out_of_order_removes_nothing(tmp_path):
 
 def test_a_copy_from_google_keeps_the_attributes(embedded, bucket, memory):
     """The answer that has the bytes has none of the attributes there."""
-    source = {"endpoint_url": embedded.endpoint, "token": "anonymous"}
+    source = {"endpoint_url": embedded.url, "token": "anonymous"}
     google = tidegate.Store(f"gs://{bucket.name}", **source)
     google.put("m", b"x", content_type="text/x", cache_control="no-cache", metadata={"origin": "test"})
     for way in ["copy", "sync"]:
