@@ -132,6 +132,56 @@ def test_buckets_and_keys_are_completed(shell, on, tmp_path):
     assert at.completed(f"cp s3://{on.name}/other tar", "x") == ["cp", f"s3://{on.name}/other", "target/x"]
 
 
+@pytest.mark.parametrize("shell", ["bash"], indirect=True)
+def test_a_key_is_never_run(shell, on, tmp_path):
+    """A key is inserted for the quotation that the line is in, or not at all: bash inserts what it gets as it is."""
+    run = "$(touch OWNED)"
+    keys = [
+        run,
+        "`touch OWNED`",
+        f"it's {run} x",
+        f'a" {run} "b',
+        "x'; touch OWNED; 'y",
+        f"x\\{run}",
+        "a!b",
+        "end'",
+        'end"',
+    ]
+    for number, key in enumerate(keys):
+        on.put(f"{number}/{key}", b"x")
+    at = shell(on.env)
+    cannot = {
+        ('"', "`touch OWNED`"),
+        ("'", "`touch OWNED`"),
+        ("", "`touch OWNED`"),
+        ('"', "a!b"),
+        ("'", "end'"),
+        ('"', 'end"'),
+    }
+    for opened in ('"', "'", ""):
+        for number, key in enumerate(keys):
+            whole = f"s3://{on.name}/{number}/"
+            is_offered = (opened, key) not in cannot
+            found = at.completed(f"cat {opened}{whole}", "" if is_offered else opened)
+            assert found == ["cat", whole + key if is_offered else whole], opened
+            assert not (tmp_path / "OWNED").exists(), (opened, key)
+    # A quotation that has ended, one in the middle of the word, one that the shell reads in another way, and a cursor
+    # before the quote that ends it.
+    assert at.completed(f'cat "s3://{on.name}/"0/') == ["cat", f"s3://{on.name}/0/{run}"]
+    assert at.completed(f"cat s3://{on.name}/'2/") == ["cat", f"s3://{on.name}/2/{keys[2]}"]
+    assert at.completed(f"cat s3://{on.name}/$'4/", "'") == ["cat", f"s3://{on.name}/4/"]
+    at.completed(f'cat "s3://{on.name}/0/"\x02', "")
+    at.completed(f"cat 's3://{on.name}/4/'\x02", "")
+    assert not (tmp_path / "OWNED").exists()
+
+
+def test_names_that_a_terminal_acts_on_are_not_offered(shell, on):
+    for key in ("c1\x9b31mx", "bidi\u202egpj", "sep\u2028x", "fine"):
+        on.put(f"k/{key}", b"x")
+    at = shell(on.env)
+    assert at.completed(f"cat s3://{on.name}/k/", ".") == ["cat", f"s3://{on.name}/k/fine", "."]
+
+
 def test_names_and_profiles_are_completed(shell, tmp_path):
     (tmp_path / "config").write_text("[default]\n[profile archive]\nregion = us-east-1\n")
     at = shell({"AWS_CONFIG_FILE": str(tmp_path / "config")})

@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use tidegate_transfer::copy_through;
 
 use crate::arguments::Argument;
 use crate::engine::{Engine, Shared};
@@ -206,17 +207,12 @@ impl Store {
         to_key: String,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Operation> {
-        let reader = self.get(py)?.reader(key);
-        let (given, to) = (WriteOptions::of(options)?, to.get(py)?.clone());
-        let mut writer = to.writer(to_key);
+        let (from, to) = (self.get(py)?.clone(), to.get(py)?.clone());
+        let given = WriteOptions::of(options)?;
+        let writer = to.writer(to_key);
         let progress = writer.progress();
         let copied = async move {
-            let mut reader = reader.await?;
-            let (size, source) = (reader.object().size, reader.object().attributes.clone());
-            writer = given.over(source).set(writer).exact_size(size);
-            let mut writer = writer.await?;
-            writer.read_from(&mut reader).await?;
-            writer.finish().await
+            copy_through::copy(&from, &key, &to, |carried| given.over(carried).set(writer)).await
         };
         Ok(Operation::new(&self.shared, Some(progress), copied, object))
     }

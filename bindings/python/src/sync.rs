@@ -1,16 +1,17 @@
 //! Makes one tree like another: copies what the target lacks, what has another size, and what is newer at the source.
 //! The command line's `sync` compares in more ways; this is what the library's own calls do together.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt};
 use pyo3::prelude::*;
 use tidegate::location::Location;
-use tidegate::merge::{MergeStream, Merged};
 use tidegate::{Entry, ErrorKind, Object, Store};
+use tidegate_transfer::copy_through;
+use tidegate_transfer::listing::{Disorder, MissedEntry, OrderedListing, TreeObject};
+use tidegate_transfer::merge::{Step, merge};
 use tokio::task::JoinSet;
 
 use crate::errors;
@@ -47,20 +48,24 @@ pub(crate) struct SyncReport {
 }
 
 /// Why something was not done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Refusal {
     /// Nothing was removed, because the source has nothing.
     EmptySource,
     /// Nothing was done, because one tree is in the other: copies would be copied again, and what is removed at the
     /// target could be of the source.
     Overlap,
+    /// Nothing was removed, and what follows the key was not compared.
+    Disorder(Disorder),
 }
 
 impl Refusal {
-    fn name(self) -> &'static str {
+    /// A word, and what it is about.
+    fn value(self) -> (&'static str, Option<String>) {
         match self {
-            Self::EmptySource => "empty source",
-            Self::Overlap => "overlap",
+            Self::EmptySource => ("empty source", None),
+            Self::Overlap => ("overlap", None),
+            Self::Disorder(disorder) => ("disorder", Some(disorder.to_string())),
         }
     }
 }
@@ -70,15 +75,34 @@ impl SyncReport {
         let failed = self.failed.iter().map(|(key, error)| Ok((key, errors::exception(py, error)?)));
         let failed = failed.collect::<PyResult<Vec<_>>>()?;
         let Self { copied, unchanged, removed, left_out, planned, refusal, .. } = self;
-        let fields = (copied, unchanged, removed, left_out, failed, planned, refusal.map(Refusal::name));
+        let fields = (copied, unchanged, removed, left_out, failed, planned, refusal.map(Refusal::value));
         Ok(fields.into_pyobject(py)?.into_any().unbind())
     }
 }
 
-/// A key, and its objects in both trees.
-struct Pair {
-    source: Option<Object>,
-    target: Option<Object>,
+/// What a listing has instead of an object.
+enum Missed {
+    /// The listing has failed.
+    Failed(tidegate::Error),
+    /// A name in a directory that is no object.
+    Other(String),
+}
+
+impl MissedEntry for Missed {
+    fn is_harmless(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+}
+
+/// The objects of a tree.
+fn listing(
+    store: &Store,
+) -> OrderedListing<impl Stream<Item = Result<TreeObject, Missed>> + Unpin + Send + use<>> {
+    OrderedListing::new(store.list("").map(|entry| match entry {
+        Ok(Entry::Object(object)) => Ok(TreeObject { key: object.key.clone(), object }),
+        Ok(other) => Err(Missed::Other(other.key().trim_end_matches('/').to_owned())),
+        Err(error) => Err(Missed::Failed(error)),
+    }))
 }
 
 /// Makes `target` like `source`.
@@ -93,48 +117,41 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
     let mut report = SyncReport::default();
     let mut extra = Vec::new();
     let mut copies = JoinSet::new();
-    let inputs = [source.list(""), target.list("")];
-    let mut merged = MergeStream::new(inputs, |a: &Entry, b: &Entry| a.key().cmp(b.key()));
-    let mut pending: Option<Merged<Entry>> = None;
+    let mut steps = std::pin::pin!(merge(listing(&source), listing(&target)));
     let mut is_empty = true;
     let source_is_local = is_local(&source);
-    loop {
-        let next = merged.try_next().await.map_err(|failed| failed.error)?;
-        let pair = match (pending.take(), next) {
-            (None, None) => break,
-            (None, next) => {
-                pending = next;
+    while let Some(step) = steps.next().await {
+        let (from, to) = match step {
+            Step::Both { source, target } => (source.object, Some(target)),
+            Step::SourceOnly(source) => (source.object, None),
+            Step::TargetOnly(extra_object) => {
+                if options.delete {
+                    extra.push(extra_object.object);
+                }
                 continue;
             }
-            // The source is the first input, so its object comes first.
-            (Some(first), Some(second))
-                if first.input < second.input
-                    && first.item.key().cmp(second.item.key()) == Ordering::Equal =>
-            {
-                pair(Some(first.item), Some(second.item), &mut report)
+            Step::SourceMissed(Missed::Other(name)) => {
+                report.left_out += 1;
+                report.others.insert(name);
+                continue;
             }
-            (Some(first), next) => {
-                pending = next;
-                match first.input {
-                    0 => pair(Some(first.item), None, &mut report),
-                    _ => pair(None, Some(first.item), &mut report),
-                }
+            Step::TargetMissed(Missed::Other(_)) => continue,
+            Step::SourceMissed(Missed::Failed(error)) | Step::TargetMissed(Missed::Failed(error)) => {
+                return Err(error);
+            }
+            Step::Disorder(disorder) => {
+                report.refusal = Some(Refusal::Disorder(disorder));
+                continue;
             }
         };
-        match pair {
-            Pair { source: Some(from), target: to } => {
-                is_empty = false;
-                if to.is_some_and(|to| is_same(&from, &to, source_is_local)) {
-                    report.unchanged += 1;
-                } else if options.dry_run {
-                    report.planned.push(("copy", from.key));
-                } else {
-                    room(&mut copies, &mut report).await;
-                    copies.spawn(copy(source.clone(), target.clone(), from));
-                }
-            }
-            Pair { source: None, target: Some(object) } if options.delete => extra.push(object),
-            Pair { .. } => {}
+        is_empty = false;
+        if to.is_some_and(|to| is_same(&from, &to, source_is_local)) {
+            report.unchanged += 1;
+        } else if options.dry_run {
+            report.planned.push(("copy", from.key));
+        } else {
+            room(&mut copies, &mut report).await;
+            copies.spawn(copy(source.clone(), target.clone(), from));
         }
     }
     while let Some(ended) = copies.join_next().await {
@@ -143,7 +160,7 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
     // Copies end in any order.
     report.failed.sort_by(|(a, _), (b, _)| a.cmp(b));
     extra.retain(|object: &Object| !is_at_or_below(&object.key, &report.others));
-    if !report.failed.is_empty() || extra.is_empty() {
+    if !report.failed.is_empty() || report.refusal.is_some() || extra.is_empty() {
         return Ok(report);
     }
     if is_empty && !options.delete_all {
@@ -154,23 +171,6 @@ pub(crate) async fn sync(source: Store, target: Store, options: SyncOptions) -> 
         remove(&target, extra, &mut report).await;
     }
     Ok(report)
-}
-
-fn pair(source: Option<Entry>, target: Option<Entry>, report: &mut SyncReport) -> Pair {
-    let source = match source {
-        Some(Entry::Object(object)) => Some(object),
-        Some(other) => {
-            report.left_out += 1;
-            report.others.insert(other.key().trim_end_matches('/').to_owned());
-            None
-        }
-        None => None,
-    };
-    let target = target.and_then(|entry| match entry {
-        Entry::Object(object) => Some(object),
-        _ => None,
-    });
-    Pair { source, target }
 }
 
 /// Whether the key is one of these names, or is below one.
@@ -262,20 +262,12 @@ async fn copy(source: Store, target: Store, object: Object) -> Copied {
             download.refuse_links_below(target.location()).await
         }
         _ if source.is_one_with(&target) => source.copy(&key, &target, &key).await,
-        _ => copy_through(&source, &target, object).await,
+        _ => {
+            copy_through::copy(&source, &key, &target, |carried| target.writer(&key).attributes(carried))
+                .await
+        }
     };
     (key, copied)
-}
-
-/// Copies through this machine.
-async fn copy_through(source: &Store, target: &Store, object: Object) -> tidegate::Result<Object> {
-    let mut reader = source.reader(&object.key).await?;
-    let (size, mut attributes) = (reader.object().size, reader.object().attributes.clone());
-    // What the other store calls its classes, and by whose keys it encrypts, is its own.
-    (attributes.storage_class, attributes.encryption) = (None, None);
-    let mut writer = target.writer(&object.key).attributes(attributes).exact_size(size).await?;
-    writer.read_from(&mut reader).await?;
-    writer.finish().await
 }
 
 /// The local file of a key, if the store is a local directory and the key is a path in it. Other keys are left to the

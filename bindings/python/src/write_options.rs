@@ -87,9 +87,11 @@ impl WriteOptions {
         if !given.metadata.is_empty() {
             attributes.metadata = given.metadata;
         }
-        // What the other store calls its classes, and by whose keys it encrypts, is its own.
-        (attributes.tags, attributes.storage_class, attributes.encryption) =
-            (given.tags, given.storage_class, given.encryption);
+        if !given.tags.is_empty() {
+            attributes.tags = given.tags;
+        }
+        attributes.storage_class = given.storage_class.or(attributes.storage_class);
+        attributes.encryption = given.encryption;
         self.attributes = attributes;
         self
     }

@@ -1,6 +1,9 @@
 """Uploads and downloads of files, copies between stores, and synchronized trees."""
 
+import http.server
 import os
+import threading
+from typing import ClassVar
 
 import pytest
 
@@ -173,3 +176,82 @@ def test_sync_keeps_what_the_target_has_in_place_of_names_that_are_no_objects(st
     assert (report.removed, report.left_out) == (2, 3)
     kept = [entry.key for entry in store.list()]
     assert kept == ["a", "b/c", "b/d/e", "broken", "directory/a", "pipe"]
+
+
+class Unordered(http.server.BaseHTTPRequestHandler):
+    """A bucket that lists directory by directory, as accounts of Azure with a hierarchical namespace do."""
+
+    protocol_version = "HTTP/1.1"
+    pages: ClassVar = [["a/b"], ["a-b", "a.c"]]
+    asked: ClassVar[list] = []
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.asked.append(self.command)
+        is_last = "continuation-token" in self.path
+        more = "false" if is_last else "true"
+        entry = "<Contents><Key>t/{0}</Key><Size>3</Size><LastModified>1970-01-01T00:00:01Z</LastModified></Contents>"
+        entries = "".join(entry.format(key) for key in self.pages[is_last])
+        token = f"<IsTruncated>{more}</IsTruncated><NextContinuationToken>1</NextContinuationToken>"
+        body = f"<ListBucketResult>{token}{entries}</ListBucketResult>" if self.command == "GET" else ""
+        self.send_response(200)
+        self.send_header("etag", '"x"')
+        self.send_header("x-amz-request-id", "1")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+
+def test_sync_with_a_listing_out_of_order_removes_nothing(tmp_path):
+    keys = ["a-b", "a.c", "a/b"]
+    for directory in ["all", "some"]:
+        for key in keys[: 3 if directory == "all" else 1]:
+            path = tmp_path / directory / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(key)
+            os.utime(path, (1, 1))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unordered) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        store = tidegate.Store(
+            "s3://bucket/t", endpoint_url=endpoint, access_key="a", secret_key="b", region="us-east-1"
+        )
+        for source, target in [(tmp_path / "all", store), (store, tmp_path / "all"), (tmp_path / "some", store)]:
+            with pytest.raises(tidegate.SyncError, match="nothing was removed: a-b: a listing is not in") as caught:
+                tidegate.sync(source, target, delete=True)
+            assert (caught.value.kind, caught.value.report.removed) == ("unsupported", 0)
+        server.shutdown()
+    assert not {"DELETE", "POST"} & set(Unordered.asked)
+    assert sorted(tree(tmp_path / "all")) == keys
+
+
+def test_a_copy_from_google_keeps_the_attributes(embedded, bucket, memory):
+    """The answer that has the bytes has none of the attributes there."""
+    source = {"endpoint_url": embedded.url, "token": "anonymous"}
+    google = tidegate.Store(f"gs://{bucket.name}", **source)
+    google.put("m", b"x", content_type="text/x", cache_control="no-cache", metadata={"origin": "test"})
+    for way in ["copy", "sync"]:
+        if way == "copy":
+            tidegate.copy(f"{google.url}/m", f"{memory.url}/m", source=source)
+        else:
+            tidegate.sync(google, memory)
+        head = memory.head("m")
+        kept = (head.content_type, head.cache_control, head.metadata)
+        assert kept == ("text/x", "no-cache", {"origin": "test"}), way
+        memory.delete("m")
+
+
+def test_a_copy_between_stores_keeps_the_tags(store, minio_bucket):
+    store.put("a", b"x", tags={"project": "tide"})
+    minio = tidegate.Store(minio_bucket.url("").rstrip("/"), **reached(minio_bucket))
+    tidegate.copy(f"{store.url}/a", f"{minio.url}/b", source=dict(store._options), target=dict(minio._options))
+    tidegate.sync(store, minio)
+    tidegate.copy(
+        f"{store.url}/a", f"{minio.url}/c", source=dict(store._options), target=dict(minio._options), tags={"own": "1"}
+    )
+    assert [minio.tags(key) for key in "abc"] == [{"project": "tide"}, {"project": "tide"}, {"own": "1"}]

@@ -15,6 +15,8 @@ use tidegate::backend::local::LinkPolicy;
 use tidegate::location::Location;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
+use tidegate_transfer::listing::{MissedEntry as _, OrderedListing, TreeObject};
+use tidegate_transfer::merge;
 use tokio::sync::Semaphore;
 
 use crate::exit::{CommandFailure, Outcome};
@@ -26,14 +28,13 @@ use crate::stores::Stores;
 use crate::walk::{Missed, OtherTree};
 
 mod checksums;
-mod merge;
+mod step;
 mod taken;
 mod tree;
 
-pub(crate) use merge::Step;
-use merge::merge;
+pub(crate) use step::Step;
 use taken::TakenNames;
-pub(crate) use tree::{Tree, TreeListing, TreeObject};
+pub(crate) use tree::Tree;
 
 /// How many objects are compared at once, where a listing does not tell.
 const AT_ONCE: usize = 64;
@@ -149,29 +150,21 @@ impl Trees {
     pub(crate) fn steps(&self) -> impl Stream<Item = Step> + use<> {
         let as_files = self.source.is_local() || self.target.is_local();
         let (names, filter) = (self.filter.of_names(), self.filter.clone());
-        let steps = merge(self.source.list(&names, as_files), self.target.list_target(&names, as_files));
+        let source = OrderedListing::new(self.source.list(&names, as_files));
+        let target = OrderedListing::new(self.target.list_target(&names, as_files));
+        let steps = merge::merge(source, target);
         let mut taken = self.target.is_local().then(|| TakenNames::new(self.target.links));
         let steps = steps.filter(move |step| {
             future::ready(match step {
-                Step::Both { source: object, .. }
-                | Step::SourceOnly(object)
-                | Step::TargetOnly(object)
-                | Step::Taken { source: object, .. } => filter.takes(&object.key, &object.object),
-                Step::SourceMissed(_) | Step::TargetMissed(_) | Step::Disorder { .. } => true,
+                merge::Step::Both { source: object, .. }
+                | merge::Step::SourceOnly(object)
+                | merge::Step::TargetOnly(object) => filter.takes(&object.key, &object.object),
+                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) | merge::Step::Disorder(_) => {
+                    true
+                }
             })
         });
-        steps.map(move |step| {
-            let (Some(taken), Step::Both { source, .. } | Step::SourceOnly(source)) = (&mut taken, &step)
-            else {
-                return step;
-            };
-            match (taken.taken_by(&source.key).map(str::to_owned), step) {
-                (Some(by), Step::Both { source, .. } | Step::SourceOnly(source)) => {
-                    Step::Taken { source, by }
-                }
-                (_, step) => step,
-            }
-        })
+        steps.map(move |step| Step::of(step, taken.as_mut()))
     }
 
     /// The failure of a copy whose name on the target's disk another object of the source has.
@@ -286,7 +279,7 @@ impl Trees {
                     Missed::Failed(failure) => return Err(failure),
                     Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
                 },
-                Step::Disorder { key } => return Err(disorder(&key)),
+                Step::Disorder(disorder) => return Err(disorder.into()),
             })
         });
         changes.buffered(AT_ONCE)
@@ -317,15 +310,6 @@ impl Trees {
             Verdict::Unknown => Some(Difference::Unproven),
         })
     }
-}
-
-/// The failure for a listing that is not in key order.
-pub(crate) fn disorder(key: &str) -> CommandFailure {
-    CommandFailure::Failed(format!(
-        "{}: a listing is not in the order of its keys, so the trees can't be compared: accounts of Azure with a \
-         hierarchical namespace and S3's directory buckets list so; use `cp -r`",
-        printable(key)
-    ))
 }
 
 /// Names in the source that are not objects, such as links to directories. `sync --delete` keeps what the target has at

@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
 };
+use tidegate::text::printable;
 use tokio::runtime::Handle;
 
 use crate::options::ConnectionOptions;
@@ -41,14 +42,18 @@ pub(crate) fn candidates(words: Vec<OsString>, index: usize, handle: Handle) -> 
     let wants_options = is_option(&typed) || typed == "-";
     found.retain(|candidate| {
         let value = candidate.get_value();
-        (wants_options || !is_option(value)) && value != "." && has_one_line(value)
+        (wants_options || !is_option(value)) && value != "." && is_harmless(value)
     });
     found
 }
 
-/// Whether a value can be told to a shell, as a line.
-fn has_one_line(value: &OsStr) -> bool {
-    !value.as_encoded_bytes().iter().any(u8::is_ascii_control)
+/// Whether a shell can show a value as it is: as one line, with no character that a terminal acts on. A byte of 80 to 9f
+/// that is no part of a character is a control character where text is not UTF-8.
+fn is_harmless(value: &OsStr) -> bool {
+    value.as_encoded_bytes().utf8_chunks().all(|chunk| {
+        printable(chunk.valid()) == chunk.valid()
+            && !chunk.invalid().iter().any(|byte| (0x80..0xa0).contains(byte))
+    })
 }
 
 /// The command with a completer for each argument whose values clap does not know.

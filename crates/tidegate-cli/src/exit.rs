@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tidegate::location::LocationError;
 use tidegate::text::printable;
 use tidegate::{Error, ErrorKind};
+use tidegate_transfer::listing::Disorder;
 
 use crate::interrupt::Signal;
 use crate::output;
@@ -178,6 +179,12 @@ fn is_input(error: &Error) -> bool {
 impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<Disorder> for CommandFailure {
+    fn from(disorder: Disorder) -> Self {
+        Self::Failed(disorder.to_string())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use futures::{Stream, StreamExt};
 use tidegate::Object;
 use tidegate::backend::{Entry, OtherKind};
+use tidegate_transfer::listing::MissedEntry;
 
 use crate::exit::CommandFailure;
 use crate::file_options::LinkChoice;
@@ -27,10 +28,9 @@ pub(crate) enum Missed {
     LeftOut(PathBuf, OtherKind),
 }
 
-impl Missed {
-    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that
-    /// is no file.
-    pub(crate) fn is_harmless(&self) -> bool {
+impl MissedEntry for Missed {
+    /// A link that leads nowhere, or something that is no file, can be passed over.
+    fn is_harmless(&self) -> bool {
         !matches!(self, Self::Failed(CommandFailure::Store(_) | CommandFailure::Usage(_)))
     }
 }

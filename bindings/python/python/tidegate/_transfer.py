@@ -92,7 +92,8 @@ def sync(
     With ``delete``, then removes what only the target has; not if anything could not be copied, nor, without
     ``delete_all``, if the source is empty. What the target has in place of a link, a pipe or another name of the source
     that is no object stays, and what is below. Trees of which one is in the other are refused. ``dry_run`` changes nothing, and its report says what would be done. Raises
-    :class:`SyncError` if an object could not be copied or removed. The command ``tidegate sync`` can do more.
+    :class:`SyncError` if an object could not be copied or removed, and if a store does not list its keys in order, because
+    then the trees cannot be compared. The command ``tidegate sync`` can do more.
     """
     from_store = source if isinstance(source, Store) else store_of(os.fspath(source), {})
     to_store = target if isinstance(target, Store) else store_of(os.fspath(target), {})
@@ -102,10 +103,15 @@ def sync(
 
 def reported(fields: Any, source: StoreSettings, target: StoreSettings) -> SyncReport:
     """The report, if all was done."""
-    *figures, refusal = fields
+    *figures, refused = fields
+    refusal, about = refused or (None, None)
     if refusal == "overlap":
         raise _refused(f"{source.location} and {target.location} overlap: one is in the other")
     report = SyncReport(*figures)
+    if refusal == "disorder":
+        error = SyncError(f"nothing was removed: {about}")
+        error.kind, error.report = "unsupported", report
+        raise error
     if report.failed:
         first = report.failed[0][1]
         error = SyncError(f"{len(report.failed)} objects were not copied or removed; the first: {first}")

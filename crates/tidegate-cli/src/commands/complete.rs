@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use clap_complete::engine::CompletionCandidate;
 use tokio::runtime::Handle;
 
-use crate::completion::{self, words};
+use crate::completion;
+use crate::completion::words::{self, Quoting, TypedWord};
 use crate::exit::Outcome;
 use crate::invocation::{Invocation, OutputFormat};
 use crate::output;
@@ -60,33 +61,49 @@ impl CompleteArgs {
         let found = tokio::task::block_in_place(|| completion::candidates(words, self.index, handle));
         let mut out = output::text(OutputFormat::Text)?;
         for candidate in &found {
-            out.write_all(line(self.shell, candidate, &raw, &self.fixed).as_bytes())?;
+            let Some(line) = line(self.shell, candidate, &raw, &self.fixed) else { continue };
+            out.write_all(line.as_bytes())?;
             out.write_all(b"\n")?;
         }
         out.finish().await
     }
 }
 
-/// A candidate in the form that the script of a shell expects.
-fn line(shell: CompletingShell, candidate: &CompletionCandidate, raw: &OsStr, fixed: &OsStr) -> OsString {
+/// A candidate in the form that the script of a shell expects; `None` if it cannot be offered.
+fn line(
+    shell: CompletingShell,
+    candidate: &CompletionCandidate,
+    raw: &OsStr,
+    fixed: &OsStr,
+) -> Option<OsString> {
     let value = candidate.get_value();
     match shell {
-        // bash quotes what it inserts only if these are names of files; within quotes, it inserts them as they are.
-        CompletingShell::Bash if words::begins_with_quote(raw) => value.to_owned(),
-        CompletingShell::Bash => {
-            let fixed = words::unquoted(fixed);
-            let rest = value.as_bytes().strip_prefix(fixed.as_bytes());
-            words::quoted_for_bash(rest.map_or(value, OsStr::from_bytes))
-        }
+        CompletingShell::Bash => for_bash(value, raw, fixed),
         CompletingShell::Zsh | CompletingShell::Fish => {
             let mut line = value.to_owned();
             if let Some(help) = candidate.get_help() {
                 line.push("\t");
                 line.push(help.to_string().lines().next().unwrap_or_default());
             }
-            line
+            Some(line)
         }
     }
+}
+
+/// What bash inserts. bash quotes only names of files itself, and inserts everything else as it is. It replaces the
+/// word after a quote that is open, otherwise after `fixed`.
+fn for_bash(value: &OsStr, raw: &OsStr, fixed: &OsStr) -> Option<OsString> {
+    let (kept, quoting) = match TypedWord::read(raw).open_quote {
+        Some((quoting, after)) => (OsStr::from_bytes(&raw.as_bytes()[..after]), quoting),
+        None => (fixed, Quoting::Backslashes),
+    };
+    let kept = TypedWord::read(kept);
+    // What the shell puts in place of an expansion is not known, and the rest of `$'…'` has other rules.
+    if kept.expands {
+        return None;
+    }
+    let rest = value.as_bytes().strip_prefix(kept.value.as_bytes())?;
+    words::quoted_for_bash(OsStr::from_bytes(rest), quoting)
 }
 
 #[cfg(test)]
@@ -95,20 +112,33 @@ mod tests {
 
     #[test]
     fn bash_gets_what_it_replaces() {
-        let line = |value: &str, raw: &str, fixed: &str| {
-            line(CompletingShell::Bash, &CompletionCandidate::new(value), raw.as_ref(), fixed.as_ref())
-        };
-        assert_eq!(line("s3://bkt/a b", "s3://bk", "s3:"), r"//bkt/a\ b");
-        assert_eq!(line("s3://bkt/", "s3://bk", ""), "s3://bkt/", "COMP_WORDBREAKS without a colon");
-        assert_eq!(line("s3://bkt/a b", "\"s3://bk", ""), "s3://bkt/a b");
-        assert_eq!(line("--prefixed=s3://bkt/", "--prefixed=s3:", "--prefixed=s3:"), "//bkt/");
+        for (value, raw, fixed, inserted) in [
+            ("s3://bkt/a b", "s3://bk", "s3:", Some(r"//bkt/a\ b")),
+            // COMP_WORDBREAKS without a colon.
+            ("s3://bkt/", "s3://bk", "", Some("s3://bkt/")),
+            ("s3://bkt/a b", "\"s3://bk", "", Some("s3://bkt/a b")),
+            ("s3://bkt/$(a)", "\"s3://bk", "", Some(r"s3://bkt/\$(a)")),
+            ("s3://bkt/a'$(b)", "'s3://bk", "", Some(r"s3://bkt/a'\''$(b)")),
+            // bash keeps what is before the open quote, wherever that is.
+            ("s3://bkt/a b", "s3://'bk", "s3:", Some("bkt/a b")),
+            ("--prefixed=s3://bkt/", "--prefixed=\"s3:", "--prefixed=", Some("s3://bkt/")),
+            // A quotation that has ended protects nothing.
+            ("s3://bkt/$(a)", "\"s3://bkt/\"", "", Some(r"s3://bkt/\$\(a\)")),
+            ("--prefixed=s3://bkt/", "--prefixed=s3:", "--prefixed=s3:", Some("//bkt/")),
+            ("s3://bkt/k", "$'s3://bk", "", None),
+            ("s3://bkt/`a`", "\"s3://bk", "", None),
+        ] {
+            let line =
+                line(CompletingShell::Bash, &CompletionCandidate::new(value), raw.as_ref(), fixed.as_ref());
+            assert_eq!(line.as_deref(), inserted.map(OsStr::new), "{value} for {raw}");
+        }
     }
 
     #[test]
     fn zsh_and_fish_get_the_help() {
         let candidate = CompletionCandidate::new("cp").help(Some("Copy\nmore".into()));
         for shell in [CompletingShell::Zsh, CompletingShell::Fish] {
-            assert_eq!(line(shell, &candidate, OsStr::new("c"), OsStr::new("")), "cp\tCopy");
+            assert_eq!(line(shell, &candidate, OsStr::new("c"), OsStr::new("")).unwrap(), "cp\tCopy");
         }
     }
 }

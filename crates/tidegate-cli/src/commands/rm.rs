@@ -1,12 +1,11 @@
 //! `tidegate rm`: removes objects.
 
-use std::future::Future;
 use std::path::PathBuf;
 
 use futures::{Stream, StreamExt, stream};
-use tidegate::ErrorKind;
 use tidegate::location::Location;
 use tidegate::text::printable;
+use tidegate::{ErrorKind, Store};
 use tokio::sync::Mutex;
 
 use crate::exit::{CommandFailure, Outcome, Reach};
@@ -18,6 +17,7 @@ use crate::spread::PrefixedOption;
 use crate::stores::{ObjectPlace, Stores};
 use crate::{output, text};
 
+mod listed;
 mod tree;
 
 use tree::RemovedTree;
@@ -33,7 +33,8 @@ const IN_FLIGHT: usize = 64;
 ///
 /// After a failure, prints an error and continues. A missing object is a failure: each object
 /// that is named by its URL is looked up (HEAD) before it is removed, because stores report
-/// success for the removal of a missing object.
+/// success for the removal of a missing object. The objects of a list (--files-from) are not
+/// looked up: S3 removes 1,000 of them by one request, and one that is missing counts as removed.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RmArgs {
@@ -131,17 +132,75 @@ impl RmArgs {
         listed: ListedNames,
         lines: &Mutex<ObjectLines>,
     ) -> Outcome {
-        let Some(source) = source else {
-            let locations = listed.names.map(|name| Ok(name?.parse()?));
-            return self.remove_each(stores, locations, lines).await;
+        let below = match source {
+            Some(source) => Some(stores.tree(&source.location).await?),
+            None => None,
         };
-        let (store, prefix) = stores.tree(&source.location).await?;
-        let places = listed.names.map(|name| {
-            let name = name?;
-            let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
-            Ok(ObjectPlace::named(store.clone(), key))
+        let below = below.as_ref();
+        let removals = listed::batches(listed.names).map(|names| async move {
+            let places = stream::iter(names).map(|name| place_of(stores, below, name)).buffered(IN_FLIGHT);
+            self.remove_batch(places.collect().await, lines).await
         });
-        self.remove_places(places.map(|place| async { place }), lines).await
+        self.tally(removals.buffered(listed::IN_FLIGHT).flat_map(stream::iter)).await
+    }
+
+    /// Removes the objects of a batch of names: those of one store together.
+    async fn remove_batch(
+        &self,
+        places: Vec<Outcome<ObjectPlace>>,
+        lines: &Mutex<ObjectLines>,
+    ) -> Vec<Outcome> {
+        let (mut outcomes, mut stores) =
+            (Vec::with_capacity(places.len()), Vec::<(Store, Vec<String>)>::new());
+        let mut files = Vec::new();
+        for place in places {
+            match place {
+                Ok(place) if place.is_local() => files.push(place),
+                Ok(ObjectPlace { store, key, .. }) => {
+                    let same = |(known, _): &&mut (Store, _)| known.location() == store.location();
+                    match stores.iter_mut().find(same) {
+                        Some((_, keys)) => keys.push(key),
+                        None => stores.push((store, vec![key])),
+                    }
+                }
+                Err(failure) => outcomes.push(Err(failure)),
+            }
+        }
+        let files = stream::iter(files).map(|place| async move { self.remove_one(&place, lines).await });
+        outcomes.extend(files.buffered(IN_FLIGHT).collect::<Vec<_>>().await);
+        for (store, keys) in stores {
+            outcomes.extend(self.remove_keys(&store, keys, lines).await);
+        }
+        outcomes
+    }
+
+    /// Removes objects of one store, in as few requests as it takes. A missing object counts as removed.
+    async fn remove_keys(
+        &self,
+        store: &Store,
+        keys: Vec<String>,
+        lines: &Mutex<ObjectLines>,
+    ) -> Vec<Outcome> {
+        let root = store.location();
+        let print = async |key: &str| {
+            let url = format!("{root}/{key}");
+            lines.lock().await.print(&RemoveLine { url: &url, dry_run: self.dry_run }).await
+        };
+        let mut outcomes = Vec::with_capacity(keys.len());
+        if self.dry_run {
+            for key in &keys {
+                outcomes.push(print(key).await);
+            }
+            return outcomes;
+        }
+        let mut removals = store.delete_many(keys);
+        while let Some(removal) = removals.next().await {
+            outcomes.push(match removal.result {
+                Ok(()) => print(removal.key.as_deref().unwrap_or_default()).await,
+                Err(error) => Err(error.into()),
+            });
+        }
+        outcomes
     }
 
     /// Removes single objects.
@@ -151,19 +210,17 @@ impl RmArgs {
         locations: impl Stream<Item = Outcome<Location>>,
         lines: &Mutex<ObjectLines>,
     ) -> Outcome {
-        let places = locations.map(|location| async { stores.object(&location?).await });
-        self.remove_places(places, lines).await
+        let removals = locations
+            .map(|location| async { self.remove_one(&stores.object(&location?).await?, lines).await });
+        self.tally(removals.buffered(IN_FLIGHT)).await
     }
 
-    async fn remove_places<F>(&self, places: impl Stream<Item = F>, lines: &Mutex<ObjectLines>) -> Outcome
-    where
-        F: Future<Output = Outcome<ObjectPlace>>,
-    {
+    /// Counts removals, and prints each failure. Stops at one that concerns every object.
+    async fn tally(&self, removals: impl Stream<Item = Outcome>) -> Outcome {
         let mut tally = Tally::default();
         let mut last: Option<CommandFailure> = None;
         let mut is_one_cause = true;
-        let removals = places.map(|place| async { self.remove_one(&place.await?, lines).await });
-        let mut removals = std::pin::pin!(removals.buffered(IN_FLIGHT));
+        let mut removals = std::pin::pin!(removals);
         while let Some(removal) = removals.next().await {
             let Err(failure) = removal else {
                 tally.removed += 1;
@@ -287,6 +344,22 @@ impl Tally {
         }
         let all = text::count(removed + failed, "object");
         Err(CommandFailure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
+    }
+}
+
+/// The place of a name of a list: below a tree, or, without one, where the whole URL or path says.
+async fn place_of(
+    stores: &Stores,
+    below: Option<&(Store, String)>,
+    name: Outcome<String>,
+) -> Outcome<ObjectPlace> {
+    let name = name?;
+    match below {
+        None => stores.object(&name.parse()?).await,
+        Some((store, prefix)) => {
+            let key = format!("{prefix}{}", name.strip_prefix("./").unwrap_or(&name));
+            Ok(ObjectPlace::named(store.clone(), key))
+        }
     }
 }
 

@@ -10,10 +10,9 @@ use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
 use tidegate::text::printable;
 use tidegate::{Object, Store};
+use tidegate_transfer::listing::{MissedEntry as _, TreeObject};
 
-use crate::compare::{
-    Change, CompareOptions, LeftOutNames, Step, Tree, TreeArguments, TreeObject, Trees, Verdict, disorder,
-};
+use crate::compare::{Change, CompareOptions, LeftOutNames, Step, Tree, TreeArguments, Trees, Verdict};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::lines::{CopyLine, ObjectLines, RemoveLine};
@@ -486,7 +485,7 @@ impl<'a> Sync<'a> {
             }
             Step::TargetMissed(missed) if missed.is_harmless() => None,
             Step::TargetMissed(missed) => Some(Work::Report(self.missed(missed, &self.trees.target))),
-            Step::Disorder { key } => Some(Work::Report(CopyOutcome::Stopped(disorder(&key)))),
+            Step::Disorder(disorder) => Some(Work::Report(CopyOutcome::Stopped(disorder.into()))),
         }
     }
 

@@ -7,7 +7,8 @@ use futures::{Stream, StreamExt, TryStreamExt, future};
 use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::Location;
-use tidegate::{ErrorKind, Object, Store};
+use tidegate::{ErrorKind, Store};
+use tidegate_transfer::listing::TreeObject;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::file_options::{LinkChoice, LinkRules};
@@ -31,14 +32,6 @@ pub(crate) struct Tree {
     pub(super) except: Vec<PathBuf>,
     /// The other tree, which this one must not hold, if both are on this machine.
     pub(super) other: Option<OtherTree>,
-}
-
-/// An object of a tree.
-#[derive(Clone, Debug)]
-pub(crate) struct TreeObject {
-    /// The key below the tree's root.
-    pub(crate) key: String,
-    pub(crate) object: Object,
 }
 
 /// The objects of a tree in key order, and what could not be listed.

@@ -1,6 +1,7 @@
 //! Which words of a command line are completed, and how.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use tempfile::TempDir;
 use tidegate::Strategy;
@@ -80,6 +81,14 @@ fn paths_are_proposed_where_a_place_is_named() {
     assert_eq!(proposed(&["serve", "--storage", &format!("disk:{root}o")]), [format!("disk:{root}other/")]);
     assert_eq!(proposed(&["rm", "--files-from", &format!("{root}tw")]), [format!("{root}two")]);
     assert_eq!(proposed(&["ls", "s3:"]), ["s3://"]);
+}
+
+#[test]
+fn names_that_a_terminal_acts_on_are_not_proposed() {
+    let names = ["k\u{9b}31m", "k\u{202e}gpj", "k\u{2066}x", "k\u{2028}x", "k\u{85}x", "k\u{1b}[2J", "kéx"];
+    let (directory, root) = files(&names);
+    fs::write(directory.path().join(OsStr::from_bytes(b"k\x9bm")), "").unwrap();
+    assert_eq!(proposed(&["cp", &format!("{root}k")]), [format!("{root}kéx")]);
 }
 
 #[test]

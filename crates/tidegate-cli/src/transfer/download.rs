@@ -4,9 +4,10 @@ use std::path::Path;
 
 use futures::TryStreamExt;
 use tidegate::ErrorKind;
+use tidegate::download::ReaderBuilder;
 use tidegate::location::Location;
+use tidegate_transfer::{attributes, copy_through};
 
-use super::carried;
 use super::item::ListedFacts;
 use super::job::CopyJob;
 use super::report::CompletedCopy;
@@ -108,22 +109,13 @@ async fn through(
     from: &ObjectPlace,
     to: &ObjectPlace,
 ) -> Outcome<CompletedCopy> {
-    // HEAD returns all attributes; not every store returns them with the bytes.
-    let mut object = from.store.head(&from.key).await?;
-    let reading = from.store.reader(&from.key);
-    let reading = if object.has_identity() { reading.if_unchanged(&object) } else { reading };
-    let mut counted = vec![reading.progress()];
-    let mut reader = reading.await?;
-    if !object.has_identity() {
-        // Without an identity, HEAD may have described another version: use the attributes that came with the bytes.
-        object = reader.object().clone();
-    }
+    let mut counted = Vec::new();
+    let counts = |reading: &ReaderBuilder| counted.push(reading.progress());
+    let (object, mut reader) = copy_through::open(&from.store, &from.key, !to.is_local(), counts).await?;
     if to.is_local() {
-        job.writing.left_out.add(carried::lost_on_disk(&object, false));
-    } else if object.tag_count.max(reader.object().tag_count) > 0 {
-        object.attributes.tags = from.store.tags(&from.key).await?;
+        job.writing.left_out.add(attributes::lost_on_disk(&object, false));
     }
-    let (attributes, left_out) = carried::to_store(from, to, &object);
+    let (attributes, left_out) = attributes::between(&from.store, &to.store, &object);
     let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {

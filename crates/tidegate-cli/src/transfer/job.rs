@@ -12,8 +12,9 @@ use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
+use tidegate_transfer::attributes;
 
-use super::carried::{self, LeftOut};
+use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
 use super::links::DeferredLinks;
 use super::report::CopyReport;
@@ -243,7 +244,7 @@ impl CopyWriteSettings {
         if self.files.preserve {
             self.ignored.fetch_add(FileAttributes::from_metadata(&object.attributes.metadata).1, Relaxed);
         }
-        self.left_out.add(carried::lost_on_disk(object, self.files.preserve));
+        self.left_out.add(attributes::lost_on_disk(object, self.files.preserve));
     }
 
     /// What becomes of symbolic links.

@@ -5,8 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::{Arc, OnceLock};
 
 use futures::{Stream, stream};
+use tidegate_transfer::listing::TreeObject;
 
-use crate::compare::TreeObject;
 use crate::exit::CommandFailure;
 
 /// What only the target has, or what waits for its removal, in a file without a name: a million keys would take much

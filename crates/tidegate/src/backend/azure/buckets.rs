@@ -131,12 +131,12 @@ async fn has_any(client: &AzureClient, name: &str, include: &str, attempt: Attem
         document.each(&NAMES, |path, step| {
             match (path, step) {
                 ([.., "Blob"], ElementStep::Begins) => found = true,
-                (["NextMarker"], ElementStep::Ends(text)) => next = filled(text),
+                (["NextMarker"], ElementStep::Ends(text)) => next = Some(filled(text)),
                 _ => {}
             }
             Ok(())
         })?;
-        match next {
+        match document.promised("NextMarker", next)? {
             _ if found => return Ok(true),
             Some(next) => {
                 watch.page(&VecDeque::<BucketEntry>::new(), &next)?;
@@ -158,7 +158,7 @@ fn no_container(fault: Fault) -> Fault {
 /// The containers of a page, and the position of the next one.
 fn page(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<BucketEntry>, PagePosition<String>), Fault> {
     let document = XmlPage::new(headers, body, "EnumerationResults", "")?;
-    let (mut containers, mut next) = (VecDeque::new(), None);
+    let (mut containers, mut next, mut has_containers) = (VecDeque::new(), None, None);
     let (mut name, mut changed) = (None, None);
     document.each(&NAMES, |path, step| {
         match (path, step) {
@@ -170,10 +170,13 @@ fn page(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<BucketEntry>, Page
                 let name = name.take().ok_or("a container has no name")?;
                 containers.push_back(BucketEntry::new(name, changed.take()));
             }
-            (["NextMarker"], ElementStep::Ends(text)) => next = filled(text),
+            (["Containers"], ElementStep::Ends(_)) => has_containers = Some(()),
+            (["NextMarker"], ElementStep::Ends(text)) => next = Some(filled(text)),
             _ => {}
         }
         Ok(())
     })?;
+    document.promised("Containers", has_containers)?;
+    let next = document.promised("NextMarker", next)?;
     Ok((containers, next.map_or(PagePosition::End, PagePosition::At)))
 }

@@ -91,6 +91,7 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
     no_error(headers, body)?;
     let (mut blobs, mut prefixes) = (Entries::<ListedBlob>::default(), Entries::<String>::default());
     let (mut next, mut blob, mut prefix) = (None, ListedBlob::default(), String::new());
+    let mut has_blobs = None;
     let document = XmlPage::new(headers, body, "EnumerationResults", "")?;
     document.each(&NAMES, |path, step| {
         let ElementStep::Ends(text) = step else {
@@ -102,7 +103,8 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
         };
         let object = &mut blob.object;
         match path {
-            ["NextMarker"] => next = filled(text),
+            ["NextMarker"] => next = Some(filled(text)),
+            ["Blobs"] => has_blobs = Some(()),
             ["Blobs", "Blob", "Name"] => text.clone_into(&mut object.key),
             ["Blobs", "Blob", "Name@Encoded"] => object.key = unencoded(text)?,
             ["Blobs", "Blob", "Properties", name] => match *name {
@@ -125,11 +127,16 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
             ["Blobs", "Blob"] => blobs.push(std::mem::take(&mut blob))?,
             ["Blobs", "BlobPrefix", "Name"] => text.clone_into(&mut prefix),
             ["Blobs", "BlobPrefix", "Name@Encoded"] => prefix = unencoded(text)?,
+            ["Blobs", "BlobPrefix"] if prefix.is_empty() => {
+                return Err("it lists a prefix without a name".to_owned());
+            }
             ["Blobs", "BlobPrefix"] => prefixes.push(std::mem::take(&mut prefix))?,
             _ => {}
         }
         Ok(())
     })?;
+    document.promised("Blobs", has_blobs)?;
+    let next = document.promised("NextMarker", next)?;
     let mut blobs = blobs.into_vec();
     mark_fresh(headers, blobs.iter_mut().map(|blob| &mut blob.object));
     Ok(BlobPage { blobs, prefixes: prefixes.into_vec(), next })

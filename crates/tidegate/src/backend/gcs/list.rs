@@ -23,7 +23,7 @@ mod tests;
 
 /// The fields requested of each page.
 const FIELDS: &str =
-    "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
+    "kind,nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
 /// Objects and prefixes below `prefix`, in key order.
 pub(super) fn objects(bucket: GcsBucket, prefix: &str, recursive: bool) -> Listing<Entry> {
@@ -51,7 +51,8 @@ pub(super) fn read(
     body: &[u8],
 ) -> Result<(VecDeque<Entry>, PagePosition<String>), Fault> {
     let listing: JsonPage = document(headers, body, About::Bucket, "a listing")?;
-    if !listing.is_one() {
+    // Everything else is left out where it is empty, so only the kind tells an empty listing from no listing.
+    if listing.kind.as_deref() != Some("storage#objects") {
         return Err(not_a_store("a listing", headers, body));
     }
     let mut objects: Vec<_> = listing.items.into_iter().map(Item::into_object).collect();
@@ -73,26 +74,13 @@ pub(super) fn next(token: String) -> PagePosition<String> {
     if token.is_empty() { PagePosition::End } else { PagePosition::At(token) }
 }
 
-/// A page of a listing. Empty fields are left out, so an empty page has none.
+/// A page of a listing. An empty page has nothing but its kind.
 #[derive(Debug, Default)]
 struct JsonPage {
     kind: Option<String>,
     items: Vec<Item>,
     prefixes: Vec<Text>,
     token: Option<String>,
-    /// Whether there is a field that listings have, and whether there is another one.
-    has_known: bool,
-    has_unknown: bool,
-}
-
-impl JsonPage {
-    /// Whether the JSON is a listing.
-    fn is_one(&self) -> bool {
-        match &self.kind {
-            Some(kind) => kind == "storage#objects",
-            None => self.has_known || !self.has_unknown,
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for JsonPage {
@@ -116,11 +104,8 @@ impl<'de> Deserialize<'de> for JsonPage {
                         "nextPageToken" => listing.token = text(map.next_value()?),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
-                            listing.has_unknown = true;
-                            continue;
                         }
                     }
-                    listing.has_known = true;
                 }
                 Ok(listing)
             }

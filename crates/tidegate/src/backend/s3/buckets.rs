@@ -129,11 +129,12 @@ pub(super) fn page(
     region: &str,
 ) -> Result<(VecDeque<BucketEntry>, Option<String>), Fault> {
     let (mut buckets, mut next) = (Entries::<BucketEntry>::default(), None);
-    let mut bucket = BucketEntry::new("", None);
+    let (mut bucket, mut has_buckets) = (BucketEntry::new("", None), None);
     let document = XmlPage::new(headers, body, "ListAllMyBucketsResult", region)?;
     document.each(&NAMES, |path, step| {
         match (path, step) {
             (["ContinuationToken"], ElementStep::Ends(text)) => next = filled(text),
+            (["Buckets"], ElementStep::Ends(_)) => has_buckets = Some(()),
             (["Buckets", "Bucket"], ElementStep::Begins) => bucket = BucketEntry::new("", None),
             (["Buckets", "Bucket", "Name"], ElementStep::Ends(text)) => {
                 text.trim().clone_into(&mut bucket.name)
@@ -147,5 +148,6 @@ pub(super) fn page(
         }
         Ok(())
     })?;
+    document.promised("Buckets", has_buckets)?;
     Ok((buckets.into_vec().into(), next))
 }

@@ -105,8 +105,19 @@ enum KeyAnswer {
     Failed { code: String, message: String },
 }
 
-/// Returns the outcome of each key. A server that lists removed keys must list all of them. A server that lists only
-/// failures (quiet mode) has removed all other keys.
+/// What an answer says of the keys that it reports no failure of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OtherKeys {
+    /// All are removed: the answer names failures only (quiet mode).
+    Removed,
+    /// Those are removed that the answer names as removed.
+    Named,
+    /// Nothing: it reports a failure of no key that was asked for. That key is missing, or is written in another way, so
+    /// that any key may be meant.
+    Undecided,
+}
+
+/// Returns the outcome of each key. A server that lists removed keys must list all of them.
 pub(super) fn outcomes(
     keys: &[String],
     headers: &HeaderMap,
@@ -116,7 +127,7 @@ pub(super) fn outcomes(
     let mut answers: HashMap<&str, KeyAnswer> =
         keys.iter().map(|key| (key.as_str(), KeyAnswer::None)).collect();
     let (mut key, mut code, mut message) = (String::new(), String::new(), String::new());
-    let mut is_quiet = true;
+    let mut others = OtherKeys::Removed;
     let document = XmlPage::new(headers, body, "DeleteResult", region)?;
     document.each(&NAMES, |path, step| {
         match (path, step) {
@@ -129,29 +140,34 @@ pub(super) fn outcomes(
             (["Error", "Code"], ElementStep::Ends(text)) => text.trim().clone_into(&mut code),
             (["Error", "Message"], ElementStep::Ends(text)) => text.clone_into(&mut message),
             (["Deleted"], ElementStep::Ends(_)) => {
-                is_quiet = false;
+                if others == OtherKeys::Removed {
+                    others = OtherKeys::Named;
+                }
                 // A failure counts where an answer names a key twice.
                 if let Some(answer @ KeyAnswer::None) = answers.get_mut(key.as_str()) {
                     *answer = KeyAnswer::Removed;
                 }
             }
-            (["Error"], ElementStep::Ends(_)) => {
-                if let Some(answer) = answers.get_mut(key.as_str()) {
+            (["Error"], ElementStep::Ends(_)) => match answers.get_mut(key.as_str()) {
+                Some(answer) => {
                     *answer = KeyAnswer::Failed { code: code.clone(), message: message.clone() };
                 }
-            }
+                None => others = OtherKeys::Undecided,
+            },
             _ => {}
         }
         Ok(())
     })?;
-    let outcome = |key: &String| match answers.get(key.as_str()) {
-        Some(KeyAnswer::Removed) => Ok(()),
-        Some(KeyAnswer::Failed { code, message }) => match fault::of_entry(code, message) {
+    let outcome = |key: &String| match (answers.get(key.as_str()), others) {
+        (Some(KeyAnswer::Failed { code, message }), _) => match fault::of_entry(code, message) {
             fault if fault.kind == FaultKind::NotFound => Ok(()),
             fault => Err(fault),
         },
-        Some(KeyAnswer::None) if is_quiet => Ok(()),
-        Some(KeyAnswer::None) | None => Err(not_a_store("word of each key in <DeleteResult>", headers, body)),
+        (Some(KeyAnswer::Removed), OtherKeys::Removed | OtherKeys::Named)
+        | (Some(KeyAnswer::None), OtherKeys::Removed) => Ok(()),
+        (Some(KeyAnswer::Removed | KeyAnswer::None) | None, _) => {
+            Err(not_a_store("word of each key in <DeleteResult>", headers, body))
+        }
     };
     Ok(keys.iter().map(outcome).collect())
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use super::S3Bucket;
 use crate::backend::http::{Entries, PagePosition, mark_fresh, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag, key};
+use crate::backend::xml::document::{ElementStep, XmlPage, filled, key, promised_flag};
 use crate::backend::{Entry, Fault, Feature, FeatureSet, Listing};
 use crate::types::object::Object;
 
@@ -91,12 +91,12 @@ pub(super) fn read(
     let (mut objects, mut prefixes) = (Entries::<Object>::default(), Entries::<String>::default());
     let (mut encoding, mut is_truncated, mut token) = (None, None, None);
     let (mut is_first_version, mut next_marker) = (false, None);
-    let mut object = Object::default();
+    let (mut object, mut has_prefix) = (Object::default(), false);
     let document = XmlPage::new(headers, body, "ListBucketResult", region)?;
     document.each(&NAMES, |path, step| {
         match (path, step) {
             (["EncodingType"], ElementStep::Ends(text)) => encoding = filled(text),
-            (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = Some(flag(text)?),
+            (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = promised_flag(text)?,
             (["NextContinuationToken"], ElementStep::Ends(text)) => token = filled(text),
             (["Marker"], ElementStep::Ends(_)) => is_first_version = true,
             (["NextMarker"], ElementStep::Ends(text)) => next_marker = filled(text),
@@ -118,7 +118,14 @@ pub(super) fn read(
                 return Err("it lists an object without a key".to_owned());
             }
             (["Contents"], ElementStep::Ends(_)) => objects.push(std::mem::take(&mut object))?,
-            (["CommonPrefixes", "Prefix"], ElementStep::Ends(text)) => prefixes.push(text.to_owned())?,
+            (["CommonPrefixes"], ElementStep::Begins) => has_prefix = false,
+            (["CommonPrefixes", "Prefix"], ElementStep::Ends(text)) => {
+                has_prefix = true;
+                prefixes.push(text.to_owned())?;
+            }
+            (["CommonPrefixes"], ElementStep::Ends(_)) if !has_prefix => {
+                return Err("it lists a prefix without its name".to_owned());
+            }
             _ => {}
         }
         Ok(())
@@ -134,16 +141,16 @@ pub(super) fn read(
     let mut entries = objects.chain(prefixes).collect::<Result<Vec<_>, Fault>>()?;
     // Objects and prefixes are each in order (except in directory buckets); merge them within the page.
     entries.sort_by(|a, b| a.key().cmp(b.key()));
-    let next = match (is_truncated, token) {
-        (Some(false), _) | (None, None) => None,
-        (Some(true), None) if is_first_version || next_marker.is_some() => {
+    let next = match (document.promised("IsTruncated", is_truncated)?, token) {
+        (false, _) => None,
+        (true, None) if is_first_version || next_marker.is_some() => {
             // Only listings with a delimiter have a marker; the others go on behind the last key.
             let marker = next_marker.map(|marker| key(marker, encoding)).transpose()?;
             let last = || entries.last().map(|entry| entry.key().to_owned());
             Some(NextPage::Behind(marker.or_else(last).ok_or_else(stuck)?))
         }
-        (Some(true), None) => return Err(stuck()),
-        (_, Some(token)) => Some(NextPage::Token(token)),
+        (true, None) => return Err(stuck()),
+        (true, Some(token)) => Some(NextPage::Token(token)),
     };
     Ok((entries.into(), next))
 }

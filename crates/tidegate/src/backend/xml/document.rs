@@ -65,6 +65,11 @@ impl<'a> XmlPage<'a> {
         })
     }
 
+    /// The value of an element that every listing has. Without it, the page may be half of one, or none at all.
+    pub(in crate::backend) fn promised<T>(&self, element: &str, value: Option<T>) -> Result<T, Fault> {
+        value.ok_or_else(|| self.wrong(&format!("it has no <{element}>")))
+    }
+
     /// The fault for a document with the right root that is not a valid listing.
     pub(in crate::backend) fn wrong(&self, why: &str) -> Fault {
         let mut fault = not_a_store(&format!("<{}>", self.root), self.headers, self.body);
@@ -187,6 +192,11 @@ pub(in crate::backend) fn flag(text: &str) -> Result<bool, String> {
         "false" | "0" | "" => Ok(false),
         other => Err(format!("`{other}` is neither true nor false")),
     }
+}
+
+/// Reads a flag that a page must have, such as `IsTruncated`: `None` if the element is empty.
+pub(in crate::backend) fn promised_flag(text: &str) -> Result<Option<bool>, String> {
+    filled(text).map(|text| flag(&text)).transpose()
 }
 
 /// The trimmed text, if it is not empty.

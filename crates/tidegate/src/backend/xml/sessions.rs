@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::address::BucketUrl;
-use super::document::{ElementStep, XmlPage, filled, flag, key};
+use super::document::{ElementStep, XmlPage, filled, key, promised_flag};
 use super::fault;
 use super::messages::InitiateMultipartUploadResult;
 use crate::backend::http::answer::{BodyKind, not_a_store};
@@ -139,14 +139,14 @@ pub(in crate::backend) struct UploadsPage {
 impl UploadsPage {
     pub(in crate::backend) fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
         let document = XmlPage::new(headers, body, "ListMultipartUploadsResult", region)?;
-        let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, false);
+        let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, None);
         let (mut next_key, mut next_id) = (String::new(), String::new());
         let nothing = || OpenSession::new(Session { key: String::new(), id: String::new() });
         let (mut open, mut initiator) = (nothing(), Initiator::default());
         document.each(&UPLOADS, |path, step| {
             match (path, step) {
                 (["EncodingType"], ElementStep::Ends(text)) => encoding = filled(text),
-                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = flag(text)?,
+                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = promised_flag(text)?,
                 (["NextKeyMarker"], ElementStep::Ends(text)) => text.clone_into(&mut next_key),
                 (["NextUploadIdMarker"], ElementStep::Ends(text)) => text.clone_into(&mut next_id),
                 (["Upload", "Key"], ElementStep::Ends(text)) => text.clone_into(&mut open.session.key),
@@ -172,7 +172,7 @@ impl UploadsPage {
         for open in &mut uploads {
             open.session.key = key(std::mem::take(&mut open.session.key), encoding)?;
         }
-        let next = match is_truncated {
+        let next = match document.promised("IsTruncated", is_truncated)? {
             true if next_key.is_empty() => return Err(stuck()),
             true => Some((key(next_key, encoding)?, next_id)),
             false => None,
@@ -298,14 +298,14 @@ impl PartsPage {
             _ => "ListPartsResult",
         };
         let document = XmlPage::new(headers, body, root, region)?;
-        let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
+        let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, None);
         let (mut initiator, mut last) = (Initiator::default(), after);
         let (mut number, mut size, mut etag, mut checksum) = (None, None, None, None);
         // When the part was stored, and when the part before it.
         let (mut modified, mut modified_before) = (None, None);
         document.each(&PARTS, |path, step| {
             match (path, step) {
-                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = flag(text)?,
+                (["IsTruncated"], ElementStep::Ends(text)) => is_truncated = promised_flag(text)?,
                 (["NextPartNumberMarker"], ElementStep::Ends(text)) => next = text.trim().parse().ok(),
                 (["Initiator", name], ElementStep::Ends(text)) => initiator.take(name, text),
                 (["Part"], ElementStep::Begins) => {
@@ -349,6 +349,7 @@ impl PartsPage {
             }
             Ok(())
         })?;
+        let is_truncated = document.promised("IsTruncated", is_truncated)?;
         if is_truncated && next.is_none() {
             return Err(stuck());
         }

@@ -204,6 +204,32 @@ async fn each_key_of_a_request_has_its_own_outcome() {
 }
 
 #[tokio::test]
+async fn a_failure_of_no_key_that_was_asked_for_has_each_key_removed_by_itself() {
+    for stray in ["", "<Key>/below/a</Key>", "<Key>below%2Fa</Key>"] {
+        let stray = format!("<Error>{stray}<Code>AccessDenied</Code><Message>No.</Message></Error>");
+        let (url, asked) = raw_server(move |head| {
+            if head.starts_with("post ") {
+                return answer("200 OK", &format!("<DeleteResult>{stray}</DeleteResult>"));
+            }
+            match head.starts_with("delete /bucket/below/a ") {
+                true => {
+                    answer("403 Forbidden", "<Error><Code>AccessDenied</Code><Message>No.</Message></Error>")
+                }
+                false => answer("204 No Content", ""),
+            }
+        })
+        .await;
+        let report = s3(url, "a", "b").await.delete_many(["a", "b", "c"]).await;
+        assert_eq!((report.deleted, report.failed.len()), (2, 1), "{report:?}");
+        assert_eq!(report.failed[0].0.as_deref(), Some("a"));
+        assert_eq!(report.failed[0].1.kind(), ErrorKind::PermissionDenied);
+        let mut asked = asked.lock().unwrap().clone();
+        asked.sort_unstable();
+        assert_eq!(asked, ["DELETE", "DELETE", "DELETE", "POST"]);
+    }
+}
+
+#[tokio::test]
 async fn keys_of_a_request_whose_runtime_was_shut_down_are_failures() {
     let (url, _asked) = raw_server(|_| String::new()).await;
     let store = s3(url, "a", "b").await;

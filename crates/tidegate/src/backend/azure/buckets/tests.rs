@@ -33,7 +33,8 @@ fn what_is_no_listing_is_refused() {
     for body in ["<html></html>", "", "<EnumerationResults><Containers><Container>", "{}"] {
         assert!(listed(body).is_err(), "{body}");
     }
-    assert!(
-        listed("<EnumerationResults><Containers><Container/></Containers></EnumerationResults>").is_err()
-    );
+    for inside in ["<Containers><Container/></Containers><NextMarker/>", "<Containers/>", "<NextMarker/>", ""]
+    {
+        assert!(listed(&format!("<EnumerationResults>{inside}</EnumerationResults>")).is_err(), "{inside}");
+    }
 }

@@ -40,9 +40,19 @@ fn what_is_no_page_of_a_listing_is_no_empty_one() {
     assert_eq!(kind("<EnumerationResults><Blobs><Blob><Name>a"), Err(FaultKind::Transient));
     assert_eq!(kind("<ListBucketResult/>"), Err(FaultKind::NotAStore));
     assert_eq!(
-        kind("<EnumerationResults><Blobs><Blob/></Blobs></EnumerationResults>"),
+        kind("<EnumerationResults><Blobs><Blob/></Blobs><NextMarker/></EnumerationResults>"),
         Err(FaultKind::NotAStore)
     );
+    for without in [
+        "",
+        "<Blobs/>",
+        "<NextMarker/>",
+        "<Blobs><Blob><Name>a</Name></Blob></Blobs>",
+        "<Blobs><BlobPrefix/></Blobs><NextMarker/>",
+    ] {
+        let body = format!("<EnumerationResults>{without}</EnumerationResults>");
+        assert_eq!(kind(&body), Err(FaultKind::NotAStore), "{body}");
+    }
     assert_eq!(
         kind("<Error><Code>ContainerNotFound</Code><Message>x</Message></Error>"),
         Err(FaultKind::NoBucket)
@@ -55,7 +65,7 @@ fn names_without_a_committed_blob_are_told_from_empty_blobs() {
         <Content-Length>0</Content-Length><Content-Type>a/b</Content-Type></Properties></Blob>\
         <Blob><Name>azure</Name><Properties><Content-Length>0</Content-Length><Content-Type/></Properties></Blob>\
         <Blob><Name>azurite</Name><Properties><Etag>0x1</Etag><Content-Length>0</Content-Length></Properties></Blob>\
-        </Blobs></EnumerationResults>";
+        </Blobs><NextMarker/></EnumerationResults>";
     let uncommitted: Vec<_> = page(body).unwrap().blobs.iter().map(ListedBlob::may_be_uncommitted).collect();
     assert_eq!(uncommitted, [false, true, true]);
 }

@@ -10,8 +10,13 @@ fn listed(body: &str) -> Result<(Vec<Entry>, Option<String>), Fault> {
     Ok((entries.into(), next))
 }
 
-fn object(body: &str) -> Object {
-    match listed(body).unwrap().0.remove(0) {
+/// A page with these fields.
+fn page(fields: &str) -> String {
+    format!(r#"{{"kind":"storage#objects",{fields}}}"#)
+}
+
+fn object(item: &str) -> Object {
+    match listed(&page(&format!(r#""items":[{item}]"#))).unwrap().0.remove(0) {
         Entry::Object(object) => object,
         other => panic!("{other:?}"),
     }
@@ -19,16 +24,11 @@ fn object(body: &str) -> Object {
 
 #[test]
 fn a_listing_of_nothing_may_leave_everything_out() {
-    for body in [
-        "{}",
-        r#" {"kind": "storage#objects"} "#,
-        r#"{"items":[]}"#,
-        r#"{"items":null,"prefixes":null,"nextPageToken":null}"#,
-        r#"{"kind":"storage#objects","selfLink":"x"}"#,
-    ] {
-        assert_eq!(listed(body).unwrap(), (Vec::new(), None), "{body}");
+    for inside in [r#""x":1"#, r#""items":[]"#, r#""items":null,"prefixes":null,"nextPageToken":null"#] {
+        assert_eq!(listed(&page(inside)).unwrap(), (Vec::new(), None), "{inside}");
     }
-    assert_eq!(listed(r#"{"nextPageToken":"t"}"#).unwrap().1.as_deref(), Some("t"));
+    assert_eq!(listed(r#" {"kind": "storage#objects"} "#).unwrap(), (Vec::new(), None));
+    assert_eq!(listed(&page(r#""nextPageToken":"t""#)).unwrap().1.as_deref(), Some("t"));
 }
 
 #[test]
@@ -40,11 +40,15 @@ fn what_is_no_listing_is_shown() {
         "<html><body>Please log in</body></html>",
         "OK",
         r#"{"message":"hello"}"#,
+        "{}",
+        r#"{"items":[]}"#,
+        r#"{"kind":null,"items":[{"name":"a"}]}"#,
+        r#"{"nextPageToken":"t"}"#,
         r#"{"kind":"storage#buckets","items":[]}"#,
-        r#"{"items":{}}"#,
-        r#"{"items":[{}]}"#,
-        r#"{"items":[{"name":"a"}],"items":1}"#,
-        "{\"items\":[{\"name\":\"a\"}]} and more",
+        r#"{"kind":"storage#objects","items":{}}"#,
+        r#"{"kind":"storage#objects","items":[{}]}"#,
+        r#"{"kind":"storage#objects","items":[{"name":"a"}],"items":1}"#,
+        r#"{"kind":"storage#objects","items":[{"name":"a"}]} and more"#,
     ] {
         let fault = listed(body).unwrap_err();
         assert_eq!(fault.kind, FaultKind::NotAStore, "{body}: {}", fault.message);
@@ -82,16 +86,13 @@ fn a_listing_that_is_cut_can_be_asked_for_again() {
 
 #[test]
 fn fields_are_read_in_every_legal_form() {
-    let quoted =
-        object(r#"{"items":[{"name":"k","size":"5","generation":"7","etag":"CJ+=","crc32c":"AAAAAA=="}]}"#);
-    let plain = object(
-        r#"{"items":[{"generation":7,"size":5,"name":"k","etag":"CJ+=","crc32c":"AAAAAA==","x":{}}]}"#,
-    );
+    let quoted = object(r#"{"name":"k","size":"5","generation":"7","etag":"CJ+=","crc32c":"AAAAAA=="}"#);
+    let plain = object(r#"{"generation":7,"size":5,"name":"k","etag":"CJ+=","crc32c":"AAAAAA==","x":{}}"#);
     assert_eq!(quoted, plain);
     assert_eq!((plain.known_size(), plain.version.as_deref()), (Some(5), Some("7")));
-    let largest = object(r#"{"items":[{"name":"k","size":18446744073709551615}]}"#);
+    let largest = object(r#"{"name":"k","size":18446744073709551615}"#);
     assert_eq!(largest.known_size(), Some(u64::MAX));
-    let timed = object(r#"{"items":[{"name":"k","timeCreated":"2026-01-02T05:04:05+02:00"}]}"#);
+    let timed = object(r#"{"name":"k","timeCreated":"2026-01-02T05:04:05+02:00"}"#);
     assert!(timed.modified.is_some());
 }
 
@@ -100,23 +101,23 @@ fn a_size_that_is_left_out_is_not_known() {
     for size in
         ["", r#","size":null"#, r#","size":"""#, r#","size":"-1""#, r#","size":1e40"#, r#","size":"many""#]
     {
-        let object = object(&format!(r#"{{"items":[{{"name":"k","etag":"e"{size}}}]}}"#));
+        let object = object(&format!(r#"{{"name":"k","etag":"e"{size}}}"#));
         assert_eq!(object.known_size(), None, "{size}");
     }
-    assert_eq!(object(r#"{"items":[{"name":"k","size":"0"}]}"#).known_size(), Some(0));
-    assert_eq!(object(r#"{"items":[{"name":"k","crc32c":"AAAAAA=="}]}"#).known_size(), Some(0));
+    assert_eq!(object(r#"{"name":"k","size":"0"}"#).known_size(), Some(0));
+    assert_eq!(object(r#"{"name":"k","crc32c":"AAAAAA=="}"#).known_size(), Some(0));
 }
 
 #[test]
 fn a_page_is_bounded() {
-    let many = |entry: &str| format!(r#"{{"items":[{}]}}"#, vec![entry; 10_001].join(","));
+    let many = |entry: &str| page(&format!(r#""items":[{}]"#, vec![entry; 10_001].join(",")));
     let fault = listed(&many(r#"{"name":"k"}"#)).unwrap_err();
     assert_eq!(fault.kind, FaultKind::NotAStore);
     assert!(fault.message.contains("10000 entries"), "{}", fault.message);
     assert!(listed(&many("{}")).is_err());
-    let prefixes = format!(r#"{{"prefixes":[{}]}}"#, vec![r#""p/""#; 10_001].join(","));
+    let prefixes = page(&format!(r#""prefixes":[{}]"#, vec![r#""p/""#; 10_001].join(",")));
     assert!(listed(&prefixes).unwrap_err().message.contains("10000 entries"));
-    let long = format!(r#"{{"items":[{{"name":"{}"}}]}}"#, "k".repeat(9_000));
+    let long = page(&format!(r#""items":[{{"name":"{}"}}]"#, "k".repeat(9_000)));
     assert!(listed(&long).unwrap_err().message.contains("8192 bytes"));
     let deep = format!(r#"{{"items":[{{"name":"k","x":{}"#, "[".repeat(100_000));
     assert!(listed(&deep).is_err());

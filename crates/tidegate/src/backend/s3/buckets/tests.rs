@@ -56,7 +56,9 @@ async fn a_listing_that_makes_no_progress_ends() {
 #[test]
 fn a_page_is_read_or_refused() {
     let read = |body: &str| page(&HeaderMap::new(), body.as_bytes(), "us-east-1");
-    assert_eq!(read("<ListAllMyBucketsResult/>").unwrap(), (VecDeque::new(), None));
+    let none = "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>";
+    assert_eq!(read(none).unwrap(), (VecDeque::new(), None));
+    assert_eq!(read("<ListAllMyBucketsResult/>").unwrap_err().kind, FaultKind::NotAStore);
     let odd = "<ListAllMyBucketsResult><Buckets><Bucket><CreationDate>soon</CreationDate><Name>b</Name></Bucket></Buckets></ListAllMyBucketsResult>";
     assert_eq!(read(odd).unwrap().0, [BucketEntry::new("b", None)]);
     let kind = |body: &str| read(body).unwrap_err().kind;

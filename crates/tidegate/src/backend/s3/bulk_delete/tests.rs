@@ -68,6 +68,21 @@ fn a_quiet_answer_names_failures_only() {
 }
 
 #[test]
+fn a_failure_of_no_key_that_was_asked_for_leaves_all_undecided() {
+    let asked = keys(["p/a b", "p/c", "p/d"]);
+    let removed = "<Deleted><Key>p/c</Key></Deleted>";
+    for stray in ["", "<Key/>", "<Key>/p/a b</Key>", "<Key>p%2Fa+b</Key>", "<Key>p/other</Key>"] {
+        let stray = format!("<Error>{stray}<Code>AccessDenied</Code><Message>no.</Message></Error>");
+        let undecided = Some(FaultKind::NotAStore);
+        for inside in [stray.clone(), format!("{removed}{stray}"), format!("{stray}{removed}")] {
+            assert_eq!(kinds(&asked, &inside), [undecided; 3], "{inside}");
+        }
+        let named = format!("{stray}{}", failed("p/d", "AccessDenied"));
+        assert_eq!(kinds(&asked, &named), [undecided, undecided, Some(FaultKind::Denied)], "{named}");
+    }
+}
+
+#[test]
 fn a_key_that_an_answer_names_twice_has_failed_if_one_says_so() {
     let removed = "<Deleted><Key>a</Key></Deleted>";
     for inside in [format!("{removed}{}", failed("a", "AccessDenied")), failed("a", "AccessDenied") + removed]

@@ -5,9 +5,12 @@ fn page(body: &str) -> Result<(VecDeque<Entry>, Option<NextPage>), Fault> {
     read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
 }
 
-/// Reads a page with `inside` as its content.
+/// What says that no page follows.
+const WHOLE: &str = "<IsTruncated>false</IsTruncated>";
+
+/// Reads a last page with `inside` as its content.
 fn listed(inside: &str) -> Result<Vec<Entry>, Fault> {
-    let (entries, _) = page(&format!("<ListBucketResult>{inside}</ListBucketResult>"))?;
+    let (entries, _) = page(&format!("<ListBucketResult>{WHOLE}{inside}</ListBucketResult>"))?;
     Ok(entries.into())
 }
 
@@ -81,6 +84,7 @@ fn what_is_no_listing_is_shown() {
         "<ListBucketResult>&nbsp;<Contents><Key>&nbsp;</Key></Contents></ListBucketResult>",
         "<ListBucketResult><Contents/></ListBucketResult>",
         "<ListBucketResult><Contents><Key></Key><Size>1</Size></Contents></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>false</IsTruncated><CommonPrefixes/></ListBucketResult>",
         "<ListBucketResult><IsTruncated>maybe</IsTruncated></ListBucketResult>",
         "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
     ] {
@@ -93,14 +97,27 @@ fn what_is_no_listing_is_shown() {
 
 #[test]
 fn a_page_of_nothing_is_one() {
-    for body in ["<ListBucketResult/>", " <ListBucketResult xmlns='x'></ListBucketResult>\n"] {
-        assert_eq!(page(body).unwrap(), (VecDeque::new(), None));
+    for attributes in ["", " xmlns='x'"] {
+        let body = format!(" <ListBucketResult{attributes}>{WHOLE}</ListBucketResult>\n");
+        assert_eq!(page(&body).unwrap(), (VecDeque::new(), None));
     }
-    // Not every store says whether the listing continues, but the token shows that.
-    let (_, next) =
-        page("<ListBucketResult><NextContinuationToken>t</NextContinuationToken></ListBucketResult>")
-            .unwrap();
-    assert_eq!(next, Some(NextPage::Token("t".to_owned())));
+}
+
+#[test]
+fn a_page_that_does_not_say_whether_another_follows_is_no_page() {
+    for inside in [
+        "",
+        "<Contents><Key>k</Key><Size>6</Size></Contents>",
+        "<NextContinuationToken>t</NextContinuationToken>",
+        "<Marker/><NextMarker>k</NextMarker>",
+        "<IsTruncated/>",
+        "<IsTruncated> </IsTruncated>",
+    ] {
+        let fault = page(&format!("<ListBucketResult>{inside}</ListBucketResult>")).unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NotAStore, "{inside}");
+        assert!(fault.message.contains("it has no <IsTruncated>"), "{}", fault.message);
+    }
+    assert_eq!(page("<ListBucketResult/>").unwrap_err().kind, FaultKind::NotAStore);
 }
 
 #[test]

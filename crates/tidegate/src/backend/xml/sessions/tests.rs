@@ -1,13 +1,19 @@
 use super::*;
 use crate::backend::FaultKind;
 
+/// What says that no page follows.
+const LAST: &str = "<IsTruncated>false</IsTruncated>";
+
+/// Reads a page, which is the last one if `inside` does not say whether another follows.
 fn uploads(inside: &str) -> Result<UploadsPage, Fault> {
-    let body = format!("<ListMultipartUploadsResult>{inside}</ListMultipartUploadsResult>");
+    let last = if inside.contains("<IsTruncated") { "" } else { LAST };
+    let body = format!("<ListMultipartUploadsResult>{last}{inside}</ListMultipartUploadsResult>");
     UploadsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
 }
 
 fn parts(inside: &str) -> Result<PartsPage, Fault> {
-    let body = format!("<ListPartsResult>{inside}</ListPartsResult>");
+    let last = if inside.contains("<IsTruncated") { "" } else { LAST };
+    let body = format!("<ListPartsResult>{last}{inside}</ListPartsResult>");
     PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0)
 }
 
@@ -50,6 +56,19 @@ fn what_is_no_listing_of_uploads_is_none() {
     ] {
         let read = UploadsPage::read(&HeaderMap::new(), body.as_bytes(), "");
         assert_eq!(read.err().map(|fault| fault.kind), Some(kind), "{body}");
+    }
+}
+
+#[test]
+fn a_page_that_does_not_say_whether_another_follows_is_no_page() {
+    for end in ["/>", "><IsTruncated/></ListMultipartUploadsResult>"] {
+        let body = format!("<ListMultipartUploadsResult{end}");
+        let read = UploadsPage::read(&HeaderMap::new(), body.as_bytes(), "");
+        assert_eq!(read.err().map(|fault| fault.kind), Some(FaultKind::NotAStore), "{body}");
+    }
+    for body in ["<ListPartsResult/>".to_owned(), format!("<ListPartsResult>{}</ListPartsResult>", part(1))] {
+        let read = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "", 0);
+        assert_eq!(read.err().map(|fault| fault.kind), Some(FaultKind::NotAStore), "{body}");
     }
 }
 
@@ -114,7 +133,8 @@ fn of_a_part_that_is_listed_several_times_the_newest_counts() {
 
 #[test]
 fn a_listing_of_parts_may_have_the_name_of_a_response() {
-    let body = format!("<?xml version='1.0'?><ListPartsResponse xmlns='x'>{}</ListPartsResponse>", part(1));
+    let body =
+        format!("<?xml version='1.0'?><ListPartsResponse xmlns='x'>{LAST}{}</ListPartsResponse>", part(1));
     let page = PartsPage::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0).unwrap();
     assert_eq!(page.parts.len(), 1);
 }

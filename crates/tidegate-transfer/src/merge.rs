@@ -1,87 +1,56 @@
 //! Pairs the objects of two listings by key.
-//!
-//! Both listings must be in the order of the keys' bytes (`a-b` before `a/b`), which S3, Google and the walk of a
-//! directory promise. A listing in another order would make objects look missing, and `sync --delete` would remove
-//! them: so the order is checked.
 
 use std::cmp::Ordering;
-use std::pin::Pin;
 
-use futures::stream::{self, Peekable};
-use futures::{Stream, StreamExt, future};
+use futures::stream;
+use futures::{Stream, future};
 use tidegate::Object;
 
-use super::{TreeListing, TreeObject};
-use crate::walk::Missed;
+use crate::listing::{Disorder, MissedEntry, OrderedListing, TreeObject};
 
 /// A key of one tree or of both.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are `Both`, and none lives long")]
-pub(crate) enum Step {
+pub enum Step<M> {
+    /// Both trees have an object of the key.
     Both {
+        /// The object of the source.
         source: TreeObject,
+        /// The object of the target.
         target: Object,
     },
+    /// The target has no object of the key.
     SourceOnly(TreeObject),
+    /// The source has no object of the key.
     TargetOnly(TreeObject),
-    /// The source has the object, and another object of the source, `by`, has its name on the target's disk.
-    Taken {
-        source: TreeObject,
-        by: String,
-    },
-    /// Something in the source, or in the target, could not be listed, or is no object. If the target has more than a
-    /// single name that can be passed over, the merge ends: what was not listed is not missing, and must not be
-    /// overwritten.
-    SourceMissed(Missed),
-    TargetMissed(Missed),
-    /// A listing is not in key order: this key came after a greater one, or twice. The merge ends.
-    Disorder {
-        key: String,
-    },
+    /// Something in the source could not be listed, or is no object.
+    SourceMissed(M),
+    /// Something in the target could not be listed, or is no object. Unless it is harmless, the merge ends.
+    TargetMissed(M),
+    /// A listing is not in the order of its keys. The merge ends.
+    Disorder(Disorder),
 }
 
-/// Merges two listings.
-pub(crate) fn merge(source: TreeListing, target: TreeListing) -> impl Stream<Item = Step> {
-    let merging =
-        Merging { source: OrderedSide::new(source), target: OrderedSide::new(target), is_over: false };
+/// Merges two listings: the keys of both, in order.
+pub fn merge<M: MissedEntry, S, T>(
+    source: OrderedListing<S>,
+    target: OrderedListing<T>,
+) -> impl Stream<Item = Step<M>>
+where
+    S: Stream<Item = Result<TreeObject, M>> + Unpin,
+    T: Stream<Item = Result<TreeObject, M>> + Unpin,
+{
+    let merging = Merging { source, target, is_over: false };
     stream::unfold(merging, |mut merging| async move {
         let step = merging.next().await?;
         Some((step, merging))
     })
 }
 
-struct Merging {
-    source: OrderedSide,
-    target: OrderedSide,
+struct Merging<S: Stream, T: Stream> {
+    source: OrderedListing<S>,
+    target: OrderedListing<T>,
     is_over: bool,
-}
-
-/// One listing, and the last key that was taken from it.
-struct OrderedSide {
-    listing: Peekable<TreeListing>,
-    last: Option<String>,
-}
-
-impl OrderedSide {
-    fn new(listing: TreeListing) -> Self {
-        Self { listing: listing.peekable(), last: None }
-    }
-
-    async fn peek(&mut self) -> Option<&Result<TreeObject, Missed>> {
-        Pin::new(&mut self.listing).peek().await
-    }
-
-    /// Takes the next object. `Err` if its key is not greater than the last.
-    async fn take(&mut self) -> Option<Result<Result<TreeObject, Missed>, String>> {
-        let next = self.listing.next().await?;
-        if let Ok(object) = &next {
-            if self.last.as_ref().is_some_and(|last| *last >= object.key) {
-                return Some(Err(object.key.clone()));
-            }
-            self.last = Some(object.key.clone());
-        }
-        Some(Ok(next))
-    }
 }
 
 /// The side, or sides, whose next entry comes first.
@@ -91,8 +60,12 @@ enum Next {
     Both,
 }
 
-impl Merging {
-    async fn next(&mut self) -> Option<Step> {
+impl<M: MissedEntry, S, T> Merging<S, T>
+where
+    S: Stream<Item = Result<TreeObject, M>> + Unpin,
+    T: Stream<Item = Result<TreeObject, M>> + Unpin,
+{
+    async fn next(&mut self) -> Option<Step<M>> {
         if self.is_over {
             return None;
         }
@@ -112,9 +85,9 @@ impl Merging {
             Next::Both => future::join(self.source.take(), self.target.take()).await,
         };
         let step = match (source, target) {
-            (Some(Err(key)), _) | (_, Some(Err(key))) => {
+            (Some(Err(disorder)), _) | (_, Some(Err(disorder))) => {
                 self.is_over = true;
-                Step::Disorder { key }
+                Step::Disorder(disorder)
             }
             (Some(Ok(Ok(source))), Some(Ok(Ok(target)))) => Step::Both { source, target: target.object },
             (Some(Ok(Ok(source))), _) => Step::SourceOnly(source),
@@ -134,35 +107,43 @@ impl Merging {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tidegate::backend::OtherKind;
+    use futures::StreamExt;
 
     use super::*;
-    use crate::exit::CommandFailure;
 
-    fn listing(keys: &[impl AsRef<str>]) -> TreeListing {
-        let entry = |key: &str| match key {
-            "!" => Err(Missed::LeftOut("link".into(), OtherKind::LinkToDirectory)),
-            "!!" => Err(Missed::Failed(CommandFailure::Store(broken()))),
-            key => Ok(TreeObject { key: key.to_owned(), object: Object::default() }),
-        };
-        stream::iter(keys.iter().map(|key| entry(key.as_ref())).collect::<Vec<_>>()).boxed_local()
+    /// A link, or the error of a store.
+    #[derive(Debug)]
+    enum NoObject {
+        Link,
+        Error,
     }
 
-    /// An error of a store.
-    fn broken() -> tidegate::Error {
-        tidegate::Tidegate::builder().memory(1).build().unwrap_err()
+    impl MissedEntry for NoObject {
+        fn is_harmless(&self) -> bool {
+            matches!(self, Self::Link)
+        }
+    }
+
+    type Entries = std::vec::IntoIter<Result<TreeObject, NoObject>>;
+
+    fn listing(keys: &[impl AsRef<str>]) -> OrderedListing<stream::Iter<Entries>> {
+        let entry = |key: &str| match key {
+            "!" => Err(NoObject::Link),
+            "!!" => Err(NoObject::Error),
+            key => Ok(TreeObject { key: key.to_owned(), object: Object::default() }),
+        };
+        OrderedListing::new(stream::iter(keys.iter().map(|key| entry(key.as_ref())).collect::<Vec<_>>()))
     }
 
     async fn merged(source: &[impl AsRef<str>], target: &[impl AsRef<str>]) -> String {
         let steps: Vec<_> = merge(listing(source), listing(target)).collect().await;
-        let word = |step: &Step| match step {
+        let word = |step: &Step<NoObject>| match step {
             Step::Both { source, .. } => format!("={}", source.key),
             Step::SourceOnly(object) => format!("+{}", object.key),
             Step::TargetOnly(object) => format!("-{}", object.key),
-            Step::Taken { source, by } => format!("{}<{by}", source.key),
             Step::SourceMissed(_) => "+!".to_owned(),
             Step::TargetMissed(_) => "-!".to_owned(),
-            Step::Disorder { key } => format!("?{key}"),
+            Step::Disorder(Disorder { key }) => format!("?{key}"),
         };
         steps.iter().map(word).collect::<Vec<_>>().join(" ")
     }

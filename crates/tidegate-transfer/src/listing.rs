@@ -1,0 +1,88 @@
+//! A listing whose order is checked.
+
+use std::fmt;
+use std::pin::Pin;
+
+use futures::stream::Peekable;
+use futures::{Stream, StreamExt};
+use tidegate::Object;
+use tidegate::text::printable;
+
+/// An object of a tree.
+#[derive(Clone, Debug)]
+pub struct TreeObject {
+    /// The key below the tree's root.
+    pub key: String,
+    /// Its description, with its whole key.
+    pub object: Object,
+}
+
+/// What a listing has instead of an object: it could not be read, or is none.
+pub trait MissedEntry {
+    /// Whether this is a single name that can be passed over in a target. Otherwise there is more that was not listed:
+    /// it is not missing, and must be neither overwritten nor removed.
+    fn is_harmless(&self) -> bool;
+}
+
+/// A listing in the ascending order of its keys' bytes (`a-b` before `a/b`), which S3, Google and the walk of a directory
+/// promise; every object that it gives has a greater key than the one before.
+///
+/// Two listings are compared only in this form. In a listing of another order, objects would look as if they were missing,
+/// and be removed from the other side.
+pub struct OrderedListing<L: Stream> {
+    listing: Peekable<L>,
+    last: Option<String>,
+}
+
+impl<L: Stream> fmt::Debug for OrderedListing<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrderedListing").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+/// A listing is not in the order of its keys: this key came after a greater one, or twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disorder {
+    /// The key below the tree's root.
+    pub key: String,
+}
+
+impl fmt::Display for Disorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: a listing is not in the order of its keys, so the trees can't be compared: accounts of Azure with a \
+             hierarchical namespace and S3's directory buckets list so; copy the whole tree instead",
+            printable(&self.key)
+        )
+    }
+}
+
+impl std::error::Error for Disorder {}
+
+impl<M, L: Stream<Item = Result<TreeObject, M>> + Unpin> OrderedListing<L> {
+    /// A listing that is checked as it is read.
+    pub fn new(listing: L) -> Self {
+        Self { listing: listing.peekable(), last: None }
+    }
+
+    /// What [`take`](Self::take) looks at next.
+    pub(crate) async fn peek<'a>(&'a mut self) -> Option<&'a Result<TreeObject, M>>
+    where
+        M: 'a,
+    {
+        Pin::new(&mut self.listing).peek().await
+    }
+
+    /// Takes what comes next; fails if that is an object whose key is not greater than the last.
+    pub(crate) async fn take(&mut self) -> Option<Result<Result<TreeObject, M>, Disorder>> {
+        let next = self.listing.next().await?;
+        if let Ok(object) = &next {
+            if self.last.as_ref().is_some_and(|last| *last >= object.key) {
+                return Some(Err(Disorder { key: object.key.clone() }));
+            }
+            self.last = Some(object.key.clone());
+        }
+        Some(Ok(next))
+    }
+}
