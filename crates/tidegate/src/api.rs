@@ -14,6 +14,8 @@ pub mod blocking;
 mod buckets;
 mod builder;
 mod delete;
+#[cfg(all(test, feature = "s3", feature = "gcs", feature = "azure"))]
+mod every_future_is_send;
 pub mod examine;
 mod list;
 pub mod merge;

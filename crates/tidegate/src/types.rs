@@ -9,6 +9,7 @@ pub(crate) mod fault;
 pub mod location;
 pub(crate) mod locked_file;
 pub mod object;
+pub(crate) mod owner_process;
 pub(crate) mod printable;
 pub(crate) mod progress;
 pub(crate) mod spawn_blocking;

@@ -92,6 +92,11 @@ impl ObjectSource {
         &self.requests.object
     }
 
+    /// Fails in a process that has inherited the reader: the connection is its parent's.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        self.requests.endpoint.owner.check(Operation::Get, || self.requests.object.clone())
+    }
+
     /// Opens the object, or a range of it, with retries.
     pub(super) async fn open(
         &self,

@@ -276,6 +276,7 @@ impl Requests {
         // `paid` is the fault that this attempt's retry token was taken for, if the attempt is a retry.
         let (mut attempt, mut row, mut paid) = (0, FailedAttempts::at(carried.got()), None);
         loop {
+            self.endpoint.owner.check_request()?;
             attempt += 1;
             let was_open =
                 matches!(carried, Transfer::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));

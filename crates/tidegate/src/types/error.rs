@@ -90,7 +90,8 @@ pub enum ErrorKind {
     /// The server-side session is gone (aborted by someone else, or expired), or has lost parts that it had
     /// acknowledged.
     SessionLost,
-    /// The writer failed, was aborted or finished before.
+    /// The writer failed, was aborted or finished before; or the engine is that of the process from which this one was
+    /// forked.
     Closed,
     /// Not possible on this store.
     Unsupported,
@@ -538,5 +539,6 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Source => ErrorKind::Source,
         FaultKind::NoSpace => ErrorKind::NoSpace,
         FaultKind::Unsupported => ErrorKind::Unsupported,
+        FaultKind::Inherited => ErrorKind::Closed,
     }
 }

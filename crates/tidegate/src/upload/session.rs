@@ -426,6 +426,11 @@ impl Upload {
         error.with_source(ended)
     }
 
+    /// Fails in a process that has inherited the upload.
+    pub(super) fn check_owner(&self, operation: Operation) -> Result<()> {
+        self.aborts.owner.check(operation, || self.requests.object.clone())
+    }
+
     pub(crate) fn error(&self, kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Error {
         Error::new(kind, operation, self.requests.object.clone(), message)
     }

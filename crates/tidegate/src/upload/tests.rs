@@ -26,6 +26,7 @@ mod pressure;
 mod receipts;
 mod rings;
 mod runtimes;
+mod settled;
 mod slices;
 mod stopped;
 mod turns;

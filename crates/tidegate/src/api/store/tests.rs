@@ -13,6 +13,7 @@ use crate::{Entry, Tidegate};
 mod bandwidth;
 mod bulk_delete;
 mod if_unchanged;
+mod listed;
 mod no_bucket;
 mod renamed;
 
