@@ -108,6 +108,7 @@ impl Engine {
             progress: self.progress.clone(),
             brings: 0,
             is_once: false,
+            span: tracing::Span::none(),
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod owner_process;
 pub(crate) mod printable;
 pub(crate) mod progress;
 pub(crate) mod spawn_blocking;
+pub(crate) mod telemetry;
 pub(crate) mod transfer_rate;
 pub mod trusted_file;
 pub(crate) mod unknown_name;

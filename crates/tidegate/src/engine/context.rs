@@ -188,6 +188,7 @@ impl Context {
             progress,
             brings: 0,
             is_once: false,
+            span: tracing::Span::none(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod adaptive_part_size;
 mod cancelled;
+mod cut;
 mod disks;
 mod ended;
 mod exact;

@@ -12,6 +12,7 @@ use crate::{Entry, Tidegate};
 
 mod bandwidth;
 mod bulk_delete;
+mod figures;
 mod if_unchanged;
 mod listed;
 mod no_bucket;
