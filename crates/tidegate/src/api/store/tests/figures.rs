@@ -98,7 +98,7 @@ impl Recorder for Figures {
 async fn what_is_written_read_failed_and_held_is_counted_apart() {
     let figures = Figures::default();
     let _recorder = metrics::set_default_local_recorder(&figures);
-    let tide = Tidegate::builder().memory(1 << 20).slab(4096).part_size(1 << 14).build().unwrap();
+    let tide = Tidegate::builder().memory(1 << 20).slab(4096).build().unwrap();
     let store = tide.open("memory://figures").await.unwrap();
     let mut writer = store.writer("k").await.unwrap();
     writer.write_bytes(Bytes::from(vec![7; 100])).await.unwrap();
