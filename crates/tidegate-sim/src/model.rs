@@ -4,11 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tidegate::Object;
 use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum, Hasher};
+
+use crate::store::{OLD, WRITER};
 
 /// A request as the store carries it out, after its bytes have arrived.
 #[derive(Clone, Debug)]
@@ -316,6 +319,14 @@ impl Model {
             Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
             _ => object.crc64nvme = Some(checksum.base64()),
         }
+        // Two hours before the run.
+        let before = if options.attributes.metadata.get(WRITER).is_some_and(|writer| writer == OLD) {
+            7200
+        } else {
+            0
+        };
+        let written = SystemTime::UNIX_EPOCH + Duration::from_millis(now);
+        object.modified = Some(written - Duration::from_secs(before));
         object.token = options.token.clone();
         object.attributes = options.attributes.clone();
         let version = VisibleObject { at: now, object: object.clone(), pieces: pieces.into() };

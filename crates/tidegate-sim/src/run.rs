@@ -162,7 +162,7 @@ async fn simulate(settings: &Settings) -> RunReport {
         let (store, seed) = (store.clone(), settings.seed);
         let write = async move {
             tokio::time::sleep(Duration::from_millis(at)).await;
-            store.write_foreign(&key, content(seed, usize::MAX - 1, at % 1000));
+            store.write_foreign(&key, content(seed, usize::MAX - 1, at % 1000), at == 0);
         };
         tokio::spawn(write);
     }

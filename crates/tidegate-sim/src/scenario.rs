@@ -85,6 +85,10 @@ pub struct Scenario {
     pub memory_wait: Duration,
     /// When the store stops answering, and for how long, in virtual milliseconds.
     pub stall: Option<(u64, u64)>,
+    /// How far the store's clock is ahead of the client's, in milliseconds; at most what a store accepts.
+    pub clock_ahead: i64,
+    /// Whether another writer replaces each object whose publication was answered with an error.
+    pub is_contested: bool,
 }
 
 impl Scenario {
@@ -129,6 +133,8 @@ impl Scenario {
             disks: Vec::new(),
             memory_wait: Duration::from_secs(60),
             stall: None,
+            clock_ahead: 0,
+            is_contested: false,
         };
         if theme.is_pressure() {
             scenario.draw_pressure(&mut random);
@@ -138,6 +144,7 @@ impl Scenario {
         scenario.draw_writers(&mut random);
         scenario.draw_foreign(&mut random);
         scenario.draw_copies(&mut Rng::with_seed(mix(seed ^ 0x636f_7069_6573)));
+        scenario.draw_others(&mut Rng::with_seed(mix(seed ^ 0x006f_7468_6572)));
         scenario
     }
 
@@ -152,6 +159,20 @@ impl Scenario {
         if matches!(self.theme, Theme::Faulty | Theme::Crowd) && random.u8(0..4) == 0 {
             self.draw_stragglers(random);
         }
+    }
+
+    /// Draws the store's clock and the other writers that replace what was just published, from a random stream of their
+    /// own.
+    fn draw_others(&mut self, random: &mut Rng) {
+        const MOST: i64 = 14 * 60 * 1000;
+        if random.u8(0..3) > 0 {
+            self.clock_ahead = random.i64(-MOST..=MOST);
+        }
+        self.is_contested = match self.theme {
+            Theme::Commits | Theme::Races => random.bool(),
+            Theme::Faulty => random.u8(0..4) == 0,
+            _ => false,
+        };
     }
 
     fn draw_writers(&mut self, random: &mut Rng) {

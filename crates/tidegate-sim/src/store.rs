@@ -1,14 +1,14 @@
 //! The simulated store: a [`Model`] behind a network on which things go wrong.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use fastrand::Rng;
 use futures::TryStreamExt;
 use tidegate::backend::{Fault, FaultKind, Info, Session, WriteOptions};
 use tidegate::payload::Payload;
-use tidegate::{Attributes, Operation, Tidegate};
+use tidegate::{Attributes, Object, Operation, Tidegate};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::faults::{Fate, Profile, RequestTrouble};
@@ -20,6 +20,9 @@ use crate::witness::Witness;
 mod backend;
 #[cfg(test)]
 mod tests;
+
+/// The number, in its metadata, of a writer that wrote hours before the run.
+pub const OLD: &str = "foreign, long ago";
 
 /// The metadata name under which a writer stores its number.
 pub const WRITER: &str = "writer";
@@ -36,6 +39,8 @@ struct SharedStore {
     profile: Profile,
     /// When the store stops answering, and when it answers again.
     stall: Option<(Instant, Instant)>,
+    clock_ahead: i64,
+    is_contested: bool,
     trace: Arc<RunTrace>,
     engine: OnceLock<Tidegate>,
     state: Mutex<StoreState>,
@@ -86,7 +91,8 @@ impl SimStore {
         });
         let (engine, state) = (OnceLock::new(), Mutex::new(state));
         let info = Info::new("sim://store", "sim://", capabilities);
-        let shared = SharedStore { info, profile, stall, trace, engine, state };
+        let (clock_ahead, is_contested) = (scenario.clock_ahead, scenario.is_contested);
+        let shared = SharedStore { info, profile, stall, clock_ahead, is_contested, trace, engine, state };
         Self { shared: Arc::new(shared) }
     }
 
@@ -101,10 +107,13 @@ impl SimStore {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes an object as another client would, without the engine.
-    pub fn write_foreign(&self, key: &str, bytes: Bytes) {
+    /// Writes an object as another client would, without the engine; `is_old` dates it hours before the run.
+    pub fn write_foreign(&self, key: &str, bytes: Bytes, is_old: bool) {
         let mut options = WriteOptions::default();
-        options.attributes.metadata.insert(WRITER.to_owned(), "foreign".to_owned());
+        options
+            .attributes
+            .metadata
+            .insert(WRITER.to_owned(), if is_old { OLD } else { "foreign" }.to_owned());
         self.carry_out("another's put", StoreRequest::Put { key: key.to_owned(), bytes, options });
     }
 
@@ -113,6 +122,16 @@ impl SimStore {
         while self.state().late > 0 {
             sleep(Duration::from_secs(1)).await;
         }
+    }
+
+    /// The object as the store's clock dates it; the model has virtual time.
+    fn dated(&self, mut object: Object) -> Object {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.shared.trace.now());
+        let age = object.modified.and_then(|modified| now.duration_since(modified).ok()).unwrap_or_default();
+        let ahead = Duration::from_millis(self.shared.clock_ahead.unsigned_abs());
+        let written = SystemTime::now() - age;
+        object.modified = Some(if self.shared.clock_ahead < 0 { written - ahead } else { written + ahead });
+        object
     }
 
     fn execute(&self, label: &str, command: StoreRequest) -> Result<StoreAnswer, Fault> {
@@ -230,7 +249,18 @@ impl SimStore {
         arrival.outlives = fate.outlives_client.then(|| command.clone());
         sleep(fate.work).await;
         arrival.outlives = None;
+        let published = match &command {
+            StoreRequest::Put { key, .. } => Some(key.clone()),
+            StoreRequest::Complete { session, .. } => Some(session.key.clone()),
+            _ => None,
+        };
         let answer = self.execute(&label, command);
+        if self.shared.is_contested
+            && fate.trouble == Some(RequestTrouble::LostAnswer)
+            && let (Some(key), Ok(_)) = (published, &answer)
+        {
+            self.write_foreign(&key, Bytes::from_static(b"the other writer's"), false);
+        }
         sleep(fate.after).await;
         match fate.trouble.and_then(RequestTrouble::fault) {
             Some(fault) => arrival.answer(Err(fault)),

@@ -14,6 +14,8 @@ pub mod blocking;
 mod buckets;
 mod builder;
 mod delete;
+#[cfg(all(test, feature = "s3", feature = "gcs", feature = "azure"))]
+mod every_future_is_send;
 pub mod examine;
 mod list;
 pub mod merge;
@@ -44,8 +46,16 @@ use schemes::Schemes;
 ///
 /// Its tasks run on the tokio runtime that calls it, which must have the time and I/O drivers enabled. Aborts of
 /// dropped writers run on a thread of the engine, so that they outlive that runtime, and the last drop of an engine,
-/// its stores and writers waits for them, for two seconds at most. (The thread starts with the first abort, on a
-/// runtime of one thread with the first session, and ends when it is idle.)
+/// its stores and writers waits for them, for two seconds at most. In a task, that drop returns at once, and a blocking
+/// thread of the task's runtime waits instead: who ends the runtime then waits for that thread. (The engine's thread
+/// starts with the first abort, on a runtime of one thread with the first session, and ends when it is idle.)
+///
+/// A runtime whose clock is paused (`tokio::time::pause`) jumps to the next deadline whenever nothing but the network is
+/// waited for, so requests over a network time out at once there. Stores without a network work: `memory://`, and backends
+/// of a test.
+///
+/// After a fork, the child must not use the engine that it inherits: every call fails with
+/// [`ErrorKind::Closed`](crate::ErrorKind::Closed) and sends nothing.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {

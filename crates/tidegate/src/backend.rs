@@ -162,6 +162,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// after `prefix` are listed only as the prefix up to that `/`.
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
 
+    /// As [`list`](Self::list), for a caller that needs only the entries behind the key `after`: a store that can begin
+    /// there is asked to. Entries up to `after` may be listed all the same; the caller leaves them out.
+    fn list_after(&self, prefix: &str, recursive: bool, after: &str) -> Listing<Entry> {
+        let _ = after;
+        self.list(prefix, recursive)
+    }
+
     /// Whether `key` is the same place as the key `from` of the bucket or root at `location`, so that a write or
     /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {

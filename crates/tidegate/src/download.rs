@@ -234,6 +234,9 @@ impl Reader {
         if let Some(error) = &self.failed {
             return Poll::Ready(Some(Err(error.again())));
         }
+        if let Err(inherited) = self.source.check_owner() {
+            return Poll::Ready(Some(Err(inherited)));
+        }
         let next = loop {
             let Some(range) = self.ranges.from(self.at) else {
                 return Poll::Ready(self.check_end().err().map(|error| Err(self.fail(error))));

@@ -13,6 +13,7 @@ use crate::engine::request::Requests;
 use crate::engine::retry::Retry;
 use crate::memory::budget::Budget;
 use crate::memory::relief::Relief;
+use crate::types::owner_process::OwnerProcess;
 use crate::types::progress::Progress;
 use crate::types::transfer_rate::TransferRate;
 use crate::types::trusted_file::TrustedOwners;
@@ -43,6 +44,7 @@ const LAST_DROP: Duration = Duration::from_secs(2);
 /// One memory budget, one limiter for each endpoint, and the settings that apply to every store.
 #[derive(Debug)]
 pub(crate) struct Engine {
+    pub(crate) owner: OwnerProcess,
     pub(crate) budget: Budget,
     pub(crate) relief: Arc<Relief>,
     pub(crate) spooling: Option<Arc<Spooling>>,
@@ -72,7 +74,7 @@ pub(crate) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.aborts.block_on_awaited(LAST_DROP);
+        self.aborts.end_with_engine(LAST_DROP);
     }
 }
 
@@ -106,6 +108,7 @@ impl Engine {
             progress: self.progress.clone(),
             brings: 0,
             is_once: false,
+            span: tracing::Span::none(),
         }
     }
 }

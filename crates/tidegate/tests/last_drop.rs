@@ -113,9 +113,9 @@ fn an_error_in_the_task_of_the_only_worker_leaves_no_session() {
     let runtime = multi_thread();
     let sites = site.clone();
     let task = async move { fails(&sites, |site| site.made("CreateMultipartUpload") > 0).await };
-    // The worker is the one that drops the engine, and can't open the session meanwhile.
+    // The worker is the one that drops the engine.
     assert!(runtime.block_on(runtime.spawn(task)).unwrap().is_err());
-    runtime.shutdown_background();
+    drop(runtime);
     assert_eq!(site.sessions(), 0);
     assert!(site.made("AbortMultipartUpload") > 0);
 }
@@ -174,9 +174,30 @@ fn the_last_drop_waits_two_seconds_at_most() {
     let began = Instant::now();
     drop(tide.clone());
     assert!(began.elapsed() < Duration::from_secs(1), "another clone was left");
-    runtime.block_on(async move { drop(tide) });
+    drop(tide);
     let took = began.elapsed();
     assert!((Duration::from_secs(2)..Duration::from_secs(5)).contains(&took), "{took:?}");
+}
+
+#[test]
+fn the_last_drop_in_a_task_stops_no_other_task() {
+    for runtime in [current_thread, multi_thread] {
+        let site = Site::new(vec![FaultRule::new("AbortMultipartUpload", FaultAction::DelayMs(60_000.0))]);
+        let runtime = runtime();
+        let began = runtime.block_on(async {
+            let (tide, writer) = with_a_session(&site).await;
+            let began = Instant::now();
+            tokio::spawn(async move { drop((writer, tide)) }).await.unwrap();
+            // The runtime's only worker runs this too.
+            tokio::spawn(tokio::time::sleep(Duration::from_millis(1))).await.unwrap();
+            assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+            began
+        });
+        // The program's end waits instead, as long as a drop outside of a runtime does.
+        drop(runtime);
+        let took = began.elapsed();
+        assert!((Duration::from_secs(2)..Duration::from_secs(5)).contains(&took), "{took:?}");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Backend for SimStore {
         };
         let key = key.to_owned();
         match self.exchange(asked, |_| StoreRequest::Head { key }).await {
-            Ok(StoreAnswer::Object(object)) => Ok(*object),
+            Ok(StoreAnswer::Object(object)) => Ok(self.dated(*object)),
             other => odd(other),
         }
     }

@@ -24,6 +24,7 @@ use crate::memory::payload::RING;
 use crate::memory::relief::Relief;
 use crate::memory::spool::{Disk, Spool};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::owner_process::OwnerProcess;
 use crate::types::progress::Progress;
 use crate::types::transfer_rate::TransferRate;
 use crate::types::trusted_file::TrustedOwners;
@@ -355,6 +356,7 @@ impl TidegateBuilder {
         );
         let spool = spooling.as_ref().map(|spooling| spooling.spool().clone());
         let engine = Engine {
+            owner: OwnerProcess::this(),
             relief: Relief::new(budget.clone(), spool, self.memory_wait),
             spooling,
             reserved,

@@ -68,7 +68,8 @@ impl ListStream {
         self
     }
 
-    /// Lists only entries after this key. The entries up to there are still requested from the store.
+    /// Lists only entries after this key. Amazon S3 and Google Cloud Storage begin their listing there; other stores
+    /// list the entries up to there too, which are left out here.
     pub fn start_after(mut self, key: impl Into<String>) -> Self {
         self.start_after = Some(key.into());
         self
@@ -77,9 +78,13 @@ impl ListStream {
     fn begin(&self) -> BoxStream<'static, Result<Entry>> {
         let (context, below) = (self.context.clone(), self.context.prefixed(&self.prefix));
         let requests = context.list_requests(&self.prefix);
+        let after = self.start_after.as_ref().map(|after| context.prefixed(after));
         let entries = match context.keys() {
-            Some(keys) => keys.clone().list(requests.clone(), below, self.recursive),
-            None => listing::entries(&requests, &**context.backend(), &below, self.recursive),
+            Some(keys) => keys.clone().list(requests.clone(), below, self.recursive, after),
+            None => {
+                let backend = &**context.backend();
+                listing::entries(&requests, backend, &below, self.recursive, after.as_deref())
+            }
         };
         let entries = entries
             .map_err(move |failure| failure.into_error(Operation::List, &requests.object))
@@ -93,7 +98,7 @@ impl ListStream {
             });
         match self.start_after.clone() {
             None => entries.boxed(),
-            // Not every store lists in key order, so each entry is compared.
+            // Not every store begins there, or lists in key order, so each entry is compared.
             Some(after) => entries.try_filter(move |entry| ready(entry.key() > after.as_str())).boxed(),
         }
     }

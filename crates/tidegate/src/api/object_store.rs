@@ -32,7 +32,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use tokio::task::JoinSet;
 
 use crate::backend::Entry;
 use crate::types::date;
@@ -41,17 +40,16 @@ use crate::upload::WriterBuilder;
 use crate::{ErrorKind, Operation, Reader, Store};
 
 mod attributes;
+mod delete;
 mod error;
 #[cfg(test)]
 mod tests;
 mod upload;
 
 use attributes::{check_kept, from_attributes, to_attributes};
+use delete::Removals;
 use error::{convert, no_condition, without_condition};
 use upload::TidegateUpload;
-
-/// Removals of one [`ObjectStore::delete_stream`] in flight. The limiter decides how many requests they make.
-const REMOVALS: usize = 32;
 
 /// Requests of one [`ObjectStore::get_ranges`] in flight.
 const RANGES: usize = 10;
@@ -151,10 +149,18 @@ impl TidegateStore {
         convert(crate::Error::new(ErrorKind::InvalidInput, Operation::Get, url, why.to_string()), location)
     }
 
-    fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
+    fn entries(
+        &self,
+        prefix: Option<&Path>,
+        recursive: bool,
+        after: Option<&Path>,
+    ) -> BoxStream<'static, Result<Entry>> {
         let prefix = prefix.cloned().unwrap_or_default();
         let below = if prefix.as_ref().is_empty() { String::new() } else { format!("{prefix}/") };
-        let (entries, store) = (self.store.list(below).recursive(recursive), self.store.clone());
+        let (mut entries, store) = (self.store.list(below).recursive(recursive), self.store.clone());
+        if let Some(after) = after {
+            entries = entries.start_after(after.as_ref());
+        }
         let described = entries.and_then(move |entry| described(store.clone(), entry));
         described.map_err(move |error| convert(error, &prefix)).boxed()
     }
@@ -271,42 +277,29 @@ impl ObjectStore for TidegateStore {
         ranges.iter().map(cut).collect()
     }
 
+    /// [`Store::delete_stream`], with the outcomes in the order of `locations`: many objects are one request where the
+    /// store has such requests.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let store = self.store.clone();
-        let removals = locations.map(move |location| {
-            let store = store.clone();
-            // A task of its own: a future that is not polled would hold a limiter permit that others wait for. The
-            // set ends the task when it is dropped.
-            let mut removal = JoinSet::new();
-            removal.spawn(async move {
-                let location = location?;
-                match store.delete(location.as_ref()).await {
-                    Ok(()) => Ok(location),
-                    Err(error) => Err(convert(error, &location)),
-                }
-            });
-            async move {
-                let ended = match removal.join_next().await {
-                    Some(Ok(removed)) => return removed,
-                    ended => ended.and_then(Result::err),
-                };
-                match ended.and_then(|ended| ended.try_into_panic().ok()) {
-                    Some(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down: it polls no task to its end any more.
-                    None => std::future::pending().await,
-                }
-            }
-        });
-        removals.buffered(REMOVALS).boxed()
+        Removals::new(&self.store, locations).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let entries = self.entries(prefix, true);
+        let entries = self.entries(prefix, true, None);
+        entries.try_filter_map(|entry| async { listed(entry) }).boxed()
+    }
+
+    /// [`ListStream::start_after`](crate::store::ListStream::start_after).
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let entries = self.entries(prefix, true, Some(offset));
         entries.try_filter_map(|entry| async { listed(entry) }).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let mut entries = self.entries(prefix, false);
+        let mut entries = self.entries(prefix, false, None);
         let mut result = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
         while let Some(entry) = entries.try_next().await? {
             match entry {

@@ -81,6 +81,7 @@ impl OpenBuilder {
 
     async fn open(self) -> Result<Store> {
         let Self { tide, location, s3, gcs, azure } = self;
+        tide.engine.owner.check(Operation::Connect, || location.clone())?;
         let parsed: Location = location.parse().map_err(|error| {
             Error::new(ErrorKind::InvalidInput, Operation::Connect, location.as_str(), format!("{error}"))
                 .with_source(error)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::api::{Store, Tidegate};
+use crate::engine::journaling::live;
 use crate::engine::records;
 use crate::journal::{self, JournalError, Listed, Recovered};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -247,7 +248,7 @@ impl LeftUpload {
             // The journal may be free by now: a writer of this process that was just dropped soon releases it.
             Err(JournalError::InUse { .. }) => {
                 let engine = self.tide.engine();
-                looked = engine.journaling.live.look(&self.path, &engine.owners).await;
+                looked = live::look(&self.path, &engine.owners).await;
                 &looked
             }
             found => found,

@@ -2,16 +2,13 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
-use super::provider::{Provider, ProviderError, RenewalTurn};
+use super::provider::{Provider, ProviderError, RenewalTurn, renewal};
 use super::{Fault, FaultKind};
-
-/// How long before a token expires another one is asked for.
-const EARLY: Duration = Duration::from_secs(300);
 
 /// The headers that authenticate a request.
 pub(super) type TokenHeaders = HeaderMap<HeaderValue>;
@@ -30,7 +27,8 @@ impl AccessToken {
         Self { token: token.into(), expires: None }
     }
 
-    /// When the token expires: another one is asked for five minutes before.
+    /// When the token expires: another one is asked for five minutes before, or in the last quarter of a life that is
+    /// shorter than twenty.
     #[must_use]
     pub fn with_expiry(mut self, time: SystemTime) -> Self {
         self.expires = Some(time);
@@ -68,11 +66,17 @@ pub(super) struct RenewedTokens<S> {
 struct TokenInUse {
     headers: TokenHeaders,
     expires: Option<SystemTime>,
+    /// When another one is asked for.
+    renewed: Option<SystemTime>,
 }
 
 impl TokenInUse {
     fn is_good_at(&self, time: SystemTime) -> bool {
         self.expires.is_none_or(|expires| expires > time)
+    }
+
+    fn is_due_at(&self, time: SystemTime) -> bool {
+        self.renewed.is_some_and(|renewed| renewed <= time)
     }
 }
 
@@ -96,15 +100,18 @@ impl<S: TokenSource> RenewedTokens<S> {
 
     /// The headers for a request that is sent now.
     pub(super) async fn identity(&self) -> Result<TokenHeaders, Fault> {
-        let now = SystemTime::now();
-        if let Some(current) = self.good_at(now + EARLY) {
-            return Ok(current.headers);
-        }
+        self.identity_at(SystemTime::now()).await
+    }
+
+    async fn identity_at(&self, now: SystemTime) -> Result<TokenHeaders, Fault> {
         let Some(usable) = self.good_at(now) else {
             let current = || self.good_at(now).map(|current| current.headers);
-            return self.turn.ask(current, self.ask()).await;
+            return self.turn.ask(current, self.ask(now)).await;
         };
-        match self.turn.ask_early(self.ask()).await {
+        if !usable.is_due_at(now) {
+            return Ok(usable.headers);
+        }
+        match self.turn.ask_early(self.ask(now)).await {
             Some(Ok(headers)) => Ok(headers),
             None => Ok(usable.headers),
             Some(Err(fault)) => {
@@ -114,10 +121,11 @@ impl<S: TokenSource> RenewedTokens<S> {
         }
     }
 
-    async fn ask(&self) -> Result<TokenHeaders, Fault> {
+    async fn ask(&self, now: SystemTime) -> Result<TokenHeaders, Fault> {
         let AccessToken { token, expires } = self.source.token().await?;
         let headers = TokenHeaders::from_iter([(http::header::AUTHORIZATION, bearer(token.trim())?)]);
-        *self.lock() = Some(TokenInUse { headers: headers.clone(), expires });
+        let renewed = expires.map(|expires| renewal(now, expires));
+        *self.lock() = Some(TokenInUse { headers: headers.clone(), expires, renewed });
         Ok(headers)
     }
 
@@ -149,6 +157,7 @@ fn not_provided(error: ProviderError) -> Fault {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::time::Duration;
 
     use super::*;
 
@@ -170,7 +179,12 @@ mod tests {
     }
 
     async fn token(tokens: &RenewedTokens<Provider<AccessToken>>) -> String {
-        let identity = tokens.identity().await.unwrap();
+        token_after(tokens, 0).await
+    }
+
+    /// The token that a request is sent with that many seconds from now.
+    async fn token_after(tokens: &RenewedTokens<Provider<AccessToken>>, seconds: u64) -> String {
+        let identity = tokens.identity_at(SystemTime::now() + Duration::from_secs(seconds)).await.unwrap();
         identity[http::header::AUTHORIZATION].to_str().unwrap().to_owned()
     }
 
@@ -189,11 +203,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_is_renewed_early_and_used_on_where_that_fails() {
-        let (tokens, asked) = counting(Duration::from_secs(60));
+        let (tokens, asked) = counting(Duration::from_secs(3600));
         assert_eq!(token(&tokens).await, "Bearer token-1");
-        assert_eq!(token(&tokens).await, "Bearer token-2");
-        assert_eq!((token(&tokens).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 3));
-        assert_eq!(token(&tokens).await, "Bearer token-2");
+        assert_eq!(token_after(&tokens, 3_240).await, "Bearer token-1");
+        assert_eq!(token_after(&tokens, 3_360).await, "Bearer token-2");
+        // This one has the four minutes that are left of the hour.
+        assert_eq!((token_after(&tokens, 3_420).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 2));
+        assert_eq!((token_after(&tokens, 3_590).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 3));
+        assert_eq!(token_after(&tokens, 3_590).await, "Bearer token-2");
         assert_eq!(asked.load(SeqCst), 3, "after a failure there is a pause");
         let (expired, _) = counting(Duration::ZERO);
         assert_eq!(token(&expired).await, "Bearer token-1");
@@ -201,6 +218,27 @@ mod tests {
         let fault = expired.identity().await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Credentials);
         assert_eq!(fault.message, "no access token was provided: the vault is locked");
+    }
+
+    #[tokio::test]
+    async fn a_token_that_lives_a_minute_is_asked_for_once_and_not_for_each_request() {
+        let (tokens, asked) = counting(Duration::from_secs(60));
+        for _ in 0..400 {
+            assert_eq!(token(&tokens).await, "Bearer token-1");
+        }
+        assert_eq!(asked.load(SeqCst), 1);
+        assert_eq!((token_after(&tokens, 46).await.as_str(), asked.load(SeqCst)), ("Bearer token-2", 2));
+    }
+
+    #[tokio::test]
+    async fn a_provider_that_panics_is_an_error_of_credentials() {
+        let panics: [fn() -> futures::future::BoxFuture<'static, Result<AccessToken, ProviderError>>; 2] =
+            [|| panic!("no vault"), || Box::pin(async { panic!("no {}", "vault") })];
+        for panics in panics {
+            let fault = RenewedTokens::new(Provider::new(panics)).identity().await.unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Credentials);
+            assert_eq!(fault.message, "no access token was provided: the provider panicked: no vault");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -109,6 +109,7 @@ suite! {
         }
         listings {
             a_listing_is_in_key_order_and_stops_at_a_slash,
+            a_listing_may_begin_behind_a_key,
             odd_keys_are_themselves,
             sessions_are_listed_below_a_prefix,
         }

@@ -295,9 +295,16 @@ impl Backend for Gcs {
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         if let Some(grpc) = &self.grpc {
-            return grpc.list(prefix, recursive);
+            return grpc.list(prefix, recursive, "");
         }
-        list::objects(self.bucket.clone(), prefix, recursive)
+        list::objects(self.bucket.clone(), prefix, recursive, "")
+    }
+
+    fn list_after(&self, prefix: &str, recursive: bool, after: &str) -> Listing<Entry> {
+        if let Some(grpc) = &self.grpc {
+            return grpc.list(prefix, recursive, after);
+        }
+        list::objects(self.bucket.clone(), prefix, recursive, after)
     }
 
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -14,6 +15,8 @@ use super::{Fault, FaultKind};
 /// Time limit of a provider. It is less than the shortest deadline of a request, so that a provider that hangs shows as
 /// missing credentials, and not as a store that does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// Credentials are renewed this long before they expire.
+const EARLY: Duration = Duration::from_secs(5 * 60);
 /// How long nothing is asked early after a failure, while the present credentials are still good.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -33,10 +36,17 @@ impl<T> Provider<T> {
         Self(Arc::new(move || provide().boxed()))
     }
 
-    /// Asks the caller's code, for eight seconds at most.
+    /// Asks the caller's code, for eight seconds at most. Its panic is an error, so that a request without credentials
+    /// counts as not sent.
     pub(super) async fn ask(&self) -> Result<T, ProviderError> {
-        match timeout(PATIENCE, (self.0)()).await {
-            Ok(answer) => answer,
+        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
+        match timeout(PATIENCE, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(panic)) => {
+                let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
+                let said = texts.0.or(texts.1.map(String::as_str)).unwrap_or("it said nothing");
+                Err(format!("the provider panicked: {said}").into())
+            }
             Err(_late) => Err(format!("no answer within {} s", PATIENCE.as_secs()).into()),
         }
     }
@@ -70,6 +80,13 @@ impl<T> fmt::Debug for Provider<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Provider")
     }
+}
+
+/// When credentials that came at `now` are to be renewed: five minutes before they expire, or in the last quarter of a
+/// short life.
+pub(super) fn renewal(now: SystemTime, expires: SystemTime) -> SystemTime {
+    let left = expires.duration_since(now).unwrap_or_default();
+    now + left.saturating_sub(EARLY).max(left / 4 * 3)
 }
 
 /// Lets one request at a time ask for credentials. Requests that waited meanwhile share its failure, so a provider that

@@ -232,7 +232,7 @@ impl S3 {
         if let ToldSize::Size(size) = told {
             return Ok(size);
         }
-        let listed = list::objects(self.bucket.clone(), &object.key, true).try_next().await;
+        let listed = list::objects(self.bucket.clone(), &object.key, true, None).try_next().await;
         match listed {
             Ok(Some(Entry::Object(there))) if there.key == object.key => {
                 download::not_replaced(object, &there)?;
@@ -314,7 +314,11 @@ impl Backend for S3 {
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-        list::objects(self.bucket.clone(), prefix, recursive)
+        list::objects(self.bucket.clone(), prefix, recursive, None)
+    }
+
+    fn list_after(&self, prefix: &str, recursive: bool, after: &str) -> Listing<Entry> {
+        list::objects(self.bucket.clone(), prefix, recursive, Some(after))
     }
 
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {

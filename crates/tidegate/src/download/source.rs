@@ -20,6 +20,7 @@ use crate::types::checksum::Checksum;
 use crate::types::error::{Error, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
+use crate::types::telemetry;
 use crate::types::transfer_rate::SliceTurn;
 
 /// The bytes of an answer, as they come.
@@ -60,7 +61,8 @@ pub(super) trait Sink: Send + Sync {
 
 impl ObjectSource {
     pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
-        let requests = context.requests(key, progress);
+        let mut requests = context.requests(key, progress);
+        requests.span = telemetry::download(&requests.object);
         let one_stream = AtomicBool::new(context.facts().lacks(Feature::Ranges));
         Self {
             backend: context.backend().clone(),
@@ -90,6 +92,11 @@ impl ObjectSource {
 
     pub(super) fn url(&self) -> &str {
         &self.requests.object
+    }
+
+    /// Fails in a process that has inherited the reader: the connection is its parent's.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        self.requests.endpoint.owner.check(Operation::Get, || self.requests.object.clone())
     }
 
     /// Opens the object, or a range of it, with retries.

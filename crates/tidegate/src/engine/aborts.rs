@@ -13,7 +13,8 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::warn;
 
-use crate::types::error::{Error, Result};
+use crate::types::error::{Error, Operation, Result};
+use crate::types::owner_process::OwnerProcess;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,9 @@ use thread::OwnThread;
 
 /// How long an abort waits for the end of its upload's requests, which a blocked runtime never brings.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long a drop waits for a thread to begin, which takes far less unless the runtime has no thread to spare.
+const BEGINS: Duration = Duration::from_millis(100);
 
 /// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.
 const KEPT: usize = 1000;
@@ -43,8 +47,8 @@ pub(crate) enum AbortsOn {
 pub(crate) struct Aborts {
     /// `None` where aborts run on the writer's runtime.
     thread: Option<Arc<OwnThread>>,
-    /// The process that the uploads are of. A forked one inherits them.
-    process: u32,
+    /// The process that the uploads are of.
+    pub(crate) owner: OwnerProcess,
     tasks: TaskTracker,
     /// Counts the aborts that the engine's last drop waits for.
     awaited: TaskTracker,
@@ -97,8 +101,8 @@ impl Aborts {
         tasks.close();
         awaited.close();
         let thread = (on == AbortsOn::OwnThread).then(Arc::default);
-        let process = std::process::id();
-        Self { thread, process, tasks, awaited, failed: Arc::default(), given_up: Arc::default() }
+        let owner = OwnerProcess::this();
+        Self { thread, owner, tasks, awaited, failed: Arc::default(), given_up: Arc::default() }
     }
 
     /// Runs an abort, whether or not a caller waits for it, and keeps its error. `lost` is the error to keep where
@@ -133,7 +137,7 @@ impl Aborts {
 
     /// Whether this is a forked process, which has none of its parent's threads.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.process != std::process::id()
+        self.owner.is_parent()
     }
 
     /// Runs the request that opens a session, so that its answer is not lost. A runtime of one thread stands still
@@ -171,20 +175,43 @@ impl Aborts {
         self.awaited.token()
     }
 
-    /// Blocks until the aborts that are in flight have ended, or for `longest`. May be called anywhere. Does not wait
-    /// where aborts run on their writers' runtimes: this may be such a runtime's only thread.
-    pub(crate) fn block_on_awaited(&self, longest: Duration) {
-        if self.is_inherited() || self.awaited.is_empty() {
+    /// Waits until the aborts that are in flight have ended, for `longest` at most, and blocks no thread that a runtime
+    /// needs. In a task, one of the runtime's blocking threads waits instead: a program that ends its runtime next waits
+    /// for that thread. Does not wait where aborts run on their writers' runtimes: this may be such a runtime's only
+    /// thread.
+    pub(crate) fn end_with_engine(&self, longest: Duration) {
+        let Some(aborted) = self.all_aborted() else { return };
+        let Ok(runtime) = Handle::try_current() else {
+            // Nothing is sent: the wait ends when the sender is dropped.
+            let _ = aborted.recv_timeout(longest);
             return;
+        };
+        let (begun, has_begun) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            // Fails if the drop waits no more.
+            let _ = begun.send(());
+            let _ = aborted.recv_timeout(longest);
+        });
+        // A runtime that shuts down drops what has not begun, and runs no task any more: its thread may block.
+        if has_begun.recv_timeout(BEGINS) == Err(mpsc::RecvTimeoutError::Disconnected)
+            && let Some(aborted) = self.all_aborted()
+        {
+            let _ = aborted.recv_timeout(longest);
         }
-        let Some(runtime) = self.thread.as_ref().and_then(|thread| thread.elsewhere()) else { return };
-        let (awaited, (done, is_done)) = (self.awaited.clone(), mpsc::channel::<()>());
+    }
+
+    /// A channel that is closed once no abort is in flight; `None` if none is, or nothing can wait for them here.
+    fn all_aborted(&self) -> Option<mpsc::Receiver<()>> {
+        if self.is_inherited() || self.awaited.is_empty() {
+            return None;
+        }
+        let runtime = self.thread.as_ref()?.elsewhere()?;
+        let (awaited, (done, is_done)) = (self.awaited.clone(), mpsc::channel());
         runtime.spawn(async move {
             awaited.wait().await;
             drop(done);
         });
-        // Nothing is sent: the wait ends when the sender is dropped.
-        let _ = is_done.recv_timeout(longest);
+        Some(is_done)
     }
 
     /// Counts the abort of `upload` as in flight until the guard is dropped.
@@ -194,15 +221,22 @@ impl Aborts {
         UnderWay { given_up: self.given_up.clone(), id, is_certain: false }
     }
 
-    /// The abandoned uploads that may (still) have left a session or an object.
+    /// The abandoned uploads that may (still) have left a session or an object. A forked process has none.
     pub(crate) fn unsettled(&self) -> Vec<Unsettled> {
+        if self.is_inherited() {
+            return Vec::new();
+        }
         let mut all = self.given_up.uncertain().clone();
         all.extend(self.given_up.under_way().values().map(|upload| upload.unsettled()));
         all
     }
 
-    /// Waits until no abort is in flight; returns the errors of failed aborts, each error once.
+    /// Waits until no abort is in flight; returns the errors of failed aborts, each error once. In a forked process, which
+    /// has aborted nothing, the error says so.
     pub(crate) async fn settled(&self) -> Vec<Error> {
+        if let Err(inherited) = self.owner.check(Operation::Abort, || "uploads".to_owned()) {
+            return vec![inherited];
+        }
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
     }

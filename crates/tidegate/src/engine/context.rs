@@ -44,13 +44,14 @@ pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
     fn lane(&self, key: &str) -> String;
     /// The prefix whose lane limits requests for the object at `place`.
     fn lane_at(&self, place: &str) -> Option<String>;
-    /// Lists the keys that begin with `prefix`, in key order.
+    /// Lists the keys that begin with `prefix`, in key order; where `after` is set, those up to it may be left out.
     /// Each page is one of `requests`.
     fn list(
         self: Arc<Self>,
         requests: Arc<Requests>,
         prefix: String,
         recursive: bool,
+        after: Option<String>,
     ) -> BoxStream<'static, Result<Entry, Failure>>;
 }
 
@@ -162,13 +163,15 @@ impl Context {
         Err(Error::new(ErrorKind::Unsupported, operation, self.location(), message))
     }
 
-    /// Refuses a key or options that the backend can't take, before sending anything.
+    /// Refuses a key or options that the backend can't take, before sending anything; and everything in a process that
+    /// has inherited the engine.
     pub(crate) fn check(
         &self,
         operation: Operation,
         key: &str,
         options: Option<&WriteOptions>,
     ) -> Result<()> {
+        self.engine.owner.check(operation, || self.url(key))?;
         let attributes = options.map_or(Ok(()), |options| options.attributes.check());
         let checked = attributes.and_then(|()| self.backend.check(&self.full_key(key), options));
         checked.map_err(|fault| Error::from_fault(fault, operation, self.url(key), 0, Duration::ZERO))
@@ -185,6 +188,7 @@ impl Context {
             progress,
             brings: 0,
             is_once: false,
+            span: tracing::Span::none(),
         }
     }
 

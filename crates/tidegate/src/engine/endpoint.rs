@@ -10,6 +10,7 @@ use crate::engine::latency::Latency;
 use crate::engine::limiter::{Concurrency, Lanes, Limiter};
 use crate::engine::retry::{Allowance, RetryPolicy};
 use crate::types::error::Operation;
+use crate::types::owner_process::OwnerProcess;
 use crate::types::transfer_rate::TransferRate;
 
 /// Aborts in flight beside the limiter's requests.
@@ -18,6 +19,8 @@ const ABORTS: usize = 4;
 /// One endpoint, with all that the engine has learned about it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
+    /// The process whose connections these are.
+    pub(crate) owner: OwnerProcess,
     /// How many requests may be in flight.
     pub(crate) limiter: Limiter,
     /// How many aborts of abandoned uploads may be in flight. A runtime that stands still may hold all of the limiter's
@@ -51,6 +54,7 @@ impl Endpoint {
     ) -> Self {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
+            owner: OwnerProcess::this(),
             limiter: Limiter::new(concurrency).keeping_to(rate.clone()),
             aborts: Limiter::new(Concurrency::Fixed(ABORTS)),
             lanes: Lanes::new(retry),

@@ -14,10 +14,10 @@ use crate::memory::payload::RING;
 use crate::types::spawn_blocking::spawn_blocking;
 
 mod disk;
-mod live;
+pub(crate) mod live;
 
 pub(crate) use disk::{CountedReader, Feed, JournalDisk};
-pub(crate) use live::{InUse, Live};
+pub(crate) use live::InUse;
 
 /// The journal directories of an engine, and the settings of every journal in them.
 #[derive(Debug)]
@@ -33,8 +33,6 @@ pub(crate) struct Journaling {
     /// Without directories it is the common budget.
     pub(crate) memory: Budget,
     disks: Mutex<BTreeMap<u64, Arc<JournalDisk>>>,
-    /// The journals that writers of this engine use.
-    pub(crate) live: Live,
 }
 
 impl Journaling {
@@ -62,15 +60,7 @@ impl Journaling {
         memory: Budget,
     ) -> Self {
         let directories = distinct(directories);
-        Self {
-            directories,
-            durability,
-            keep,
-            patience,
-            memory,
-            disks: Mutex::default(),
-            live: Live::default(),
-        }
+        Self { directories, durability, keep, patience, memory, disks: Mutex::default() }
     }
 
     /// The disk of a journal or of a directory for journals.

@@ -17,7 +17,10 @@ use crate::types::error::Operation;
 use crate::types::object::Object;
 use crate::types::printable::printable_bytes;
 
-/// Lists objects as [`Backend::list`] does. A key outside of `prefix` ends the listing with a fault, and so does a
+/// The longest key that a store is asked to begin a listing behind, in bytes: no store has longer ones.
+const LONGEST_KEY: usize = 1024;
+
+/// Lists objects as [`Backend::list`] does, or as [`Backend::list_after`] does. A key outside of `prefix` ends the listing with a fault, and so does a
 /// prefix that is not directly below it. Keys may be out of order, as in S3's directory buckets. A prefix that a store
 /// repeats on the next page is given once.
 pub(crate) fn entries(
@@ -25,9 +28,15 @@ pub(crate) fn entries(
     backend: &dyn Backend,
     prefix: &str,
     recursive: bool,
+    after: Option<&str>,
 ) -> BoxStream<'static, Result<Entry, Failure>> {
-    let listed = fetched(requests.clone(), backend.list(prefix, recursive));
-    checked(listed, in_order_below(prefix, recursive))
+    // The beginning of a key comes before the key, so nothing behind the key is left out.
+    let after = after.map(|after| &after[..after.floor_char_boundary(LONGEST_KEY)]);
+    let listing = match after.filter(|after| !after.is_empty()) {
+        Some(after) => backend.list_after(prefix, recursive, after),
+        None => backend.list(prefix, recursive),
+    };
+    checked(fetched(requests.clone(), listing), in_order_below(prefix, recursive))
 }
 
 /// Lists all objects for a caller that retries the whole listing: each page is requested once, in `attempt` of the

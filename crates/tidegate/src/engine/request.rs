@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{Instrument, Span, debug};
 
 use crate::backend::{Attempt, Fault, FaultKind};
 use crate::engine::endpoint::Endpoint;
@@ -18,6 +18,7 @@ use crate::engine::retry::{Allowance, FailedAttempts, Retry, UsedUp};
 use crate::memory::payload::Payload;
 use crate::types::error::Operation;
 use crate::types::progress::{Progress, Waiting};
+use crate::types::telemetry::{self, AttemptFigures};
 
 mod moving;
 mod outcome;
@@ -45,6 +46,8 @@ pub(crate) struct Requests {
     pub(crate) brings: u64,
     /// Whether a failed request is not retried.
     pub(crate) is_once: bool,
+    /// The span of the upload or the download that the requests are part of.
+    pub(crate) span: Span,
 }
 
 impl Requests {
@@ -91,6 +94,7 @@ impl Requests {
             progress: self.progress.clone(),
             brings: 0,
             is_once: self.is_once,
+            span: self.span.clone(),
         }
     }
 
@@ -105,6 +109,7 @@ impl Requests {
             progress: self.progress.clone(),
             brings: self.brings,
             is_once: true,
+            span: self.span.clone(),
         }
     }
 
@@ -275,6 +280,7 @@ impl Requests {
         // `paid` is the fault that this attempt's retry token was taken for, if the attempt is a retry.
         let (mut attempt, mut row, mut paid) = (0, FailedAttempts::at(carried.got()), None);
         loop {
+            self.endpoint.owner.check_request()?;
             attempt += 1;
             let was_open =
                 matches!(carried, Transfer::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
@@ -300,7 +306,14 @@ impl Requests {
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let how = Attempt::nth(attempt).renewed(seen.broken);
             let (sent_at, held) = (Instant::now(), carried.held_back());
-            let (result, by_hedge) = make(how, patience).await;
+            let figures = AttemptFigures::begin(operation.name());
+            let span = telemetry::attempt(&self.span, operation.name(), &self.object, attempt);
+            let (result, by_hedge) = make(how, patience).instrument(span).await;
+            match &result {
+                Ok(_) => figures.succeeded(if matches!(carried, Transfer::Payload(_)) { bytes } else { 0 }),
+                Err(fault) => figures.failed(fault.kind.error_kind().name()),
+            }
+            drop(figures);
             let is_held = is_held_back(carried.held_back() - held, sent_at.elapsed());
             drop(in_flight);
             carried.is_sent();

@@ -243,8 +243,7 @@ impl Budget {
         if state.held + bytes > self.shared.total {
             return None;
         }
-        state.held += bytes;
-        state.peak = state.peak.max(state.held);
+        state.take_memory(bytes);
         drop(state);
         Some(Lease { budget: self.clone(), bytes })
     }
@@ -340,7 +339,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.shared.lock();
-        state.held -= self.bytes;
+        state.return_memory(self.bytes);
         self.budget.shared.settle(state);
     }
 }

@@ -90,7 +90,8 @@ pub enum ErrorKind {
     /// The server-side session is gone (aborted by someone else, or expired), or has lost parts that it had
     /// acknowledged.
     SessionLost,
-    /// The writer failed, was aborted or finished before.
+    /// The writer failed, was aborted or finished before; or the engine is that of the process from which this one was
+    /// forked.
     Closed,
     /// Not possible on this store.
     Unsupported,
@@ -319,7 +320,7 @@ impl Error {
     ) -> Self {
         let is_unreachable = fault.is_unreachable();
         let mut error =
-            Self::new(kind_of(fault.kind), operation, object, fault.message).after(attempts, elapsed);
+            Self::new(fault.kind.error_kind(), operation, object, fault.message).after(attempts, elapsed);
         error.source = fault.source.map(Arc::from);
         error.context.is_unreachable = is_unreachable;
         error
@@ -516,27 +517,31 @@ impl From<Error> for std::io::Error {
     }
 }
 
-fn kind_of(fault: FaultKind) -> ErrorKind {
-    match fault {
-        FaultKind::NotFound => ErrorKind::NotFound,
-        FaultKind::NoBucket => ErrorKind::NoBucket,
-        FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
-        FaultKind::Exists => ErrorKind::AlreadyExists,
-        FaultKind::NotEmpty => ErrorKind::NotEmpty,
-        FaultKind::Replaced => ErrorKind::Replaced,
-        FaultKind::Denied => ErrorKind::PermissionDenied,
-        FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
-        FaultKind::Skewed => ErrorKind::ClockSkew,
-        FaultKind::Invalid => ErrorKind::InvalidInput,
-        FaultKind::TooLarge => ErrorKind::TooLarge,
-        FaultKind::Throttled => ErrorKind::Throttled,
-        FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,
-        FaultKind::Unsynced => ErrorKind::Uncertain,
-        FaultKind::Timeout => ErrorKind::Timeout,
-        FaultKind::NotAStore => ErrorKind::NotAStore,
-        FaultKind::Integrity | FaultKind::Corrupted => ErrorKind::Integrity,
-        FaultKind::Source => ErrorKind::Source,
-        FaultKind::NoSpace => ErrorKind::NoSpace,
-        FaultKind::Unsupported => ErrorKind::Unsupported,
+impl FaultKind {
+    /// The kind of the error that a caller gets for it.
+    pub(crate) fn error_kind(self) -> ErrorKind {
+        match self {
+            FaultKind::NotFound => ErrorKind::NotFound,
+            FaultKind::NoBucket => ErrorKind::NoBucket,
+            FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
+            FaultKind::Exists => ErrorKind::AlreadyExists,
+            FaultKind::NotEmpty => ErrorKind::NotEmpty,
+            FaultKind::Replaced => ErrorKind::Replaced,
+            FaultKind::Denied => ErrorKind::PermissionDenied,
+            FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
+            FaultKind::Skewed => ErrorKind::ClockSkew,
+            FaultKind::Invalid => ErrorKind::InvalidInput,
+            FaultKind::TooLarge => ErrorKind::TooLarge,
+            FaultKind::Throttled => ErrorKind::Throttled,
+            FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,
+            FaultKind::Unsynced => ErrorKind::Uncertain,
+            FaultKind::Timeout => ErrorKind::Timeout,
+            FaultKind::NotAStore => ErrorKind::NotAStore,
+            FaultKind::Integrity | FaultKind::Corrupted => ErrorKind::Integrity,
+            FaultKind::Source => ErrorKind::Source,
+            FaultKind::NoSpace => ErrorKind::NoSpace,
+            FaultKind::Unsupported => ErrorKind::Unsupported,
+            FaultKind::Inherited => ErrorKind::Closed,
+        }
     }
 }

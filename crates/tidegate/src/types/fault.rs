@@ -154,6 +154,8 @@ pub enum FaultKind {
     NoSpace,
     /// The store or this build can't do it.
     Unsupported,
+    /// Nothing was sent: the engine belongs to the process that this one was forked from.
+    Inherited,
 }
 
 impl FaultKind {

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use super::telemetry;
+
 /// A view of a transfer, or of everything that a [`Tidegate`](crate::Tidegate) does. Clones share it; it outlives
 /// its writer.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +82,18 @@ pub enum Waiting {
     Disk,
 }
 
+impl Waiting {
+    /// The label of its gauge.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Backoff => "backoff",
+            Self::Requests => "requests",
+            Self::Disk => "disk",
+        }
+    }
+}
+
 impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -133,7 +147,7 @@ impl Progress {
     }
 
     pub(crate) fn acknowledged(&self, bytes: u64) {
-        metrics::counter!("tidegate_bytes_acknowledged_total").increment(bytes);
+        telemetry::acknowledged(bytes);
         self.each(|counters| {
             counters.acknowledged.fetch_add(bytes, Relaxed);
         });
@@ -162,7 +176,7 @@ impl Progress {
     }
 
     pub(crate) fn journaled(&self, bytes: u64) {
-        metrics::counter!("tidegate_bytes_journaled_total").increment(bytes);
+        telemetry::journaled(bytes);
         self.each(|counters| {
             counters.journaled.fetch_add(bytes, Relaxed);
         });
@@ -183,7 +197,7 @@ impl Progress {
     }
 
     pub(crate) fn spilled(&self, bytes: u64) {
-        metrics::counter!("tidegate_bytes_spilled_total").increment(bytes);
+        telemetry::spilled(bytes);
         self.each(|counters| {
             counters.spilled.fetch_add(bytes, Relaxed);
         });
@@ -191,9 +205,9 @@ impl Progress {
 
     /// A request begins; its bytes are in flight until the guard is dropped.
     pub(crate) fn request(&self, operation: &'static str, bytes: u64, retry: bool) -> InFlight {
-        metrics::counter!("tidegate_requests_total", "operation" => operation).increment(1);
+        telemetry::request(operation);
         if retry {
-            metrics::counter!("tidegate_retries_total", "operation" => operation).increment(1);
+            telemetry::retry(operation);
         }
         self.each(|counters| {
             counters.requests.fetch_add(1, Relaxed);
@@ -205,7 +219,7 @@ impl Progress {
 
     /// A response broke in the middle, and its rest is requested again.
     pub(crate) fn resumed(&self, operation: &'static str) {
-        metrics::counter!("tidegate_retries_total", "operation" => operation).increment(1);
+        telemetry::retry(operation);
         self.each(|counters| {
             counters.retries.fetch_add(1, Relaxed);
         });
@@ -221,8 +235,8 @@ impl Progress {
 
     /// A request is made a second time, as a hedge; its bytes are in flight already.
     pub(crate) fn hedged(&self, operation: &'static str) {
-        metrics::counter!("tidegate_requests_total", "operation" => operation).increment(1);
-        metrics::counter!("tidegate_hedges_total").increment(1);
+        telemetry::request(operation);
+        telemetry::hedge();
         self.each(|counters| {
             counters.requests.fetch_add(1, Relaxed);
             counters.hedges.fetch_add(1, Relaxed);
@@ -231,6 +245,7 @@ impl Progress {
 
     /// Counts a wait until the guard is dropped.
     pub(crate) fn waiting(&self, wait: Waiting) -> Wait {
+        telemetry::wait_begins(wait.label());
         self.each(|counters| {
             counters.waiting[wait as usize].fetch_add(1, Relaxed);
         });
@@ -262,6 +277,7 @@ pub(crate) struct Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
+        telemetry::wait_ends(self.wait.label());
         self.progress.each(|counters| {
             counters.waiting[self.wait as usize].fetch_sub(1, Relaxed);
         });

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::OwnedMutexGuard;
+use tracing::Instrument;
 
 use super::plan::{Action, Plan};
 use super::session::{Done, Ending, Upload};
@@ -18,6 +19,7 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
+use crate::types::telemetry;
 
 /// Gives the driver the bytes of an upload.
 pub(super) trait UploadSource {
@@ -237,7 +239,8 @@ impl<S: UploadSource> Driver<S> {
                 }
             });
         } else {
-            self.spawn(async move {
+            let span = telemetry::part(&upload.requests.span, number, range.end - range.start);
+            let stored = async move {
                 let append_turn = upload.append_turn(range.start).await?;
                 let ReadyBytes { body, line, ring: _ring } = bytes.ready(&upload).await?;
                 if let Some(append_turn) = append_turn {
@@ -257,7 +260,8 @@ impl<S: UploadSource> Driver<S> {
                     RequestBody::CopyOf(from) => upload.copy_part(&from, number, range, permit).await,
                 };
                 stored.map(Done::Stored)
-            });
+            };
+            self.spawn(stored.instrument(span));
         }
         Ok(())
     }

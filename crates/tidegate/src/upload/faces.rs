@@ -13,8 +13,8 @@ use super::given::Given;
 use super::writer::Writer;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
-impl AsyncWrite for Writer {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+impl Writer {
+    fn poll_copy(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         ready!(self.poll_item(cx))?;
         self.check_more(bytes.len())?;
         let turn = ready!(poll_proceed(cx));
@@ -23,6 +23,15 @@ impl AsyncWrite for Writer {
             turn.made_progress();
         }
         self.side.set_off();
+        copied
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let copied = self.poll_copy(cx, bytes);
+        // A `write_all` that is dropped here has had some of its bytes taken by earlier calls.
+        self.interrupted.write_waits(copied.is_pending());
         copied.map_err(io::Error::from)
     }
 
@@ -30,6 +39,7 @@ impl AsyncWrite for Writer {
     /// journal, as durable as [`Writer::write_bytes`] makes them. Otherwise ready at once: nothing is durable
     /// before [`finish`](Writer::finish).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check_owner(Operation::Write)?;
         ready!(self.poll_item(cx))?;
         self.side.poll_flush(cx).map_err(io::Error::from)
     }
@@ -64,6 +74,7 @@ impl Sink<Bytes> for Writer {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.check_owner(Operation::Write)?;
         ready!(self.poll_item(cx))?;
         self.side.poll_flush(cx)
     }

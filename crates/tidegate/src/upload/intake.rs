@@ -132,6 +132,7 @@ pub(super) trait Intake {
     }
 
     fn poll_memory(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease>> {
+        self.upload().check_owner(Operation::Write)?;
         let lease = ready!(self.poll_lease(cx, bytes));
         Poll::Ready(lease.map_err(|starved| {
             let error = self.upload().error(ErrorKind::Starved, Operation::Write, starved.to_string());

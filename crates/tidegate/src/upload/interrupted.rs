@@ -18,6 +18,9 @@ enum InterruptedState {
     No,
     /// A write is under way, or its future was dropped; the write began at this byte.
     Writing { from: u64 },
+    /// The last `poll_write` was pending. Its caller may be a `write_all` that was dropped after earlier calls had taken
+    /// some of its bytes.
+    PollPending,
     /// A write was cancelled when some of its bytes were taken, and the producer has not asked how many.
     HalfTaken,
     /// The source is being polled, or has panicked.
@@ -48,6 +51,16 @@ impl Interrupted {
         }
     }
 
+    /// A `poll_write` has returned; whether it was pending.
+    pub(super) fn write_waits(&mut self, is_pending: bool) {
+        let state = self.state();
+        match (*state, is_pending) {
+            (InterruptedState::No, true) => *state = InterruptedState::PollPending,
+            (InterruptedState::PollPending, false) => *state = InterruptedState::No,
+            _ => {}
+        }
+    }
+
     /// Polls a source, which may panic: from then on nothing is published.
     pub(super) fn poll_source<T>(&mut self, poll: impl FnOnce() -> T) -> T {
         let before = std::mem::replace(self.state(), InterruptedState::InSource);
@@ -68,7 +81,7 @@ impl Interrupted {
     pub(super) fn check(&mut self, at: u64) -> Result<(), Unknown> {
         match self.settle(at) {
             InterruptedState::No | InterruptedState::Writing { .. } => Ok(()),
-            InterruptedState::HalfTaken => Err(Unknown::HalfTaken),
+            InterruptedState::PollPending | InterruptedState::HalfTaken => Err(Unknown::HalfTaken),
             InterruptedState::InSource => Err(Unknown::Panicked),
         }
     }

@@ -17,7 +17,7 @@ use super::driver::WriterState;
 use super::intake::{Intake, LEAST_SLAB, MemoryWait};
 use super::plan::{Cut, Plan};
 use super::session::Upload;
-use crate::engine::journaling::{Feed, InUse, JournalDisk, Journaling};
+use crate::engine::journaling::{Feed, InUse, JournalDisk, Journaling, live};
 use crate::journal::{Journal, JournalError};
 use crate::memory::budget::Budget;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -84,12 +84,12 @@ impl Journaled {
         let directories = journaling.order().await;
         let begun = Journal::begin(&directories, header, journaling.durability).await;
         let begun = begun.map_err(|error| failed(&upload, error))?;
-        let disk = journaling.disk(begun.path()).await;
+        let (disk, in_use) = (journaling.disk(begun.path()).await, live::uses(begun.path()).await);
         // No `await` from here on: until there is a writer, nobody would remove the journal.
         let journal = begun.keep();
         let before = Before { created, ..Before::default() };
         let feed = Feed::default();
-        Ok(Self::new(upload, journal, disk, cut, in_flight, budget, journaling, feed, before))
+        Ok(Self::new(upload, journal, in_use, disk, cut, in_flight, budget, journaling, feed, before))
     }
 
     #[expect(
@@ -99,6 +99,7 @@ impl Journaled {
     fn new(
         upload: Arc<Upload>,
         journal: Journal,
+        in_use: InUse,
         disk: Arc<JournalDisk>,
         cut: Cut,
         in_flight: usize,
@@ -107,7 +108,6 @@ impl Journaled {
         feed: Feed,
         before: Before,
     ) -> Self {
-        let in_use = journaling.live.uses(journal.path());
         let progress = upload.requests.progress.clone();
         let reach = Plan::new(upload.backend.capabilities(), cut).reach();
         let state = match feed.finish {

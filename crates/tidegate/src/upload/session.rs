@@ -21,6 +21,7 @@ use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
+use crate::types::telemetry;
 
 /// The result of one task of an upload.
 #[derive(Debug)]
@@ -144,8 +145,10 @@ impl Upload {
         let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
         options.attributes.metadata =
             std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
+        let mut requests = context.requests(key, progress);
+        requests.span = telemetry::upload(&requests.object);
         Self {
-            requests: context.requests(key, progress),
+            requests,
             key: context.full_key(key),
             backend: context.backend().clone(),
             hedge: engine.hedge && context.backend().capabilities().hedge,
@@ -424,6 +427,11 @@ impl Upload {
             None => self.error(ErrorKind::Closed, Operation::Part, "the task of a part ended early"),
         };
         error.with_source(ended)
+    }
+
+    /// Fails in a process that has inherited the upload.
+    pub(super) fn check_owner(&self, operation: Operation) -> Result<()> {
+        self.aborts.owner.check(operation, || self.requests.object.clone())
     }
 
     pub(crate) fn error(&self, kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Error {

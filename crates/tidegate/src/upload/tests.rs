@@ -14,6 +14,7 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod adaptive_part_size;
 mod cancelled;
+mod cut;
 mod disks;
 mod ended;
 mod exact;
@@ -26,6 +27,7 @@ mod pressure;
 mod receipts;
 mod rings;
 mod runtimes;
+mod settled;
 mod slices;
 mod stopped;
 mod turns;

@@ -45,13 +45,16 @@ use crate::types::progress::Progress;
 /// becomes an error of the kind [`ErrorKind::Starved`].
 ///
 /// # Cancellation
-/// A `write` or `read_from` that is cancelled may have taken some of its bytes. Then `finish`, `shutdown` and
-/// `close` fail until [`position`](Self::position) is called, which returns how many bytes the writer has:
+/// A `write` or `read_from` that is cancelled may have taken some of its bytes; so may a `write_all` of `AsyncWrite`,
+/// which is cancelled while a `poll_write` is pending. Then `finish`, `shutdown` and `close` fail until [`position`](Self::position) is called, which returns how many bytes the writer has:
 /// continue from there. After a panic in the source of a `read_from` the upload can't continue: `finish`,
 /// `shutdown` and `close` fail from then on. Cancelling `finish` drops the writer (see above), unless the
 /// store has already carried out the commit.
 ///
 /// # Errors
+/// In a process that was forked from the writer's, it changes nothing, because the upload is the parent's: `finish`,
+/// `abort`, `sync` and a flush fail with [`ErrorKind::Closed`], and so does a write that needs more memory.
+///
 /// After an error the upload is aborted (with [`Strategy::Journal`], its journal and session stay as when the
 /// writer is dropped), and every further call that takes bytes, flushes, syncs or finishes returns an error
 /// of the kind [`ErrorKind::Closed`]. Two errors leave the writer open: that of a `finish` before `position`, as
@@ -67,7 +70,7 @@ pub struct Writer {
     pub(super) key: Option<String>,
     /// The exact size of the object, where the caller has set one.
     pub(super) exact: Option<u64>,
-    interrupted: Interrupted,
+    pub(super) interrupted: Interrupted,
     /// Declared last, so that the side is dropped before: an engine's last drop waits for aborts.
     _engine: Arc<Engine>,
 }
@@ -166,6 +169,7 @@ impl Writer {
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the strategy is not [`Strategy::Journal`].
     pub async fn sync(&mut self) -> Result<u64> {
+        self.check_owner(Operation::Write)?;
         poll_fn(|cx| self.poll_item(cx)).await?;
         match &mut self.side {
             Side::Journaled(journaled) => journaled.sync().await,
@@ -179,6 +183,7 @@ impl Writer {
     /// Reads `source` to its end, straight into this writer's buffers; returns how many bytes that was. An
     /// error of the source aborts the upload.
     pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<u64> {
+        self.check_owner(Operation::Write)?;
         let began = self.given();
         self.interrupted.begin(began);
         let read = async {
@@ -238,6 +243,7 @@ impl Writer {
     /// # Errors
     /// [`ErrorKind::Closed`] where `shutdown` or `close` has already published the object: the object stays.
     pub async fn abort(self) -> Result<()> {
+        self.check_owner(Operation::Abort)?;
         if self.side.is_published() {
             let message = "the object was published before, and is there";
             return Err(self.side.upload().error(ErrorKind::Closed, Operation::Abort, message));
@@ -251,6 +257,7 @@ impl Writer {
     /// Like `abort`, without consuming the writer: may be called again, also after the writer has failed.
     #[cfg(feature = "object_store")]
     pub(crate) async fn end(&mut self) -> Result<()> {
+        self.check_owner(Operation::Abort)?;
         match &mut self.side {
             Side::Direct(direct) => direct.abort().await,
             Side::Journaled(journaled) => journaled.abort_now().await,
@@ -299,6 +306,11 @@ impl Writer {
         Poll::Ready(Ok(read > 0))
     }
 
+    /// Fails in a process that has inherited the writer.
+    pub(super) fn check_owner(&self, operation: Operation) -> Result<()> {
+        self.side.upload().check_owner(operation)
+    }
+
     /// Takes the rest of the waiting item.
     pub(super) fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if self.item.is_empty() {
@@ -328,6 +340,7 @@ impl Writer {
 
     /// Fails where the producer cannot know that all its bytes were taken.
     fn check_known(&mut self) -> Result<()> {
+        self.check_owner(Operation::Complete)?;
         let at = self.given();
         let Err(unknown) = self.interrupted.check(at) else { return Ok(()) };
         // A writer that has failed before reports that instead.

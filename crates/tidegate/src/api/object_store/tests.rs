@@ -352,3 +352,106 @@ async fn removals_that_nobody_polls_hold_no_turn() {
     put.await.expect("no turn is held").unwrap();
     drop(removals);
 }
+
+/// An S3 server with a bucket, and its store.
+async fn on_s3() -> (tidegate_dev::Server, TidegateStore) {
+    let server = tidegate_dev::Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let (access, secret) = server.credentials();
+    let settings = crate::settings::S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(crate::settings::Credentials::fixed(access, secret, None));
+    let tide = Tidegate::builder().s3(settings).build().unwrap();
+    (server, TidegateStore::new(tide.open("s3://bucket").await.unwrap()))
+}
+
+fn path(number: usize) -> Path {
+    Path::from(format!("k{number:05}"))
+}
+
+#[tokio::test]
+async fn three_thousand_objects_are_removed_in_three_requests_and_told_in_order() {
+    let (server, store) = on_s3().await;
+    store.put(&path(7), "1".into()).await.unwrap();
+    // An error among the locations comes in its turn, and a location may be named twice.
+    let odd = [Err(Error::NotImplemented { operation: "a".into(), implementer: "b".into() }), Ok(path(7))];
+    let asked = || (0..2_998).map(|number| Ok(path(number)));
+    let locations = stream::iter(asked().chain(odd)).boxed();
+    let removed: Vec<Result<Path>> = store.delete_stream(locations).collect().await;
+    assert_eq!(removed.len(), 3_000);
+    for (removed, expected) in removed.iter().zip(asked()) {
+        assert_eq!(removed.as_ref().unwrap(), &expected.unwrap());
+    }
+    assert!(matches!(removed[2_998], Err(Error::NotImplemented { .. })), "{:?}", removed[2_998]);
+    assert_eq!(removed[2_999].as_ref().unwrap(), &path(7));
+    assert_eq!((server.counts().get("DeleteObjects"), server.counts().get("DeleteObject")), (3, 0));
+    assert!(matches!(store.head(&path(7), &GetOptions::new()).await, Err(Error::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn as_many_locations_as_there_are_keys_are_removed_while_they_arrive() {
+    let (server, store) = on_s3().await;
+    let many = delete::TAKEN * 2 + 1;
+    let locations = stream::iter((0..many).map(|number| Ok(path(number)))).boxed();
+    let removed: Vec<Path> = store.delete_stream(locations).try_collect().await.unwrap();
+    assert!(removed.iter().enumerate().all(|(number, removed)| *removed == path(number)));
+    // The last one alone is a request of its own.
+    let asked = (server.counts().get("DeleteObjects"), server.counts().get("DeleteObject"));
+    assert_eq!((removed.len(), asked), (many, (many as u64 / 1_000, 1)));
+}
+
+#[tokio::test]
+async fn the_last_objects_of_many_are_listed_in_one_request() {
+    let (server, store) = on_s3().await;
+    server.set_knobs(tidegate_dev::Knobs { longest_page: Some(10), ..tidegate_dev::Knobs::default() });
+    for number in 0..100 {
+        store.put(&path(number), "1".into()).await.unwrap();
+    }
+    let listed: Vec<ObjectMeta> = store.list_with_offset(None, &path(94)).try_collect().await.unwrap();
+    let listed: Vec<Path> = listed.into_iter().map(|meta| meta.location).collect();
+    assert_eq!(listed, (95..100).map(path).collect::<Vec<_>>());
+    assert_eq!(server.counts().get("ListObjectsV2"), 1);
+}
+
+/// A store whose removals are never answered.
+#[derive(Debug)]
+struct Silent(std::sync::atomic::AtomicUsize);
+
+#[async_trait]
+impl Script for Silent {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        if let Call::Delete { .. } = call {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        }
+        below.send(call).await
+    }
+}
+
+#[test]
+fn removals_whose_runtime_has_ended_are_errors_on_another() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let limit = std::time::Duration::from_secs(20);
+    let silent = Scripted::new(Memory::new("m"), Silent(0.into()));
+    let tide = Tidegate::builder().build().unwrap();
+    let store = TidegateStore::new(tide.store(silent.clone()));
+    let first = runtime();
+    let mut removals = first.block_on(async {
+        let mut removals = store.delete_stream(stream::iter([Ok(path(1)), Ok(path(2))]).boxed());
+        while silent.0.load(std::sync::atomic::Ordering::Relaxed) < 2 {
+            assert!(futures::poll!(removals.next()).is_pending());
+            tokio::task::yield_now().await;
+        }
+        removals
+    });
+    drop(first);
+    runtime().block_on(async {
+        for _ in 0..2 {
+            let removed = tokio::time::timeout(limit, removals.next()).await.expect("it is told").unwrap();
+            assert!(matches!(removed, Err(Error::Generic { .. })), "{removed:?}");
+        }
+        assert!(removals.next().await.is_none());
+    });
+}

@@ -174,6 +174,10 @@ impl Backend for Spread {
         self.below().list(prefix, recursive)
     }
 
+    fn list_after(&self, prefix: &str, recursive: bool, after: &str) -> Listing<Entry> {
+        self.below().list_after(prefix, recursive, after)
+    }
+
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault> {
         if let Some(same) = same {
             match self.head(key, attempt).await {

@@ -28,14 +28,16 @@ pub(super) struct PlacedEntry {
 }
 
 /// Lists the keys of a root that begin with `prefix`, in key order. If a key has objects at both places, gives the
-/// current one. Unless `recursive`, gives keys with a further `/` only as prefixes.
+/// current one. Unless `recursive`, gives keys with a further `/` only as prefixes. Where `after` is set, entries up to
+/// that key may be left out.
 pub(crate) fn list(
     places: Arc<Places>,
     requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
+    after: Option<String>,
 ) -> BoxStream<'static, Result<Entry, Failure>> {
-    listed(places, requests, prefix, recursive).map_ok(|listed| listed.entry).boxed()
+    listed(places, requests, prefix, recursive, after).map_ok(|listed| listed.entry).boxed()
 }
 
 /// As [`list`], with the place of each entry.
@@ -44,8 +46,9 @@ pub(super) fn listed(
     requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
+    after: Option<String>,
 ) -> BoxStream<'static, Result<PlacedEntry, Failure>> {
-    let merge = Merge { places, requests, prefix, recursive, by: None, entries: None, last: None };
+    let merge = Merge { places, requests, prefix, recursive, after, by: None, entries: None, last: None };
     stream::try_unfold(
         merge,
         |mut merge| async move { Ok(merge.next().await?.map(|listed| (listed, merge))) },
@@ -64,6 +67,8 @@ struct Merge {
     requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
+    /// Entries up to this key are not needed.
+    after: Option<String>,
     /// The record that the listing uses.
     by: Option<Known>,
     entries: Option<Entries>,
@@ -103,8 +108,13 @@ impl Merge {
         self.entries = None;
         let (places, requests) = (self.places.clone(), self.requests.clone());
         let (prefix, recursive) = (self.prefix.clone(), self.recursive);
+        // A store may leave out a prefix that it is asked to begin behind, also where the last key was an object's.
+        let last = self.last.as_ref().filter(|_| self.recursive).map(|(key, _)| key);
+        let after = last.or(self.after.as_ref()).cloned();
         let begun = stream::iter(names(by.record))
-            .map(|name| begun(one(&places, &requests, by.record, &name, &prefix, recursive)))
+            .map(|name| {
+                begun(one(&places, &requests, by.record, &name, &prefix, recursive, after.as_deref()))
+            })
             .buffer_unordered(AT_ONCE)
             .try_filter_map(async |begun| Ok(begun));
         let begun: Vec<One> = begun.try_collect().await?;
@@ -135,6 +145,7 @@ fn one(
     name: &str,
     prefix: &str,
     recursive: bool,
+    after: Option<&str>,
 ) -> One {
     let below = format!("{}{name}/", places.root());
     let (of_current, of_older) = {
@@ -145,7 +156,8 @@ fn one(
             move |key: &str| older.is_some_and(|older| older.name(key) == name),
         )
     };
-    let entries = listing::entries(requests, places.backend(), &format!("{below}{prefix}"), recursive);
+    let (prefix, after) = (format!("{below}{prefix}"), after.map(|after| format!("{below}{after}")));
+    let entries = listing::entries(requests, places.backend(), &prefix, recursive, after.as_deref());
     let listed = move |entry| {
         Some(match entry {
             Entry::Object(mut object) => {

@@ -119,7 +119,7 @@ impl MigrationStep {
     /// Moves each object that is only at its older place. Gives the copy, or `None` if none was made.
     pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
         let requests = self.places.store().context().list_requests("");
-        let older = listed(self.places.clone(), requests.clone(), String::new(), true);
+        let older = listed(self.places.clone(), requests.clone(), String::new(), true, None);
         let older = older.try_filter_map(|listed| {
             ready(Ok(match listed {
                 PlacedEntry { entry: Entry::Object(object), is_older: true } => Some(object),

@@ -228,8 +228,9 @@ impl KeyMap for Places {
         requests: Arc<Requests>,
         prefix: String,
         recursive: bool,
+        after: Option<String>,
     ) -> BoxStream<'static, std::result::Result<Entry, Failure>> {
-        list::list(self, requests, prefix, recursive)
+        list::list(self, requests, prefix, recursive, after)
     }
 }
 

@@ -12,7 +12,9 @@ use crate::{Entry, Tidegate};
 
 mod bandwidth;
 mod bulk_delete;
+mod figures;
 mod if_unchanged;
+mod listed;
 mod no_bucket;
 mod renamed;
 

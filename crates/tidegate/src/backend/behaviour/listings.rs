@@ -33,6 +33,31 @@ pub(super) async fn a_listing_is_in_key_order_and_stops_at_a_slash(store: &TestS
     }
 }
 
+pub(super) async fn a_listing_may_begin_behind_a_key(store: &TestStore) {
+    for key in ["a/b", "a/c/d", "a/c/e", "a/f", "a0", "b ü+%25?#&=", "c"] {
+        store.put(key, key.as_bytes()).await;
+    }
+    let behind = |entry: &Entry, after: &str| entry.key() > after;
+    for (prefix, recursive) in [("", true), ("", false), ("a/", true), ("a/", false), ("a/c", false)] {
+        let below = store.key(prefix);
+        let all: Vec<Entry> = store.list(&below, recursive).try_collect().await.unwrap();
+        for after in
+            ["a", "a/", "a/b", "a/c", "a/c/", "a/c/d", "a/c/d ", "a/d", "a0", "b ü+%25?#&=", "c", "d"]
+        {
+            let after = store.key(after);
+            let mut listed: Vec<Entry> =
+                store.list_after(&below, recursive, &after).try_collect().await.unwrap();
+            listed.retain(|entry| behind(entry, &after));
+            let expected = all.iter().filter(|entry| behind(entry, &after));
+            assert_eq!(
+                listed.iter().map(Entry::key).collect::<Vec<_>>(),
+                expected.map(Entry::key).collect::<Vec<_>>(),
+                "below {below:?} behind {after:?}, recursive: {recursive}"
+            );
+        }
+    }
+}
+
 /// Odd keys that every store takes.
 const ORDINARY: [&str; 6] = [
     "sp ace/a+b",

@@ -25,15 +25,18 @@ mod tests;
 const FIELDS: &str =
     "kind,nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
-/// Objects and prefixes below `prefix`, in key order.
-pub(super) fn objects(bucket: GcsBucket, prefix: &str, recursive: bool) -> Listing<Entry> {
-    let prefix = prefix.to_owned();
+/// Objects and prefixes below `prefix` from the key `start` on, in key order.
+pub(super) fn objects(bucket: GcsBucket, prefix: &str, recursive: bool, start: &str) -> Listing<Entry> {
+    let (prefix, start) = (prefix.to_owned(), start.to_owned());
     paged(String::new(), Order::ByKey, move |token: String, attempt| {
-        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        let (bucket, prefix, start) = (bucket.clone(), prefix.clone(), start.clone());
         async move {
             let mut query = vec![("fields", FIELDS), ("prefix", prefix.as_str())];
             if !recursive {
                 query.push(("delimiter", "/"));
+            }
+            if !start.is_empty() {
+                query.push(("startOffset", &start));
             }
             if !token.is_empty() {
                 query.push(("pageToken", &token));

@@ -93,7 +93,7 @@ impl Grpc {
         match *self {}
     }
 
-    pub(super) fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+    pub(super) fn list(&self, _: &str, _: bool, _: &str) -> Listing<Entry> {
         match *self {}
     }
 

@@ -20,6 +20,9 @@ use super::late::{Heard, WatchedBody, Work, watched};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
 
+/// The headers that stores name a request by.
+const REQUEST_IDS: [&str; 3] = ["x-amz-request-id", "x-guploader-uploadid", "x-ms-request-id"];
+
 /// The body of a request; empty by default.
 pub(in crate::backend) type Sending = UnsyncBoxBody<Bytes, io::Error>;
 /// An answer with its headers; the body arrives as it is read.
@@ -87,6 +90,10 @@ impl Client {
             (request.body().size_hint().exact() != Some(0)).then(|| capture_connection(&mut request));
         let sent = wait.answered(self.http.request(request), &self.heard, &at, work).await;
         let response = sent.map_err(|error| unanswered::fault(error, Some(&at)))?;
+        let id = REQUEST_IDS.iter().find_map(|name| response.headers().get(*name)?.to_str().ok());
+        if let Some(id) = id {
+            tracing::Span::current().record("request_id", id);
+        }
         if let Some(connection) = connection
             && may_be_closed(&response)
             && let Some(connected) = &*connection.connection_metadata()

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_credential_types::Credentials as Keys;
 use aws_credential_types::provider::error::CredentialsError;
@@ -14,11 +14,8 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use futures::future::BoxFuture;
 
 use crate::backend::http::innermost;
-use crate::backend::provider::RenewalTurn;
+use crate::backend::provider::{RenewalTurn, renewal};
 use crate::backend::{Fault, FaultKind, environment};
-
-/// Credentials are fetched again this long before they expire. If the fetch fails, the old ones stay in use.
-const EARLY: Duration = Duration::from_secs(5 * 60);
 
 /// Makes a provider that shares no cached state with an earlier provider.
 pub(super) type NewProvider = Arc<dyn Fn() -> BoxFuture<'static, SharedCredentialsProvider> + Send + Sync>;
@@ -73,7 +70,7 @@ impl S3Keyring {
         match self {
             Self::Anonymous => Ok(None),
             Self::Fixed(identity) => Ok(Some(identity.clone())),
-            Self::Provided(provided) => provided.identity().await.map(Some),
+            Self::Provided(provided) => provided.identity_at(SystemTime::now()).await.map(Some),
         }
     }
 }
@@ -84,9 +81,26 @@ pub(super) struct Provided {
     new: NewProvider,
     /// The profile that was requested by name.
     profile: Option<String>,
-    current: RwLock<Option<Arc<Identity>>>,
+    current: RwLock<Option<CurrentIdentity>>,
     /// Taken by the one request that fetches. Other requests wait for it only if they have no valid credentials.
     refresh: RenewalTurn,
+}
+
+#[derive(Clone)]
+struct CurrentIdentity {
+    identity: Arc<Identity>,
+    /// When it is fetched again. If that fails, it stays in use until it expires.
+    renewed: Option<SystemTime>,
+}
+
+impl CurrentIdentity {
+    fn is_good_at(&self, time: SystemTime) -> bool {
+        self.identity.expiration().is_none_or(|expires| expires > time)
+    }
+
+    fn is_due_at(&self, time: SystemTime) -> bool {
+        self.renewed.is_some_and(|renewed| renewed <= time)
+    }
 }
 
 impl fmt::Debug for Provided {
@@ -96,28 +110,26 @@ impl fmt::Debug for Provided {
 }
 
 impl Provided {
-    async fn identity(&self) -> Result<Arc<Identity>, Fault> {
-        let now = SystemTime::now();
-        let usable = match self.current() {
-            Some(identity) if is_good_at(&identity, now + EARLY) => return Ok(identity),
-            Some(identity) if is_good_at(&identity, now) => Some(identity),
-            _ => None,
+    async fn identity_at(&self, now: SystemTime) -> Result<Arc<Identity>, Fault> {
+        let good = || self.current().filter(|current| current.is_good_at(now));
+        let Some(usable) = good() else {
+            let current = || good().map(|current| current.identity);
+            return self.refresh.ask(current, self.fetch(now)).await;
         };
-        let Some(usable) = usable else {
-            let current = || self.current().filter(|identity| is_good_at(identity, now));
-            return self.refresh.ask(current, self.fetch()).await;
-        };
-        match self.refresh.ask_early(self.fetch()).await {
+        if !usable.is_due_at(now) {
+            return Ok(usable.identity);
+        }
+        match self.refresh.ask_early(self.fetch(now)).await {
             Some(Ok(identity)) => Ok(identity),
-            None => Ok(usable),
+            None => Ok(usable.identity),
             Some(Err(fault)) => {
                 tracing::warn!(%fault, "credentials expire soon and could not be fetched again");
-                Ok(usable)
+                Ok(usable.identity)
             }
         }
     }
 
-    fn current(&self) -> Option<Arc<Identity>> {
+    fn current(&self) -> Option<CurrentIdentity> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -125,7 +137,7 @@ impl Provided {
     /// of them makes the provider fetch again.
     async fn refused(&self, refused: &Arc<Identity>) {
         let _turn = self.refresh.wait().await;
-        if !self.current().is_some_and(|current| Arc::ptr_eq(&current, refused)) {
+        if !self.current().is_some_and(|current| Arc::ptr_eq(&current.identity, refused)) {
             return;
         }
         let provider = (self.new)().await;
@@ -133,12 +145,13 @@ impl Provided {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    async fn fetch(&self) -> Result<Arc<Identity>, Fault> {
+    async fn fetch(&self, now: SystemTime) -> Result<Arc<Identity>, Fault> {
         let provider = self.provider.read().unwrap_or_else(PoisonError::into_inner).clone();
         let keys = provider.provide_credentials().await.map_err(|error| self.fault(error))?;
-        let keys = usable(keys)?;
-        let identity = Arc::new(Identity::from(keys));
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
+        let identity = Arc::new(Identity::from(usable(keys)?));
+        let renewed = identity.expiration().map(|expires| renewal(now, expires));
+        let current = CurrentIdentity { identity: identity.clone(), renewed };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(current);
         Ok(identity)
     }
 
@@ -230,13 +243,10 @@ fn line_of(file: &Path, name: &str) -> Option<String> {
     None
 }
 
-fn is_good_at(identity: &Identity, time: SystemTime) -> bool {
-    identity.expiration().is_none_or(|expires| expires > time)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use aws_credential_types::provider::future;
 
@@ -286,7 +296,13 @@ mod tests {
     }
 
     async fn key(keyring: &S3Keyring) -> String {
-        let identity = keyring.identity().await.unwrap().unwrap();
+        key_after(keyring, 0).await
+    }
+
+    /// The key that a request is signed with that many seconds from now.
+    async fn key_after(keyring: &S3Keyring, seconds: u64) -> String {
+        let S3Keyring::Provided(provided) = keyring else { panic!("{keyring:?}") };
+        let identity = provided.identity_at(SystemTime::now() + Duration::from_secs(seconds)).await.unwrap();
         identity.data::<Keys>().unwrap().access_key_id().to_owned()
     }
 
@@ -296,10 +312,22 @@ mod tests {
         let keyring = keyring_of(&long).await;
         assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-1".into()));
 
+        assert_eq!(key_after(&keyring, 3_240).await, "key-1");
+        assert_eq!(key_after(&keyring, 3_360).await, "key-2");
+        assert_eq!(key_after(&keyring, 3_590).await, "key-2", "still good although the third fetch failed");
+        assert_eq!(long.0.load(Ordering::SeqCst), 3);
+    }
+
+    #[tokio::test]
+    async fn those_that_live_a_minute_are_fetched_once_and_not_for_each_request() {
         let short = Counting(Arc::default(), Duration::from_secs(60));
         let keyring = keyring_of(&short).await;
-        assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-2".into()));
-        assert_eq!(key(&keyring).await, "key-2", "still good although the third fetch failed");
+        for _ in 0..400 {
+            assert_eq!(key(&keyring).await, "key-1");
+        }
+        assert_eq!(short.0.load(Ordering::SeqCst), 1);
+        assert_eq!(key_after(&keyring, 46).await, "key-2");
+        assert_eq!(short.0.load(Ordering::SeqCst), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use http::{HeaderMap, Method};
 
 use super::S3Bucket;
-use crate::backend::http::{Entries, PagePosition, mark_fresh, paged, stuck};
+use crate::backend::http::{Entries, Order, PagePosition, mark_fresh, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled, key, promised_flag};
 use crate::backend::{Entry, Fault, Feature, FeatureSet, Listing};
@@ -40,11 +40,17 @@ pub(super) enum NextPage {
     Behind(String),
 }
 
-/// Objects and prefixes below `prefix`, in key order; directory buckets have no order.
-pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
+/// Objects and prefixes below `prefix`, in key order; directory buckets have no order, and cannot begin behind `after`.
+pub(super) fn objects(
+    bucket: S3Bucket,
+    prefix: &str,
+    recursive: bool,
+    after: Option<&str>,
+) -> Listing<Entry> {
     let prefix = prefix.to_owned();
+    let after = after.filter(|_| bucket.order == Order::ByKey).map(str::to_owned);
     paged(None, bucket.order, move |begin: Option<NextPage>, attempt| {
-        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        let (bucket, prefix, after) = (bucket.clone(), prefix.clone(), after.clone());
         async move {
             let send = |without: FeatureSet| {
                 let mut query = vec![("prefix", prefix.as_str())];
@@ -56,8 +62,13 @@ pub(super) fn objects(bucket: S3Bucket, prefix: &str, recursive: bool) -> Listin
                 }
                 match &begin {
                     Some(NextPage::Behind(key)) => query.push(("marker", key)),
-                    None if without.contains(Feature::ListV2) => {}
-                    None => query.push(("list-type", "2")),
+                    None if without.contains(Feature::ListV2) => {
+                        query.extend(after.as_deref().map(|after| ("marker", after)));
+                    }
+                    None => {
+                        query.push(("list-type", "2"));
+                        query.extend(after.as_deref().map(|after| ("start-after", after)));
+                    }
                     Some(NextPage::Token(token)) => {
                         query.push(("list-type", "2"));
                         query.push(("continuation-token", token));

@@ -40,7 +40,8 @@ impl SigningKeys {
         self
     }
 
-    /// When the keys expire: others are asked for five minutes before.
+    /// When the keys expire: others are asked for five minutes before, or in the last quarter of a life that is shorter
+    /// than twenty.
     #[must_use]
     pub fn with_expiry(mut self, time: SystemTime) -> Self {
         self.expires = Some(time);

@@ -9,7 +9,7 @@ use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{Capabilities, Fault};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
-use crate::{Tidegate, Writer};
+use crate::{ErrorKind, Tidegate, Writer};
 
 const PART: usize = 16 << 10;
 
@@ -104,13 +104,14 @@ async fn a_forked_process_aborts_nothing_and_does_not_wait() {
         Ok(())
     };
     let parents = aborts.spawn(parents, None, &runtime).unwrap();
-    let process = aborts.process;
-    aborts.process = process.wrapping_add(1);
+    let owner = aborts.owner;
+    aborts.owner = OwnerProcess::another();
     assert!(aborts.spawn(async { panic!("the abort of another process") }, None, &runtime).is_none());
     let began = std::time::Instant::now();
-    aborts.block_on_awaited(Duration::from_secs(5));
+    aborts.end_with_engine(Duration::from_secs(5));
     assert!(began.elapsed() < Duration::from_secs(2));
-    aborts.process = process;
+    assert_eq!(aborts.settled().await[0].kind(), ErrorKind::Closed);
+    aborts.owner = owner;
     drop(done);
     parents.await.unwrap().unwrap();
     assert!(aborts.settled().await.is_empty());

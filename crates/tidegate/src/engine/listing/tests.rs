@@ -82,7 +82,7 @@ fn requests() -> Arc<Requests> {
 
 /// Lists `keys`; returns how many entries arrived, and the fault that ended the listing.
 async fn given(prefix: &str, recursive: bool, keys: &[&str]) -> (usize, Option<Fault>) {
-    let mut entries = entries(&requests(), &*lying(keys), prefix, recursive);
+    let mut entries = entries(&requests(), &*lying(keys), prefix, recursive, None);
     let mut count = 0;
     while let Some(entry) = entries.next().await {
         match entry {

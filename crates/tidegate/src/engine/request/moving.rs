@@ -12,6 +12,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::retry::RetryPolicy;
 use crate::memory::payload::Payload;
 use crate::types::progress::Progress;
+use crate::types::telemetry;
 use crate::types::transfer_rate::{HeldTime, TransferRate};
 
 /// The bytes that a request carries, apart from its own head and the head of its answer.
@@ -226,8 +227,9 @@ impl Inflow {
 
     /// The first `bytes` bytes are received.
     pub(crate) fn reaches(&self, bytes: u64) {
-        let before = self.got.fetch_max(bytes, Relaxed);
-        self.moves(bytes.saturating_sub(before));
+        let more = bytes.saturating_sub(self.got.fetch_max(bytes, Relaxed));
+        telemetry::received(more);
+        self.moves(more);
     }
 
     /// A piece came that has no bytes of the range.

@@ -88,6 +88,7 @@ fn requests(policy: RetryPolicy) -> Requests {
         progress: Progress::default(),
         brings: 0,
         is_once: false,
+        span: tracing::Span::none(),
     }
 }
 

@@ -90,8 +90,7 @@ impl Reading {
             return None;
         }
         let id = state.take_id();
-        state.held += bytes;
-        state.peak = state.peak.max(state.held);
+        state.take_memory(bytes);
         state.lent.bytes += bytes;
         state.lent.loans.insert(id, (bytes, borrower));
         self.held.fetch_add(bytes, Relaxed);
@@ -118,7 +117,7 @@ impl Drop for Loan {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Relaxed);
         let mut state = self.budget.shared.lock();
-        state.held -= self.bytes;
+        state.return_memory(self.bytes);
         if state.lent.loans.remove(&self.id).is_some() {
             state.lent.bytes -= self.bytes;
         }

@@ -5,8 +5,22 @@ use tokio::time::Instant;
 
 use super::decision::{Claim, Claimant};
 use super::{BudgetShared, BudgetState, Decision, Granted, MemorySnapshot, MemoryWaiter, decide};
+use crate::types::telemetry;
 
 impl BudgetState {
+    /// Counts `bytes` as held.
+    pub(super) fn take_memory(&mut self, bytes: u64) {
+        self.held += bytes;
+        self.peak = self.peak.max(self.held);
+        telemetry::memory_taken(bytes);
+    }
+
+    /// Counts `bytes` as held no more.
+    pub(super) fn return_memory(&mut self, bytes: u64) {
+        self.held -= bytes;
+        telemetry::memory_returned(bytes);
+    }
+
     pub(super) fn take_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
@@ -134,8 +148,7 @@ impl BudgetState {
     fn grant(&mut self, id: u64, shared: &BudgetShared) {
         let Some(waiter) = self.dequeue(id) else { return };
         let (account, bytes) = (waiter.account, waiter.bytes);
-        self.held += bytes;
-        self.peak = self.peak.max(self.held);
+        self.take_memory(bytes);
         self.trim(shared.total, shared.slab);
         if let Some(account) = account
             && let Some(holding) = self.accounts.get_mut(&account)
@@ -175,7 +188,7 @@ impl BudgetState {
     /// Reclaims a grant that this waiter has not taken, and returns its bytes.
     pub(super) fn return_grant(&mut self, id: u64) -> u64 {
         let Some(Granted { account, bytes, .. }) = self.take(id) else { return 0 };
-        self.held -= bytes;
+        self.return_memory(bytes);
         if let Some(account) = account {
             let half_filled = self.accounts.get(&account).map_or(0, |holding| holding.half_filled);
             self.hold(account, half_filled.saturating_sub(bytes));

@@ -9,7 +9,7 @@ use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
 use crate::engine::Context;
-use crate::engine::journaling::{Feed, InUse, Journaling};
+use crate::engine::journaling::{Feed, InUse, Journaling, live};
 use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -66,11 +66,12 @@ impl ClaimedUpload {
 
     /// Opens the journal at `path`, which is of an upload to this store.
     pub(crate) async fn open(context: &Context, path: &Path, owners: &TrustedOwners) -> Result<Self> {
+        context.engine().owner.check(Operation::Open, || path.display().to_string())?;
         let (context, journaling) = (context.root(), &context.engine().journaling);
-        let resume = async || Journal::resume(path, journaling.durability, owners).await;
-        let resumed = journaling.live.past_dropped(path, resume).await;
+        let resume = || Journal::resume(path, journaling.durability, owners);
+        let resumed = live::past_dropped(path, resume).await;
         let (journal, recovered) = resumed.map_err(|error| of(path, error))?;
-        let in_use = journaling.live.uses(path);
+        let in_use = live::uses(path).await;
         recovered.check(path).map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
         let mut intent = Intent::of(header, context.backend())?;
@@ -119,12 +120,11 @@ impl ClaimedUpload {
             created: state.header.created,
         };
         let engine = self.context.engine().clone();
-        // Released before the writer marks the journal as in use itself: both marks are one entry.
-        drop(self.in_use);
         let disk = engine.journaling.disk(self.journal.path()).await;
         let mut journaled = Journaled::new(
             self.upload.clone(),
             self.journal,
+            self.in_use,
             disk,
             self.intent.cut(),
             engine.parts_in_flight,
@@ -169,8 +169,8 @@ impl ClaimedUpload {
 
 /// Removes the journal at `path`, without a request to its store.
 pub(crate) async fn forget(path: &Path, journaling: &Journaling, owners: &TrustedOwners) -> Result<()> {
-    let resume = async || Journal::resume(path, journaling.durability, owners).await;
-    let ended = match journaling.live.past_dropped(path, resume).await {
+    let resume = || Journal::resume(path, journaling.durability, owners);
+    let ended = match live::past_dropped(path, resume).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
         // This version can't add a record of the end to such a journal.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {

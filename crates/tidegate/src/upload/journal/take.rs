@@ -33,6 +33,8 @@ impl Intake for Journaled {
     }
 
     fn check_open(&mut self) -> Result<()> {
+        // A forked child would append to its parent's journal.
+        self.upload.check_owner(Operation::Write)?;
         if matches!(self.state, WriterState::Open) { Ok(()) } else { Err(self.closed()) }
     }
 

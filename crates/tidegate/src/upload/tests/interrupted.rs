@@ -78,6 +78,34 @@ async fn a_write_that_was_cancelled_before_its_first_byte_or_behind_its_last_is_
     Ok(())
 }
 
+#[tokio::test]
+async fn a_write_all_that_was_cancelled_is_to_be_looked_at_before_the_end() -> Result<()> {
+    let (tide, store, other) = short_of_memory().await?;
+    let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
+    let bytes = data(100 * KIB);
+    assert!(futures::poll!(std::pin::pin!(writer.write_all(&bytes))).is_pending());
+    let error = writer.shutdown().await.unwrap_err();
+    assert!(error.to_string().contains("call `position`"), "{error}");
+    let taken = writer.position();
+    assert!(taken > 0 && taken < 100 * KIB, "{taken}");
+    other.abort().await?;
+    writer.write_all(&bytes[taken as usize..]).await.unwrap();
+    writer.shutdown().await.unwrap();
+    assert_eq!(stored(&store, "k").await, bytes);
+
+    // A write that waited and was polled to its end is a whole one.
+    let mut other = store.writer("other").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
+    other.write_bytes(data(100 * KIB)).await?;
+    let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
+    let mut write = Box::pin(writer.write_all(&bytes));
+    assert!(futures::poll!(&mut write).is_pending());
+    other.abort().await?;
+    write.await.unwrap();
+    writer.shutdown().await.unwrap();
+    drop(tide);
+    Ok(())
+}
+
 /// A source that gives some bytes, then waits for ever, or panics.
 struct Odd {
     bytes: usize,

@@ -94,15 +94,16 @@ impl GrpcObject {
 }
 
 impl Grpc {
-    pub(in crate::backend::gcs) fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-        let (grpc, prefix) = (self.clone(), prefix.to_owned());
+    pub(in crate::backend::gcs) fn list(&self, prefix: &str, recursive: bool, start: &str) -> Listing<Entry> {
+        let (grpc, prefix, start) = (self.clone(), prefix.to_owned(), start.to_owned());
         paged(String::new(), Order::ByKey, move |token: String, attempt| {
-            let (grpc, prefix) = (grpc.clone(), prefix.clone());
+            let (grpc, prefix, start) = (grpc.clone(), prefix.clone(), start.clone());
             async move {
                 let request = proto::ListObjectsRequest {
                     parent: grpc.bucket.to_string(),
                     prefix,
                     delimiter: if recursive { String::new() } else { "/".to_owned() },
+                    lexicographic_start: start,
                     page_token: token,
                     read_mask: Some(prost_types::FieldMask {
                         paths: FIELDS.iter().map(|&field| field.to_owned()).collect(),

@@ -73,6 +73,7 @@ fn requests(endpoint: &Arc<Endpoint>, prefix: &str, policy: &RetryPolicy) -> Req
         progress: Progress::default(),
         brings: 0,
         is_once: false,
+        span: tracing::Span::none(),
     }
 }
 

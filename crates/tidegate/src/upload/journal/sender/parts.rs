@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::appending::AppendSender;
 use super::link::Link;
@@ -17,6 +18,7 @@ use crate::engine::journaling::Feed;
 use crate::journal::{JournalError, Part};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
+use crate::types::telemetry;
 use crate::upload::plan::{Action, Cut, Plan};
 
 /// Sends to a session of parts.
@@ -201,8 +203,9 @@ impl PartsSender {
             return;
         }
         let listed = self.listed.remove(&number);
+        let span = telemetry::part(&self.link.upload().requests.span, number, range.end - range.start);
         let part = self.link.source.clone().part(number, range, listed);
-        let part = self.tracker.track_future(part);
+        let part = self.tracker.track_future(part.instrument(span));
         self.tasks.spawn_on(part, &self.link.source.upload.runtime);
     }
 

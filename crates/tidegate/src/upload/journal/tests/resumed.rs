@@ -208,16 +208,26 @@ async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
 #[tokio::test]
 async fn a_writer_that_this_process_has_is_named_as_its_own() -> Result<()> {
     let place = Place::new();
-    let (tide, store) = place.process();
-    let mut writer = place.writer(&store).await?;
-    writer.write_bytes(data(PART)).await?;
-    let left = tide.recover().await?;
-    let began = std::time::Instant::now();
-    let error = left[0].resume_on(&store).await.unwrap_err();
-    assert!(error.to_string().contains("a writer of this process has it"), "{error}");
-    assert_eq!(left[0].resume().await.unwrap_err().kind(), ErrorKind::InvalidInput);
-    assert!(began.elapsed() < Duration::from_secs(5), "it lets go of nothing");
-    writer.finish().await?;
+    // Another engine may know the directory by another name.
+    let by_link = place.folder.path().with_extension("link");
+    std::os::unix::fs::symlink(place.folder.path(), &by_link).unwrap();
+    let other = Tidegate::builder().memory(256 * KIB).slab(4096).journal([&by_link]).build()?;
+    for is_other_engine in [false, true] {
+        let (tide, store) = place.process();
+        let mut writer = place.writer(&store).await?;
+        writer.write_bytes(data(PART)).await?;
+        let tide = if is_other_engine { &other } else { &tide };
+        let left = tide.recover().await?;
+        let began = std::time::Instant::now();
+        let error = left[0].resume_on(&store).await.unwrap_err();
+        assert!(error.to_string().contains("a writer of this process has it"), "{error}");
+        assert_eq!(left[0].resume().await.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(left[0].abort_on(&store).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(left[0].forget().await.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert!(began.elapsed() < Duration::from_secs(5), "it lets go of nothing");
+        writer.finish().await?;
+    }
+    std::fs::remove_file(by_link).unwrap();
     Ok(())
 }
 
@@ -443,5 +453,50 @@ async fn a_finish_that_is_dropped_records_its_parts_and_publishes_nothing() -> R
     assert_eq!(left.recovered().unwrap().state.parts.len(), 3);
     left.resume_on(&store).await?;
     assert_eq!(stored(&store, "k").await, data(3 * PART));
+    Ok(())
+}
+
+/// A store whose clock is ten minutes slow.
+#[derive(Debug)]
+struct SlowClock;
+
+#[async_trait::async_trait]
+impl crate::testkit::scripted::Script for SlowClock {
+    async fn answer(
+        &self,
+        call: crate::testkit::scripted::Call<'_>,
+        below: crate::testkit::scripted::Below<'_>,
+    ) -> std::result::Result<crate::testkit::scripted::Answer, crate::backend::Fault> {
+        use crate::testkit::scripted::Answer;
+        Ok(match below.send(call).await? {
+            Answer::Object(mut object) => {
+                object.modified = object.modified.map(|modified| modified - Duration::from_secs(600));
+                Answer::Object(object)
+            }
+            answer => answer,
+        })
+    }
+}
+
+/// The upload may have been published by its first process, and another writer's object is there: by the store's clock
+/// it is older than the upload, and it need not be.
+#[tokio::test]
+async fn what_another_writer_wrote_by_a_slow_clock_is_not_replaced_by_a_resume() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write_bytes(data(5 * PART)).await?;
+    place.backend.lose_answers(true);
+    assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
+    tide.settled().await;
+    place.backend.lose_answers(false);
+    place.backend.go_down(false);
+    store.put("k", "another's").await?;
+
+    let slow = crate::testkit::scripted::Scripted::over(place.backend.clone(), SlowClock);
+    let (tide, _) = place.process();
+    let resumed = tide.recover().await?[0].resume_on(&tide.store(slow)).await;
+    assert_eq!(resumed.unwrap_err().kind(), ErrorKind::Uncertain);
+    assert_eq!(stored(&store, "k").await, "another's");
     Ok(())
 }

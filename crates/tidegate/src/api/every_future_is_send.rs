@@ -1,0 +1,161 @@
+//! Each public future can move between the threads of a runtime, also inside of the `async` block of a task. There the
+//! compiler asks for more than for the future alone: an `impl AsyncFn` argument, for example, is refused with
+//! "implementation of `Send` is not general enough". Most of this file is compiled and never run.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::backend::{Attempt, Backend, Session};
+use crate::recover::{ClaimedUpload, LeftUpload};
+use crate::{Object, Store, Tidegate, Writer};
+
+fn is_send(_: impl Future + Send + 'static) {}
+
+macro_rules! sent {
+    ($($future:expr),* $(,)?) => {
+        $(is_send(async move { let _ = $future.await; });)*
+    };
+}
+
+fn engine(tide: fn() -> Tidegate) {
+    sent!(
+        tide().open("memory://"),
+        tide().settled(),
+        tide().recover(),
+        tide().resume("id"),
+        tide().create_bucket("s3://b"),
+        tide().remove_bucket("s3://b"),
+    );
+}
+
+fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, session: fn() -> Session) {
+    sent!(
+        store().put("k", "bytes"),
+        store().get("k"),
+        store().get_range("k", 1..2),
+        store().writer("k"),
+        store().writer("k").upload("path"),
+        store().upload("path", "k"),
+        store().reader("k"),
+        store().reader("k").bytes(),
+        store().download("k", "path"),
+        store().blocks("k", [0..1]),
+        store().copy("k", &store(), "to"),
+        store().rename("k", "to"),
+        store().head("k"),
+        store().exists("k"),
+        store().tags("k"),
+        store().delete("k"),
+        store().delete_if_unchanged("k", &object()),
+        store().delete_many(["k"]),
+        store().is_one_place("k", &store(), "k"),
+        store().left("k"),
+        store().sweep(""),
+        store().held(&session()),
+        store().abort_session(&session()),
+        store().lifecycle(),
+        store().ensure_lifecycle(),
+        store().presign_get("k", Duration::ZERO),
+        store().presign_put("k", Duration::ZERO),
+    );
+    is_send(async move {
+        let mut writer = store().writer("k").start().await?;
+        writer.write_bytes(Bytes::new()).await?;
+        writer.write_shared(Bytes::new()).await?;
+        writer.read_from(&mut tokio::io::empty()).await?;
+        tokio::io::AsyncWriteExt::write_all(&mut writer, b"").await?;
+        futures::SinkExt::send(&mut writer, Bytes::new()).await?;
+        writer.sync().await?;
+        let object = writer.finish().await?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(object)
+    });
+    sent!(writer().abort());
+}
+
+fn recovered(left: fn() -> LeftUpload, claimed: fn() -> ClaimedUpload, store: fn() -> Store) {
+    sent!(
+        left().claim(),
+        left().claim_on(&store()),
+        left().resume(),
+        left().resume_on(&store()),
+        left().abort(),
+        left().abort_on(&store()),
+        left().forget(),
+        left().verify(),
+        claimed().resume(),
+        claimed().abort(),
+    );
+}
+
+fn backends(backend: fn() -> Box<dyn Backend>, session: fn() -> Session) {
+    use crate::backend::KnownFacts;
+    use crate::backend::azure::{Azure, AzureClient};
+    use crate::backend::gcs::{Gcs, GcsClient};
+    use crate::backend::s3::{S3, S3Client};
+    use crate::settings::{AzureSettings, GcsSettings, S3Settings};
+
+    sent!(
+        backend().abort(&session(), Attempt::FIRST),
+        S3::connect("b", &S3Settings::default()),
+        S3Client::connect(&S3Settings::default()),
+        S3Client::connect_with(&S3Settings::default(), &KnownFacts::default()),
+        Gcs::connect("b", &GcsSettings::default()),
+        GcsClient::connect(&GcsSettings::default()),
+        GcsClient::connect_with(&GcsSettings::default(), &KnownFacts::default()),
+        Azure::connect("c", &AzureSettings::default()),
+        AzureClient::connect(&AzureSettings::default(), &KnownFacts::default()),
+    );
+}
+
+#[cfg(feature = "prefix")]
+fn prefixed(
+    store: fn() -> Store,
+    prefixed: fn() -> crate::prefix::PrefixedStore,
+    layout: fn() -> crate::prefix::Layout,
+) {
+    use crate::prefix::PrefixedStore;
+
+    sent!(
+        PrefixedStore::open(&store()),
+        PrefixedStore::open_with(&store(), Duration::ZERO),
+        PrefixedStore::init(&store(), layout()),
+        prefixed().change(layout()),
+        prefixed().migrate(Duration::ZERO),
+    );
+}
+
+/// The names of the `pub async fn` in a directory's sources.
+fn public_futures(directory: &Path, names: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            public_futures(&path, names);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let names_of = |line: &str| {
+                let rest = line.trim().strip_prefix("pub async fn ")?;
+                rest.split(['(', '<']).next().map(str::to_owned)
+            };
+            names.extend(text.lines().filter_map(names_of));
+        }
+    }
+}
+
+#[test]
+fn every_public_future_is_named_in_this_file() {
+    // They are compiled, which is what they are for.
+    let _ = (engine, store, recovered, backends);
+    #[cfg(feature = "prefix")]
+    let _ = prefixed;
+    let mut names = BTreeSet::new();
+    public_futures(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut names);
+    assert!(names.len() > 30, "{names:?}");
+    let text = include_str!("every_future_is_send.rs");
+    let is_missing =
+        |name: &&String| !text.contains(&format!(".{name}(")) && !text.contains(&format!("::{name}("));
+    let missing: Vec<_> = names.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "add these: {missing:?}");
+}

@@ -1,0 +1,126 @@
+//! The figures that Tidegate gives to the `metrics` facade, and the names of its `tracing` spans. All of them are named
+//! here; `docs/METRICS.md` lists them for users.
+
+use std::time::Instant;
+
+use metrics::{counter, gauge, histogram};
+use tracing::{Span, debug_span, field::Empty};
+
+/// The target of all spans, for filters.
+const TARGET: &str = "tidegate";
+
+/// An attempt of a request: counted as in flight until it is dropped.
+#[derive(Debug)]
+pub(crate) struct AttemptFigures {
+    operation: &'static str,
+    began: Instant,
+}
+
+impl AttemptFigures {
+    pub(crate) fn begin(operation: &'static str) -> Self {
+        gauge!("tidegate_requests_in_flight", "operation" => operation).increment(1.0);
+        Self { operation, began: Instant::now() }
+    }
+
+    /// The attempt has moved `sent` bytes of an object to the store, as far as it counts.
+    pub(crate) fn succeeded(&self, sent: u64) {
+        self.took();
+        if sent > 0 {
+            counter!("tidegate_bytes_written_total").increment(sent);
+        }
+    }
+
+    /// The attempt has failed with an error of this kind.
+    pub(crate) fn failed(&self, kind: &'static str) {
+        self.took();
+        counter!("tidegate_failures_total", "operation" => self.operation, "kind" => kind).increment(1);
+    }
+
+    fn took(&self) {
+        histogram!("tidegate_request_seconds", "operation" => self.operation)
+            .record(self.began.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for AttemptFigures {
+    fn drop(&mut self) {
+        gauge!("tidegate_requests_in_flight", "operation" => self.operation).decrement(1.0);
+    }
+}
+
+/// Bytes of an object have been received.
+pub(crate) fn received(bytes: u64) {
+    if bytes > 0 {
+        counter!("tidegate_bytes_read_total").increment(bytes);
+    }
+}
+
+pub(crate) fn acknowledged(bytes: u64) {
+    counter!("tidegate_bytes_acknowledged_total").increment(bytes);
+}
+
+pub(crate) fn journaled(bytes: u64) {
+    counter!("tidegate_bytes_journaled_total").increment(bytes);
+}
+
+pub(crate) fn spilled(bytes: u64) {
+    counter!("tidegate_bytes_spilled_total").increment(bytes);
+}
+
+/// A request is made.
+pub(crate) fn request(operation: &'static str) {
+    counter!("tidegate_requests_total", "operation" => operation).increment(1);
+}
+
+/// A request is made again after one that failed.
+pub(crate) fn retry(operation: &'static str) {
+    counter!("tidegate_retries_total", "operation" => operation).increment(1);
+}
+
+/// A slow request is made a second time.
+pub(crate) fn hedge() {
+    counter!("tidegate_hedges_total").increment(1);
+}
+
+/// Memory of a budget was taken.
+pub(crate) fn memory_taken(bytes: u64) {
+    gauge!("tidegate_memory_held_bytes").increment(bytes as f64);
+}
+
+/// Memory of a budget came back.
+pub(crate) fn memory_returned(bytes: u64) {
+    gauge!("tidegate_memory_held_bytes").decrement(bytes as f64);
+}
+
+/// A transfer begins to wait, for memory, a disk, a request's turn or the pause before a retry.
+pub(crate) fn wait_begins(reason: &'static str) {
+    gauge!("tidegate_waits", "for" => reason).increment(1.0);
+}
+
+pub(crate) fn wait_ends(reason: &'static str) {
+    gauge!("tidegate_waits", "for" => reason).decrement(1.0);
+}
+
+/// The span of an upload, from its writer to its end.
+pub(crate) fn upload(object: &str) -> Span {
+    debug_span!(target: TARGET, "upload", object)
+}
+
+/// The span of a read of an object, or of a download into a file.
+pub(crate) fn download(object: &str) -> Span {
+    debug_span!(target: TARGET, "download", object)
+}
+
+/// The span of one part of `upload`, from the wait for its turn to its acknowledgement.
+pub(crate) fn part(upload: &Span, number: u32, bytes: u64) -> Span {
+    debug_span!(target: TARGET, parent: upload, "part", number, bytes)
+}
+
+/// The span of one attempt of a request, below the present span or else below `whole`. The HTTP client records the
+/// store's own id of the request.
+pub(crate) fn attempt(whole: &Span, operation: &'static str, object: &str, attempt: u32) -> Span {
+    if Span::current().is_none() {
+        return debug_span!(target: TARGET, parent: whole, "request", operation, object, attempt, request_id = Empty);
+    }
+    debug_span!(target: TARGET, "request", operation, object, attempt, request_id = Empty)
+}

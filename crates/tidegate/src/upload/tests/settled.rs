@@ -1,0 +1,144 @@
+//! What is said of a write whose answer was lost, where another writer's object is at its key: the store's clock may be
+//! slow or fast, and the other object may have replaced ours.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::Object;
+use crate::backend::{Backend, Fault, FaultKind, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::settings::RetryPolicy;
+use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
+use crate::types::checksum::Checksum;
+
+/// What becomes of the requests that publish an object and whose answers are lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// The object is published, and another writer replaces it at once.
+    Replaced,
+    /// The request is not carried out.
+    Lost,
+}
+
+/// A store whose clock differs from this machine's by `ahead` seconds, and whose objects of other writers are `age`
+/// seconds old.
+#[derive(Debug)]
+struct Elsewhere {
+    fate: Fate,
+    /// How many answers are lost.
+    lost: AtomicU32,
+    ahead: i64,
+    age: i64,
+    others: Mutex<Option<Object>>,
+}
+
+impl Elsewhere {
+    fn store(fate: Fate, ahead: i64, age: i64) -> Arc<Scripted<Self>> {
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let memory = Memory::new("elsewhere").with_capabilities(capabilities);
+        let script = Self { fate, lost: u32::MAX.into(), ahead, age, others: Mutex::default() };
+        Scripted::new(memory, script)
+    }
+}
+
+async fn put_another(below: &dyn Backend) -> Object {
+    let bytes = Bytes::from("another's");
+    let checksum = Checksum::of(below.capabilities().checksum, &bytes);
+    let payload = Payload::from_memory(vec![bytes], checksum);
+    below.put("k", payload, &WriteOptions::default(), crate::backend::Attempt::FIRST).await.unwrap()
+}
+
+fn shifted(time: SystemTime, seconds: i64) -> SystemTime {
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    if seconds < 0 { time - by } else { time + by }
+}
+
+#[async_trait]
+impl Script for Elsewhere {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let store = below.store;
+        match call {
+            Call::Put { .. } | Call::Complete { .. } if self.lost.load(Relaxed) > 0 => {
+                self.lost.fetch_sub(1, Relaxed);
+                if self.fate == Fate::Replaced {
+                    below.send(call).await?;
+                    *self.others.lock().unwrap() = Some(put_another(store).await);
+                }
+                Err(Fault::new(FaultKind::Transient, "the answer was lost").with_answered(true))
+            }
+            Call::Head { .. } => {
+                let Answer::Object(mut object) = below.send(call).await? else {
+                    panic!("a HEAD gives an object")
+                };
+                let written = object.modified.unwrap();
+                let is_others =
+                    self.others.lock().unwrap().as_ref().is_none_or(|others| others.is_same(&object));
+                let age = if is_others { self.age } else { 0 };
+                object.modified = Some(shifted(written, self.ahead - age));
+                Ok(Answer::Object(object))
+            }
+            call => below.send(call).await,
+        }
+    }
+}
+
+fn engine_of_one_attempt() -> Tidegate {
+    let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap()
+}
+
+/// Writes an object of so many bytes to `k`, and returns the error's kind.
+async fn written(elsewhere: &Arc<Scripted<Elsewhere>>, size: u64) -> ErrorKind {
+    let tide = engine_of_one_attempt();
+    let error = tide.store(elsewhere.clone()).put("k", data(size)).await.unwrap_err();
+    tide.settled().await;
+    error.kind()
+}
+
+const MINUTE: i64 = 60;
+
+#[tokio::test]
+async fn another_writers_object_after_a_lost_answer_leaves_the_write_uncertain() {
+    for ahead in [0, 14 * MINUTE, -14 * MINUTE] {
+        for size in [100, 3 * PART] {
+            let elsewhere = Elsewhere::store(Fate::Replaced, ahead, 0);
+            let kind = written(&elsewhere, size).await;
+            assert_eq!(kind, ErrorKind::Uncertain, "{size} bytes, a clock that is {ahead} s ahead");
+            assert_eq!(elsewhere.below().head("k", crate::backend::Attempt::FIRST).await.unwrap().size, 9);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_older_by_any_clock_was_not_replaced() {
+    for ahead in [0, 14 * MINUTE, -14 * MINUTE] {
+        for size in [100, 3 * PART] {
+            let elsewhere = Elsewhere::store(Fate::Lost, ahead, 30 * MINUTE);
+            put_another(&**elsewhere.below()).await;
+            let kind = written(&elsewhere, size).await;
+            assert_eq!(kind, ErrorKind::Unavailable, "{size} bytes, a clock that is {ahead} s ahead");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_another_writers_object_fails_is_certain_only_without_a_lost_answer() {
+    let retry = RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() };
+    let tide = Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap();
+    for size in [100, 3 * PART] {
+        for (lost, kind) in [(0, ErrorKind::AlreadyExists), (1, ErrorKind::Uncertain)] {
+            let elsewhere = Elsewhere::store(Fate::Replaced, 0, 0);
+            elsewhere.lost.store(lost, Relaxed);
+            if lost == 0 {
+                put_another(&**elsewhere.below()).await;
+            }
+            let error = tide.store(elsewhere).put("k", data(size)).create_only().await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{size} bytes, {lost} lost answers: {error}");
+            tide.settled().await;
+        }
+    }
+}

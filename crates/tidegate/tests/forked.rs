@@ -1,0 +1,130 @@
+//! A forked child and the engine that it inherits: nothing is sent, nothing of the parent's is changed, and every call
+//! says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use tidegate::backend::Admin;
+use tidegate::backend::s3::{Credentials, S3, S3Settings};
+use tidegate::{ErrorKind, Result, Store, Strategy, Tidegate};
+use tidegate_dev::Server;
+use tokio::runtime::{Builder, Runtime};
+
+const PART: usize = 5 << 20;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs `child` in a forked process; whether it returned without a panic within a minute.
+#[expect(unsafe_code, reason = "a process is forked")]
+fn forked(child: impl FnOnce()) -> bool {
+    // SAFETY: The child calls what a forked child of a program with threads may call with this C library: its memory
+    // allocator is usable after a fork. It ends by `_exit`, so nothing of the parent's is dropped or flushed.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "no fork");
+    if pid == 0 {
+        // SAFETY: No signal handler depends on the alarm, which ends a child that hangs.
+        unsafe { libc::alarm(60) };
+        // What the test harness captures is lost with the process.
+        std::panic::set_hook(Box::new(|panic| {
+            let _ = std::fs::write("/dev/stderr", format!("in the child: {panic}\n"));
+        }));
+        let returned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
+        // SAFETY: It ends the process, and runs nothing.
+        unsafe { libc::_exit(if returned { 0 } else { 1 }) }
+    }
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call, and the process is this one's child.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status == 0
+}
+
+fn closed<T>(what: &str, result: Result<T>) {
+    let Err(error) = result else { panic!("{what} succeeded in a forked child") };
+    assert_eq!(error.kind(), ErrorKind::Closed, "{what}: {error}");
+    assert!(error.to_string().contains("forked"), "{what}: {error}");
+}
+
+/// A server, on a runtime of its own, with a bucket that an engine has opened.
+fn site(journal: &std::path::Path) -> (Runtime, Server, S3, Tidegate, Store) {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let server = runtime.block_on(Server::builder().start()).unwrap();
+    server.create_bucket("bucket").unwrap();
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(access, secret, None));
+    let connect = || runtime.block_on(S3::connect("bucket", &settings)).unwrap();
+    let tide = Tidegate::builder().part_size(PART as u64).journal([journal]).build().unwrap();
+    let store = tide.store(Arc::new(connect()));
+    let bucket = connect();
+    (runtime, server, bucket, tide, store)
+}
+
+#[test]
+fn what_a_child_inherits_is_inert_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, server, bucket, tide, store) = site(folder.path());
+    let ours = runtime();
+    let (mut writers, mut reader) = ours.block_on(async {
+        store.put("read", vec![7; 3 << 20]).await.unwrap();
+        let mut writers = Vec::new();
+        for (key, strategy) in
+            [("a", Strategy::Parallel), ("b", Strategy::Parallel), ("j", Strategy::Journal)]
+        {
+            let mut writer = store.writer(key).strategy(strategy).await.unwrap();
+            writer.write_bytes(Bytes::from(vec![7; 2 * PART])).await.unwrap();
+            writers.push(writer);
+        }
+        while server.counts().get("UploadPart") < 6 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        (writers, store.reader("read").await.unwrap())
+    });
+    let journal_bytes = || {
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
+        file.metadata().unwrap().len()
+    };
+    let (requests, journaled) = (server.counts().total(), journal_bytes());
+
+    let is_inert = forked(|| {
+        runtime().block_on(async {
+            let mut journaled = writers.pop().unwrap();
+            closed("a journaled write", journaled.write_bytes(Bytes::from(vec![7; PART])).await);
+            closed("a sync", journaled.sync().await);
+            closed("a journaled finish", journaled.finish().await);
+            let mut writer = writers.pop().unwrap();
+            closed("a write", writer.write_bytes(Bytes::from(vec![7; PART])).await);
+            closed("a finish", writer.finish().await);
+            closed("an abort", writers.pop().unwrap().abort().await);
+            closed("a read", reader.next().await.unwrap());
+            closed("a put", store.put("k", "1").await);
+            closed("a get", store.get("read").await);
+            closed("a head", store.head("read").await);
+            closed("a removal", store.delete("read").await);
+            closed("removals", store.delete_many(["read", "k"]).await.into_result());
+            closed("a listing", store.list("").try_next().await);
+            closed("a copy", store.copy("read", &store, "copy").await);
+            closed("an open", tide.open("memory://m").await);
+            assert_eq!(tide.unsettled(), []);
+            closed("settled", tide.settled().await.pop().map_or(Ok(()), Err));
+        });
+    });
+    assert!(is_inert, "see what the child printed");
+    assert_eq!((server.counts().total(), journal_bytes()), (requests, journaled));
+
+    // The parent goes on with all of them.
+    ours.block_on(async {
+        assert_eq!(reader.try_fold(0, async |sum, piece| Ok(sum + piece.len())).await.unwrap(), 3 << 20);
+        for mut writer in writers {
+            writer.write_bytes("end".into()).await.unwrap();
+            assert_eq!(writer.finish().await.unwrap().size, 2 * PART as u64 + 3);
+        }
+        assert!(tide.settled().await.is_empty());
+    });
+    assert_eq!(served.block_on(async { bucket.sessions("").count().await }), 0);
+}
