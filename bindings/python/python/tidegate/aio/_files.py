@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from .. import _native
-from .._ending import Ending, State
+from .._ending import FORGOTTEN, Ended, Ending, State
 from .._errors import closed
 from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
@@ -86,13 +86,12 @@ class Writer:
     async def close(self) -> None:
         """Publishes the object, unless that would publish a torn one; see :class:`tidegate.Writer`. Has no effect after
         the first time."""
-        await self._end(None)
+        await self._end()
 
     async def publish(self) -> None:
         """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
         the file is whole. Still raises after a failed write, and has no effect after the end."""
-        self._ending.opening.trust()
-        await self._end(None)
+        await self._end(is_whole=True)
 
     async def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
@@ -108,10 +107,10 @@ class Writer:
             ending.abandon()
             raise
 
-    async def _end(self, error: type[BaseException] | None) -> None:
+    async def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
         ending = self._ending
         try:
-            if not ending.begins_to_publish(error):
+            if not ending.begins_to_publish(error, is_whole=is_whole):
                 return
             operation = self._native.finish()
             self.object = cast("_native.Object", await run_reporting(operation, self._progress))
@@ -130,12 +129,15 @@ class Writer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        await self._end(kind)
+        if kind is None:
+            await self.publish()
+        else:
+            await self._end(error if error is not None else kind)
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
         if ending is not None:
-            ending.drop()
+            ending.drop_forgotten(FORGOTTEN)
 
     def __repr__(self) -> str:
         return f"<tidegate.aio.Writer {self.name!r}, {self._ending.state.value}>"

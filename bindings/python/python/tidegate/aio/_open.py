@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from .. import _native
-from .._open import checked_mode, not_of_reading, split, taken
+from .._files import checked_mode, not_of_reading
+from .._open import split, taken
 from .._tide import frozen
 from .._transfer import SyncReport, reported
 from ._files import Reader, Writer
