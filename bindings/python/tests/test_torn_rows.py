@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SOURCES
+import tidegate
 from torn_rows import ROWS, problem
 
 PROGRAM = Path(__file__).with_name("torn_rows.py")
@@ -25,7 +25,7 @@ def test_all_rows_on(version):
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         pytest.skip("the rows above were run by it")
     # The variable chooses among pyenv's, and is nothing to others.
-    environment = {**os.environ, "PYENV_VERSION": version, "PYTHONPATH": str(SOURCES)}
+    environment = {**os.environ, "PYENV_VERSION": version, "PYTHONPATH": str(Path(tidegate.__file__).parents[1])}
     python = shutil.which(f"python{version}")
     if python is None or subprocess.run([python, "-V"], env=environment, capture_output=True).returncode:
         pytest.skip(f"Python {version} is not installed")

@@ -6,6 +6,8 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from ._errors import NotFoundError
+from ._local import check_target
 from ._options import WriteOptions
 
 if TYPE_CHECKING:
@@ -53,6 +55,12 @@ class TextFile(io.TextIOWrapper):
         super().__exit__(kind, error, traceback)
 
 
+def check_no_directory(store: Store, key: str) -> None:
+    """Raises :class:`IsADirectoryError` where the key is a directory of the local disk."""
+    if store.is_local():
+        check_target(store.url_of(key))
+
+
 def open_file(
     store: Store,
     key: str,
@@ -73,11 +81,16 @@ def open_file(
     if what == "r":
         if options:
             raise not_of_reading(options)
-        raw = store.reader(key)
+        try:
+            raw = store.reader(key)
+        except NotFoundError:
+            check_no_directory(store, key)
+            raise
         if buffering == 0:
             return raw
         file = cast("BinaryIO", io.BufferedReader(raw, buffering if buffering > 1 else BUFFER))
     else:
+        check_no_directory(store, key)
         if what == "x":
             options["create_only"] = True
         file = cast("BinaryIO", store.writer(key, **options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -99,6 +100,7 @@ class Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._own()
+        offset = operator.index(offset)
         match whence:
             case os.SEEK_SET:
                 position = offset

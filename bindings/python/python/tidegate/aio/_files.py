@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from .. import _native
 from .._ending import FORGOTTEN, Ended, Ending, State
@@ -15,6 +16,8 @@ from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from _typeshed import ReadableBuffer
 
     from ._store import Store
@@ -203,6 +206,7 @@ class Reader:
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Continues at another position. Waits for nothing, so it is not awaited."""
         self._own()
+        offset = operator.index(offset)
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         if start + offset < 0:
             raise ValueError(f"there is no byte before the first: position {start + offset}")
@@ -232,3 +236,28 @@ class Reader:
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self._position} of {self._size}"
         return f"<tidegate.aio.Reader {self.name!r}, {state}>"
+
+
+File = TypeVar("File", Reader, Writer)
+
+
+class Opening(Generic[File]):
+    """A file that is being opened: await it, or use it with ``async with``."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, File]]) -> None:
+        self._begin: Callable[[], Coroutine[Any, Any, File]] = begin
+        self._file: File | None = None
+
+    def __await__(self) -> Generator[Any, Any, File]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> File:
+        self._file = await self._begin()
+        await self._file.__aenter__()
+        return self._file
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if self._file is not None:
+            await self._file.__aexit__(kind, error, traceback)
