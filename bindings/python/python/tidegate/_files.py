@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ._errors import NotFoundError
 from ._local import check_target
-from ._options import WriteOptions
+from ._options import UrlOptions, WriteOptions, no_option
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,7 +26,7 @@ def not_of_reading(options: Mapping[str, Any]) -> TypeError:
     name = next(iter(options))
     if name in WriteOptions.__optional_keys__:
         return TypeError(f"the option {name!r} is one of writing")
-    return TypeError(f"there is no option {name!r}")
+    return no_option(name, UrlOptions.__optional_keys__)
 
 
 def checked_mode(mode: str) -> tuple[str, bool]:
@@ -90,6 +90,8 @@ def open_file(
             return raw
         file = cast("BinaryIO", io.BufferedReader(raw, buffering if buffering > 1 else BUFFER))
     else:
+        if unknown := [name for name in options if name not in WriteOptions.__optional_keys__]:
+            raise no_option(unknown[0], {*UrlOptions.__optional_keys__, *WriteOptions.__optional_keys__})
         check_no_directory(store, key)
         if what == "x":
             options["create_only"] = True

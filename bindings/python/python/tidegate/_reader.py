@@ -12,12 +12,20 @@ from ._errors import closed
 from ._wait import wait
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from _typeshed import WriteableBuffer
 
     from ._store import Store
 
+    class _File(io.RawIOBase, BinaryIO):
+        """What type checkers know Python's own binary files for."""
 
-class Reader(io.RawIOBase):
+else:
+    _File = io.RawIOBase
+
+
+class Reader(_File):
     """Reads one object, or a range of it: a raw binary file that is open for reading.
 
     All bytes are of one object: if the key gets another one meanwhile, reads raise :class:`ReplacedError`. Reads that

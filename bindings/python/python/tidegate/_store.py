@@ -10,6 +10,7 @@ from . import _native
 from ._errors import Error
 from ._files import open_file
 from ._local import check_source, check_target, path_of
+from ._options import ReachOptions, no_option
 from ._reader import Reader
 from ._tide import TIDE_OPTIONS, Tidegate, frozen
 from ._wait import ProgressCallback, wait
@@ -48,6 +49,8 @@ def split_engine(options: Mapping[str, Any]) -> tuple[Tidegate, dict[str, Any]]:
     engine = {name: reach.pop(name) for name in list(reach) if name in TIDE_OPTIONS}
     if tide is not None and engine:
         raise TypeError(f"the option {next(iter(engine))!r} belongs to an engine, and `tide` is given too")
+    if unknown := [name for name in reach if name not in ReachOptions.__optional_keys__]:
+        raise no_option(unknown[0], {*ReachOptions.__optional_keys__, *TIDE_OPTIONS})
     return cast("Tidegate", tide if tide is not None else Tidegate(**engine)), reach
 
 

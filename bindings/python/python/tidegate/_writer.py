@@ -12,10 +12,18 @@ from ._ending import FORGOTTEN, Ended, Ending, State
 from ._wait import ProgressCallback, report, wait, wait_reporting
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from _typeshed import ReadableBuffer
 
+    class _File(io.BufferedIOBase, BinaryIO):
+        """What type checkers know Python's own binary files for."""
 
-class Writer(io.BufferedIOBase):
+else:
+    _File = io.BufferedIOBase
+
+
+class Writer(_File):
     """Writes one object: a binary file that is open for writing.
 
     :meth:`close` publishes the object, and the end of a ``with`` block closes. Nothing is visible before. Nothing ever
