@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
+from fsspec.registry import known_implementations
+
 from .._options import WriteOptions
 from .._tide import TIDE_OPTIONS
 
@@ -73,6 +75,9 @@ class Dialect:
                 settings.write[name] = value
             elif name in self.reach or name in _ENGINE_OPTIONS:
                 settings.store[name] = value
+            elif name in known_implementations and isinstance(value, Mapping):
+                # The options of another file system, by its protocol, as datasets gives them to all.
+                continue
             else:
                 raise TypeError(f"there is no option {name!r}, neither of Tidegate nor of {self.package}")
         return settings
