@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from urllib.parse import unquote
 
 
 def path_of(url: str) -> str | None:
@@ -16,6 +15,9 @@ def path_of(url: str) -> str | None:
     """
     if not url.startswith("file:"):
         return None
+    # It takes some milliseconds to import, and most programs have no such URL.
+    from urllib.parse import unquote
+
     rest = url.removeprefix("file:")
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")

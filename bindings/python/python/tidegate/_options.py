@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict
@@ -171,5 +170,7 @@ class DownloadUrlOptions(UrlOptions, DownloadOptions, total=False):
 
 def no_option(name: str, known: Collection[str]) -> TypeError:
     """The exception for an option that nobody knows."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     return TypeError(f"there is no option {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))

@@ -5,14 +5,11 @@ A record of the logger ``tidegate`` always tells. If no ordinary exception does 
 
 from __future__ import annotations
 
-import logging
 import sys
 import warnings
 from types import FrameType
 
 from ._errors import NotClosedWarning, NotPublishedWarning
-
-_log = logging.getLogger("tidegate")
 
 _HOW = "publish() publishes a file that is whole"
 
@@ -52,7 +49,10 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
 
 def _tell(url: str, why: str, how: str | None, category: type[Warning] = NotPublishedWarning) -> None:
     message = f"{url} was not published: {why}"
-    _log.warning("%s", message)
+    # Not before: it takes a fifth of the time that importing the package takes.
+    import logging
+
+    logging.getLogger("tidegate").warning("%s", message)
     if how is None:
         return
     is_in_flight = sys.exception() is not None
