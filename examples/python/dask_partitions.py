@@ -1,7 +1,7 @@
 """Dask writes and reads 200 partitions with two worker processes, one of which is killed in the middle: Dask gives its
 work to another, and no partition is torn. Credentials and endpoint come from the environment.
 
-python dask_partitions.py tidegate+s3://bucket/prefix
+python dask_partitions.py tidegates3://bucket/prefix
 """
 
 import os

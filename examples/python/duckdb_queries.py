@@ -1,6 +1,6 @@
 """DuckDB writes and queries Parquet by URL, through fsspec. Credentials and endpoint come from the environment.
 
-python duckdb_queries.py tidegate+s3://bucket/prefix
+python duckdb_queries.py tidegates3://bucket/prefix
 """
 
 import os

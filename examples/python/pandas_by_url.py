@@ -1,6 +1,6 @@
 """pandas reads and writes objects by their URLs. Credentials and endpoint come from the environment.
 
-python pandas_by_url.py tidegate+s3://bucket/prefix
+python pandas_by_url.py tidegates3://bucket/prefix
 """
 
 import os

@@ -1,6 +1,6 @@
 """zarr keeps arrays in a store, chunk by chunk. Credentials and endpoint come from the environment.
 
-python zarr_arrays.py tidegate+s3://bucket/prefix
+python zarr_arrays.py tidegates3://bucket/prefix
 """
 
 import os

@@ -25,6 +25,14 @@ mod writer;
 /// The module `tidegate._native`.
 #[pymodule(name = "_native", gil_used = true)]
 mod native {
+    use pyo3::prelude::*;
+
+    /// The version of the package is that of the library.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
     #[pymodule_export]
     use crate::completions::Completions;
     #[pymodule_export]

@@ -233,6 +233,24 @@ pub(crate) struct Prefix {
 
 #[pymethods]
 impl Prefix {
+    /// `None`, as of an object whose size is not known: it is no object.
+    #[getter]
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    /// `None`: it is no object.
+    #[getter]
+    fn etag(&self) -> Option<&str> {
+        None
+    }
+
+    /// `None`: it is no object.
+    #[getter]
+    fn modified(&self) -> Option<SystemTime> {
+        None
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("Prefix(key={})", PyString::new(py, &self.key).repr()?))
     }
@@ -247,6 +265,24 @@ pub(crate) struct Other {
 
 #[pymethods]
 impl Other {
+    /// `None`, as of an object whose size is not known: it is no object.
+    #[getter]
+    fn size(&self) -> Option<u64> {
+        None
+    }
+
+    /// `None`: it is no object.
+    #[getter]
+    fn etag(&self) -> Option<&str> {
+        None
+    }
+
+    /// `None`: it is no object.
+    #[getter]
+    fn modified(&self) -> Option<SystemTime> {
+        None
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("Other(key={})", PyString::new(py, &self.key).repr()?))
     }

@@ -118,8 +118,9 @@ def test_a_dropped_file_publishes_nothing(target, bucket):
         await file.write(b"1")
         await file.discard()
 
-    asyncio.run(main())
-    gc.collect()
+    with pytest.warns(tidegate.NotPublishedWarning, match="/a was not published"):
+        asyncio.run(main())
+        gc.collect()
     assert target.tide.settled() == []
     assert bucket.keys() == []
 

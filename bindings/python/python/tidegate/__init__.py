@@ -23,6 +23,7 @@ from ._errors import (
     NotAStoreError,
     NotEmptyError,
     NotFoundError,
+    NotPublishedWarning,
     PermissionDeniedError,
     ReplacedError,
     SessionLostError,
@@ -35,7 +36,7 @@ from ._errors import (
     UncertainError,
     UnsupportedError,
 )
-from ._native import Object, Other, Prefix, Progress
+from ._native import Object, Other, Prefix, Progress, __version__
 from ._open import open
 from ._reader import Reader
 from ._recover import LeftUpload, recover
@@ -62,6 +63,7 @@ __all__ = [
     "NotAStoreError",
     "NotEmptyError",
     "NotFoundError",
+    "NotPublishedWarning",
     "Object",
     "Other",
     "PermissionDeniedError",
@@ -83,6 +85,7 @@ __all__ = [
     "UncertainError",
     "UnsupportedError",
     "Writer",
+    "__version__",
     "copy",
     "download",
     "open",

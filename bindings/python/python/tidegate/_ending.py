@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import time
 import weakref
 from enum import Enum
 
-from . import _native, _tide
+from . import _native, _tide, _unpublished
+from ._close_guard import Opening, Stopped
 from ._errors import ClosedError, closed, inherited
-from ._torn import Opening
+
+#: What ends a ``with`` block: an exception, or its type; ``None`` if the block ends well.
+Ended = BaseException | type[BaseException] | None
+
+#: Why a file was discarded that its owner has let go of.
+FORGOTTEN = "it was not closed before it was garbage-collected"
 
 
 class State(Enum):
@@ -46,9 +53,17 @@ class Ending:
         ``close()`` on closed files, and ``close()`` must report the failure."""
         return self._state in (State.PUBLISHED, State.DISCARDED)
 
-    def begins_to_publish(self, error: object = None) -> bool:
-        """Called by a close: whether it is to publish. If not, nothing is left to do. ``error`` is what ends a ``with``
-        block.
+    def begins_to_publish(self, error: Ended, *, is_whole: bool) -> bool:
+        """As :meth:`is_to_publish`. If so, the file counts as discarded until :meth:`published` is called."""
+        if not self.is_to_publish(error, is_whole=is_whole):
+            return False
+        # Before it is published: whatever happens then, it is not published a second time.
+        self.leave(State.DISCARDED)
+        return True
+
+    def is_to_publish(self, error: Ended, *, is_whole: bool) -> bool:
+        """Called by a close: whether it is to publish. If not, nothing is left to do, and this has told why. ``error`` is
+        the exception that ends a ``with`` block, or its type; ``is_whole`` says that the file is known to have its end.
 
         Raises :class:`ClosedError` if a call has failed before and nothing else says so, and :class:`ForkError` if
         another process has opened the writer.
@@ -56,28 +71,66 @@ class Ending:
         if self.is_closed:
             return False
         has_failed = self.state is State.FAILED
-        if error is not None or _exiting or self.opening.has_failed():
-            self.drop()
+        if error is not None:
+            self.drop_at_block(error)
+            return False
+        stopped = None if is_whole else self.opening.stopped()
+        if stopped is Stopped.BLOCK:
+            self.drop_at_block(sys.exception())
+            return False
+        if stopped is Stopped.FINALIZER:
+            self.drop_forgotten("a finalizer has closed it")
+            return False
+        if stopped is Stopped.EXCEPTION:
+            if self._drops():
+                _unpublished.tell_of_close(self.native.url)
             return False
         if has_failed:
-            self.drop()
+            self.drop_failed()
             raise self.closed_error("a call has failed before, and nothing was published")
         if not self.native.is_own():
             self.drop()
             raise inherited(self.native.process, self.native.url)
-        # Before it is published: whatever happens then, it is not published a second time.
-        self.leave(State.DISCARDED)
         return True
 
     def published(self) -> None:
         self._state = State.PUBLISHED
 
     def drop(self) -> None:
-        """Discards without waiting. In a forked child, only forgets."""
+        """Discards without waiting, and tells nobody. In a forked child, only forgets."""
         if not self.is_closed:
             # First, because an interruption may come after each line.
             self.native.drop()
             self.leave(State.DISCARDED)
+
+    def _drops(self) -> bool:
+        """Discards without waiting. True if that is to be told: a file that a process has inherited is its parent's."""
+        is_told = not self.is_closed and self.native.is_own()
+        self.drop()
+        return is_told
+
+    def drop_at_block(self, error: Ended) -> None:
+        """Discards without waiting, because an exception has ended the ``with`` block."""
+        if self._drops():
+            _unpublished.tell_of_block(self.native.url, error)
+
+    def drop_failed(self) -> None:
+        """Discards without waiting, because a call has failed."""
+        if self._drops():
+            _unpublished.tell_of_failure(self.native.url)
+
+    def drop_of_transaction(self) -> None:
+        """Discards without waiting, because the transaction has ended without the file."""
+        if self._drops():
+            _unpublished.tell_of_transaction(self.native.url)
+
+    def drop_forgotten(self, why: str) -> None:
+        """Discards without waiting, because nobody has closed the file."""
+        if self.state is State.FAILED:
+            self.drop_failed()
+        elif self._drops():
+            native = self.native
+            _unpublished.tell_of_forgotten(native.url, why, is_journaled=native.strategy == "journal")
 
     def fail(self) -> None:
         """A call has failed: discards, and has the next close say so. Also while another thread or task waits for the
@@ -113,8 +166,6 @@ class Ending:
 #: The uploads of this process that have not ended, by their identity. A plain dictionary is copied in one step: no
 #: other thread and no finalizer changes it meanwhile.
 _open: dict[int, weakref.ref[Ending]] = {}
-#: Whether the interpreter exits: closing discards from then on.
-_exiting = False
 #: The process whose exit is watched.
 _watched = 0
 
@@ -136,12 +187,12 @@ def _watch_exit() -> None:
 @atexit.register
 def _discard_all() -> None:
     """Discards what was not closed when the process ends."""
-    global _exiting
-    _exiting = True
     for each in list(_open.values()):
         ending = each()
         if ending is not None:
-            ending.drop()
+            # As an exception, the warning would keep the others; the log has it already.
+            with contextlib.suppress(Warning):
+                ending.drop_forgotten("it was not closed before the program ended")
     deadline = time.monotonic() + _EXIT_WAIT
     for (process, _), engine in list(_tide.engines.items()):
         if process == os.getpid():
@@ -149,8 +200,8 @@ def _discard_all() -> None:
 
 
 def _forget_in_child() -> None:
-    global _open, _exiting
-    _open, _exiting = {}, False
+    global _open
+    _open = {}
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

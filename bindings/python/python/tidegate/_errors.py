@@ -130,6 +130,15 @@ class ForkError(ClosedError):
     """A forked process has used a writer that it inherited. Only the process that opened it can write."""
 
 
+class NotPublishedWarning(UserWarning):
+    """A file was discarded, though nobody has asked for that and no ordinary exception says so. The message says how to
+    publish. See :class:`tidegate.Writer`."""
+
+
+class NotClosedWarning(NotPublishedWarning, ResourceWarning):
+    """A file was discarded because nobody has closed it."""
+
+
 _KINDS: dict[str, tuple[type[Error], int]] = {
     "not_found": (NotFoundError, errno.ENOENT),
     "no_bucket": (NoBucketError, errno.ENOENT),
@@ -196,6 +205,6 @@ def inherited(parent: int, url: str = "") -> ForkError:
     return error
 
 
-for _exception in [Error, ForkError, *(kind[0] for kind in _KINDS.values())]:
+for _exception in [Error, ForkError, NotPublishedWarning, NotClosedWarning, *(kind[0] for kind in _KINDS.values())]:
     # What a traceback shows is the name by which a program catches it.
     _exception.__module__ = "tidegate"

@@ -22,8 +22,11 @@ __all__ = [
     "Reader",
     "Store",
     "Writer",
+    "__version__",
     "release_inherited_locks",
 ]
+
+__version__: str
 
 _Options = Mapping[str, Any] | None
 _Range = tuple[int, int | None] | None
@@ -213,6 +216,12 @@ class Prefix:
     def __hash__(self) -> int: ...
     @property
     def key(self) -> str: ...
+    @property
+    def size(self) -> None: ...
+    @property
+    def etag(self) -> None: ...
+    @property
+    def modified(self) -> None: ...
 
 @final
 class Other:
@@ -222,6 +231,12 @@ class Other:
     def __hash__(self) -> int: ...
     @property
     def key(self) -> str: ...
+    @property
+    def size(self) -> None: ...
+    @property
+    def etag(self) -> None: ...
+    @property
+    def modified(self) -> None: ...
 
 @final
 class Progress:

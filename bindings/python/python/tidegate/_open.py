@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
-from ._options import UrlOptions, WriteOptions
+from ._files import open_file
+from ._local import path_of
+from ._options import UrlOptions
 from ._store import Store
 from ._tide import frozen
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Unpack
 
     from ._options import OpenOptions
     from ._reader import Reader
     from ._writer import Writer
-
-#: What reads through a buffer ask for at a time: less would make more requests, and more would fetch bytes that a
-#: program that reads at random does not want.
-BUFFER = 64 << 10
 
 _URL_OPTIONS = UrlOptions.__optional_keys__
 
@@ -36,12 +32,13 @@ def split(url: str | os.PathLike[str]) -> tuple[str, str]:
     ('data', 'b.csv')
     """
     text = os.fspath(url)
+    path = path_of(text)
     scheme, separator, rest = text.partition("://")
-    if not separator or scheme == "file":
-        directory, name = os.path.split(rest if separator else text)
+    if path is not None or not separator:
+        directory, name = os.path.split(text if path is None else path)
         if not name:
             raise IsADirectoryError(f"{text} names no file")
-        return directory or ("/" if text.startswith("/") else "."), name
+        return directory or ".", name
     bucket, _, key = rest.partition("/")
     if not key:
         raise ValueError(f"{text} names no object: a key is missing after the bucket")
@@ -61,40 +58,6 @@ def store_of(url: str, options: dict[str, Any]) -> Store:
 def taken(options: dict[str, Any]) -> dict[str, Any]:
     """Takes the options of the store from those of a call."""
     return {name: options.pop(name) for name in list(options) if name in _URL_OPTIONS}
-
-
-def not_of_reading(options: Mapping[str, Any]) -> TypeError:
-    """The exception for options that opening to read does not take."""
-    name = next(iter(options))
-    if name in WriteOptions.__optional_keys__:
-        return TypeError(f"the option {name!r} is one of writing")
-    return TypeError(f"there is no option {name!r}")
-
-
-def checked_mode(mode: str) -> tuple[str, bool]:
-    """What a mode asks for: ``r``, ``w`` or ``x``, and whether it is of text."""
-    letters = set(mode)
-    what = letters & set("rwxa")
-    if len(letters) != len(mode) or len(what) != 1 or letters - set("rwxabt+") or {"b", "t"} <= letters:
-        raise ValueError(f"invalid mode: {mode!r}")
-    if "a" in letters or "+" in letters:
-        raise ValueError(f"mode {mode!r}: an object is read, or written as a whole; it cannot be changed")
-    return what.pop(), "b" not in letters
-
-
-class TextFile(io.TextIOWrapper):
-    """A text file over a :class:`tidegate.Writer`, whose ``with`` blocks are those of the writer."""
-
-    def __enter__(self) -> Self:
-        cast("Writer", self.buffer).__enter__()
-        return super().__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        if kind is not None:
-            cast("Writer", self.buffer)._drop()
-        super().__exit__(kind, error, traceback)
 
 
 @overload
@@ -171,30 +134,6 @@ def open(
     >>> open("memory://docs/greeting.txt").read()
     'hello, tide'
     """
-    what, is_text = checked_mode(mode)
-    if not is_text and any(value is not None for value in (encoding, errors, newline)):
-        raise ValueError("binary mode takes no encoding, errors or newline")
-    if is_text and buffering == 0:
-        raise ValueError("text mode needs a buffer")
     place, key = split(url)
     store = store_of(place, taken(options))
-    file: BinaryIO
-    if what == "r":
-        if options:
-            raise not_of_reading(options)
-        raw = store.reader(key)
-        if buffering == 0:
-            return raw
-        file = cast("BinaryIO", io.BufferedReader(raw, buffering if buffering > 1 else BUFFER))
-    else:
-        if what == "x":
-            options["create_only"] = True
-        file = cast("BinaryIO", store.writer(key, **options))
-    if not is_text:
-        return file
-    made = io.TextIOWrapper if what == "r" else TextFile
-    text: Any = made(file, encoding or "utf-8", errors, newline, line_buffering=buffering == 1)
-    text.mode = mode
-    if what != "r":
-        text._CHUNK_SIZE = BUFFER
-    return text
+    return open_file(store, key, mode, buffering, encoding, errors, newline, options)

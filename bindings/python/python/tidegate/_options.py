@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict
 
 from . import _native
@@ -166,3 +166,11 @@ class UploadUrlOptions(UrlOptions, UploadOptions, total=False):
 
 class DownloadUrlOptions(UrlOptions, DownloadOptions, total=False):
     """How the store of a URL is reached, and how an object is downloaded."""
+
+
+def no_option(name: str, known: Collection[str]) -> TypeError:
+    """The exception for an option that nobody knows."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    return TypeError(f"there is no option {name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 import os
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -11,12 +12,20 @@ from ._errors import closed
 from ._wait import wait
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from _typeshed import WriteableBuffer
 
     from ._store import Store
 
+    class _File(io.RawIOBase, BinaryIO):
+        """What type checkers know Python's own binary files for."""
 
-class Reader(io.RawIOBase):
+else:
+    _File = io.RawIOBase
+
+
+class Reader(_File):
     """Reads one object, or a range of it: a raw binary file that is open for reading.
 
     All bytes are of one object: if the key gets another one meanwhile, reads raise :class:`ReplacedError`. Reads that
@@ -99,6 +108,7 @@ class Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._own()
+        offset = operator.index(offset)
         match whence:
             case os.SEEK_SET:
                 position = offset

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import _native
 from ._errors import Error
+from ._files import open_file
+from ._local import check_source, check_target, path_of
+from ._options import ReachOptions, no_option
 from ._reader import Reader
 from ._tide import TIDE_OPTIONS, Tidegate, frozen
 from ._wait import ProgressCallback, wait
@@ -46,6 +49,8 @@ def split_engine(options: Mapping[str, Any]) -> tuple[Tidegate, dict[str, Any]]:
     engine = {name: reach.pop(name) for name in list(reach) if name in TIDE_OPTIONS}
     if tide is not None and engine:
         raise TypeError(f"the option {next(iter(engine))!r} belongs to an engine, and `tide` is given too")
+    if unknown := [name for name in reach if name not in ReachOptions.__optional_keys__]:
+        raise no_option(unknown[0], {*ReachOptions.__optional_keys__, *TIDE_OPTIONS})
     return cast("Tidegate", tide if tide is not None else Tidegate(**engine)), reach
 
 
@@ -54,7 +59,8 @@ class StoreSettings:
     in the environment are not in it."""
 
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
-        self.url = os.fspath(url)
+        text = os.fspath(url)
+        self.url = path_of(text) or text
         self.tide, reach = split_engine(options)
         self._options = frozen(reach)
         self._prefix: tuple[str, ...] = ()
@@ -107,6 +113,10 @@ class StoreSettings:
     def _identity(self) -> tuple[Any, ...]:
         return (type(self), self.url, self.tide, self._options, self._prefix)
 
+    def is_local(self) -> bool:
+        """Whether the store is a directory of the local disk."""
+        return "://" not in self.location
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StoreSettings) and self._identity() == other._identity()
 
@@ -138,6 +148,12 @@ class Store(StoreSettings):
 
     def within(self, prefix: str) -> Store:
         return cast("Store", super().within(prefix))
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Does nothing: stores share the connections of their engine, and their files end by themselves."""
 
     # Whole objects.
 
@@ -236,7 +252,30 @@ class Store(StoreSettings):
         """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
         return cast("str", wait(self.native().presign(key, expires, method)))
 
+    def read_text(self, key: str, encoding: str = "utf-8") -> str:
+        """Reads the whole object ``key`` as text."""
+        return self.get(key).decode(encoding)
+
+    def write_text(
+        self, key: str, text: str, encoding: str = "utf-8", **options: Unpack[WriteOptions]
+    ) -> _native.Object:
+        """Writes ``text`` as the object ``key``; see :meth:`put`."""
+        return self.put(key, text.encode(encoding), **options)
+
     # Files.
+
+    def open(
+        self,
+        key: str,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        **options: Unpack[WriteOptions],
+    ) -> Any:
+        """Opens ``key`` as a file; see :func:`tidegate.open`."""
+        return open_file(self, key, mode, buffering, encoding, errors, newline, cast("dict[str, Any]", options))
 
     def writer(self, key: str, **options: Unpack[WriteOptions]) -> Writer:
         """Opens ``key`` for writing; see :class:`Writer`."""
@@ -263,8 +302,10 @@ class Store(StoreSettings):
         return Reader(self, key, range=range, if_unchanged=if_unchanged, random=random)
 
     def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
-        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
+        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large. A file that cannot
+        be read raises what ``open`` would raise."""
         progress = options.pop("progress", None)
+        check_source(path)
         return cast(
             "_native.Object", wait(self.native().upload(os.fspath(path), key, native_options(options)), progress)
         )
@@ -273,6 +314,7 @@ class Store(StoreSettings):
         """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
+        check_target(path)
         return cast(
             "_native.Object", wait(self.native().download(key, os.fspath(path), native_options(options)), progress)
         )

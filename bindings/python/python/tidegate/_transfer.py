@@ -85,18 +85,21 @@ def sync(
     delete: bool = False,
     delete_all: bool = False,
     dry_run: bool = False,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
 ) -> SyncReport:
     """Makes ``target`` like ``source``, which are URLs, directories or stores: copies what the target lacks, what has
     another size, and what is newer at the source.
 
     With ``delete``, then removes what only the target has; not if anything could not be copied, nor, without
     ``delete_all``, if the source is empty. What the target has in place of a link, a pipe or another name of the source
-    that is no object stays, and what is below. Trees of which one is in the other are refused. ``dry_run`` changes nothing, and its report says what would be done. Raises
-    :class:`SyncError` if an object could not be copied or removed, and if a store does not list its keys in order, because
-    then the trees cannot be compared. The command ``tidegate sync`` can do more.
+    that is no object stays, and what is below. Trees of which one is in the other are refused. ``dry_run`` changes nothing,
+    and its report says what would be done. ``source_options`` and ``target_options`` are options of the two stores, where
+    they are given by URL. Raises :class:`SyncError` if an object could not be copied or removed, and if a store does not
+    list its keys in order, because then the trees cannot be compared. The command ``tidegate sync`` can do more.
     """
-    from_store = source if isinstance(source, Store) else store_of(os.fspath(source), {})
-    to_store = target if isinstance(target, Store) else store_of(os.fspath(target), {})
+    from_store = source if isinstance(source, Store) else store_of(os.fspath(source), dict(source_options or {}))
+    to_store = target if isinstance(target, Store) else store_of(os.fspath(target), dict(target_options or {}))
     fields = wait(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
     return reported(fields, from_store, to_store)
 

@@ -8,26 +8,37 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native
-from ._ending import Ending, State
+from ._ending import FORGOTTEN, Ended, Ending, State
 from ._wait import ProgressCallback, report, wait, wait_reporting
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from _typeshed import ReadableBuffer
 
+    class _File(io.BufferedIOBase, BinaryIO):
+        """What type checkers know Python's own binary files for."""
 
-class Writer(io.BufferedIOBase):
+else:
+    _File = io.BufferedIOBase
+
+
+class Writer(_File):
     """Writes one object: a binary file that is open for writing.
 
     :meth:`close` publishes the object, and the end of a ``with`` block closes. Nothing is visible before. Nothing ever
     becomes visible, and the upload is aborted, if
 
     - an exception ends the ``with`` block, or one around a wrapper of the file,
-    - :meth:`close` is called in a thread that handles an exception that was not being handled when the file was opened
+    - :meth:`close` is called while an exception is in flight that was not in flight when the file was opened
       (:meth:`publish` does not ask for that),
     - a call has failed,
-    - the writer is garbage-collected, or the interpreter exits, before it is closed,
+    - the writer is garbage-collected, or the program ends, before it is closed,
     - :meth:`discard` is called,
     - the process is killed.
+
+    Each of them but :meth:`discard` and a killed process is a record of the logger ``tidegate``, and
+    :class:`NotPublishedWarning` if no ordinary exception says so.
 
     With the strategy ``journal`` the upload then stays in its journal, for :func:`tidegate.recover`; only
     :meth:`discard` removes it.
@@ -120,14 +131,13 @@ class Writer(io.BufferedIOBase):
     def close(self) -> None:
         """Publishes the object, unless that would publish a torn one; see :class:`Writer`. Has no effect after the
         first time."""
-        self._end(None)
+        self._end()
 
     def publish(self) -> None:
         """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
         the file is whole. Wrappers such as text files have to be flushed before. Still raises after a failed write, and
         has no effect after the end."""
-        self._ending.opening.trust()
-        self._end(None)
+        self._end(is_whole=True)
 
     def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
@@ -144,10 +154,10 @@ class Writer(io.BufferedIOBase):
             ending.abandon()
             raise
 
-    def _end(self, error: type[BaseException] | None) -> None:
+    def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
         ending = self._ending
         try:
-            publishes = ending.begins_to_publish(error)
+            publishes = ending.begins_to_publish(error, is_whole=is_whole)
             self._use_own_write()
             if not publishes:
                 return
@@ -177,16 +187,20 @@ class Writer(io.BufferedIOBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        self._end(kind)
+        if kind is None:
+            self.publish()
+        else:
+            self._end(error if error is not None else kind)
 
     def _dealloc_warn(self, source: Any) -> None:
         """Called by Python's wrappers when they are garbage-collected, before they close."""
-        self._drop()
+        self._ending.drop_forgotten(FORGOTTEN)
+        self._use_own_write()
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
         if ending is not None:
-            ending.drop()
+            ending.drop_forgotten(FORGOTTEN)
 
     def __repr__(self) -> str:
         return f"<tidegate.Writer {self.name!r}, {self._ending.state.value}>"

@@ -20,13 +20,17 @@ from ._store import Store
 if TYPE_CHECKING:
     from ._options import StoreOptions
 
+#: Runs the server until the program that has started it closes its end of the pipe, which the kernel does however that
+#: program ends.
+_UNTIL_CLOSED = 'exec 3<&0; (read _ <&3; kill $$) & exec "$@" </dev/null 3<&-'
+
 #: Seconds that the server gets to start, and to stop.
 _PATIENCE = 30.0
 
 
 class Server:
-    """A server that runs until :meth:`stop`, the end of its ``with`` block, or that of the program. It speaks S3 and Google Cloud Storage,
-    and creates a bucket at the first write to it.
+    """A server that runs until :meth:`stop`, the end of its ``with`` block, or that of the program, however that ends. It
+    speaks S3 and Google Cloud Storage, and creates a bucket at the first write to it.
 
     >>> import tidegate.dev
     >>> with tidegate.dev.serve() as server:
@@ -40,10 +44,13 @@ class Server:
 
     def __init__(self, storage: str = "memory") -> None:
         self._log = tempfile.NamedTemporaryFile(prefix="tidegate-serve-", suffix=".log")  # noqa: SIM115
-        command = [binary(), "serve", "--listen", "127.0.0.1:0", "--storage", storage, "--auto-create-buckets"]
+        command = ["sh", "-c", _UNTIL_CLOSED, "sh", binary(), "serve", "--listen", "127.0.0.1:0"]
+        command += ["--storage", storage, "--auto-create-buckets"]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
         )
+        if self._process.stdin is not None:
+            _pipes.add(self._process.stdin)
         # Also when nobody calls it: once the server is garbage-collected, and at the exit of the program.
         self._stop = weakref.finalize(self, _stop, self._process, self._log, os.getpid())
         try:
@@ -97,6 +104,8 @@ class Server:
 def _stop(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
     if owner != os.getpid():
         return
+    if process.stdin is not None:
+        process.stdin.close()
     if process.poll() is None:
         process.terminate()
         try:
@@ -105,6 +114,18 @@ def _stop(process: subprocess.Popen[bytes], log: IO[bytes], owner: int) -> None:
             process.kill()
             process.wait()
     log.close()
+
+
+#: The pipes to the servers of this program. A forked child closes them: it is not the program.
+_pipes: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for pipe in list(_pipes):
+        pipe.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def serve(storage: str = "memory") -> Server:

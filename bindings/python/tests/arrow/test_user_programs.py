@@ -72,7 +72,7 @@ def test_polars(run, bucket):
 
 
 def test_duckdb(run, bucket):
-    said = run("duckdb_queries.py", f"tidegate+{bucket.url('query')}")
+    said = run("duckdb_queries.py", f"tidegate{bucket.url('query')}")
     assert said.count("49000 rows above 5 m, the highest 9.9 m") == 3
     assert bucket.keys("query/") == [f"query/levels/{month}.parquet" for month in (1, 2, 3)]
 
@@ -89,7 +89,7 @@ def test_a_query_of_duckdb_that_fails_publishes_nothing(store, bucket):
         with pytest.raises(duckdb.Error):
             database.sql(
                 f"""COPY (SELECT CASE WHEN range < 900000 THEN range::VARCHAR ELSE error('trouble') END
-                FROM range(1000000)) TO 'tidegate+{bucket.url("a.csv")}' (FORMAT csv)"""
+                FROM range(1000000)) TO 'tidegate{bucket.url("a.csv")}' (FORMAT csv)"""
             )
     assert bucket.keys() == []
 

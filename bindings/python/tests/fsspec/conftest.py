@@ -34,35 +34,35 @@ def azurite(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def on_minio(minio):
-    return Place("tidegate+s3", s3_options(minio.endpoint), Bucket(minio.endpoint).name)
+    return Place("tidegates3", s3_options(minio.endpoint), Bucket(minio.endpoint).name)
 
 
 @pytest.fixture(scope="session")
 def on_embedded(embedded):
     """Google's protocol on the embedded server."""
     bucket = Bucket(embedded.endpoint)
-    return Place("tidegate+gs", {"endpoint_url": embedded.url, "token": "anon"}, bucket.name)
+    return Place("tidegategs", {"endpoint_url": embedded.url, "token": "anon"}, bucket.name)
 
 
 @pytest.fixture(scope="session")
 def on_fake_gcs(fake_gcs):
-    return Place("tidegate+gs", {"endpoint_url": fake_gcs.url, "token": "anon"}, JsonBucket(fake_gcs.url).name)
+    return Place("tidegategs", {"endpoint_url": fake_gcs.url, "token": "anon"}, JsonBucket(fake_gcs.url).name)
 
 
 @pytest.fixture(scope="session")
 def on_azurite(azurite):
     options = {"connection_string": azurite.endpoint.connection}
-    return Place("tidegate+az", options, Container(azurite.endpoint).name)
+    return Place("tidegateaz", options, Container(azurite.endpoint).name)
 
 
 @pytest.fixture
 def on_disk(tmp_path):
-    return Place("tidegate+file", {}, str(tmp_path))
+    return Place("tidegatefile", {}, str(tmp_path))
 
 
 @pytest.fixture
 def in_memory():
-    return Place("tidegate+memory", {}, secrets.token_hex(6))
+    return Place("tidegatememory", {}, secrets.token_hex(6))
 
 
 @pytest.fixture(params=["on_minio", "on_embedded", "on_fake_gcs", "on_azurite", "on_disk", "in_memory"])

@@ -62,7 +62,7 @@ def test_an_object_beside_a_prefix_is_removed_too(beside):
 
 
 def test_removal_by_a_pattern_asks_for_few_listings(embedded):
-    fs = fsspec.filesystem("tidegate+s3", **s3_options(embedded.endpoint), skip_instance_cache=True)
+    fs = fsspec.filesystem("tidegates3", **s3_options(embedded.endpoint), skip_instance_cache=True)
     folder = f"{Bucket(embedded.endpoint).name}/removal"
     for options in ({}, {"recursive": True, "maxdepth": 1}):
         fs.pipe({f"{folder}/file-{n}": b"1" for n in range(40)})
@@ -147,7 +147,7 @@ def test_a_server_that_makes_no_copies(embedded):
     bucket = Bucket(embedded.endpoint)
     with without_copies(embedded.url) as (url, refused):
         options = s3_options(embedded.endpoint)
-        fs = fsspec.filesystem("tidegate+s3", **{**options, "client_kwargs": {"endpoint_url": url}}, region="us-east-1")
+        fs = fsspec.filesystem("tidegates3", **{**options, "client_kwargs": {"endpoint_url": url}}, region="us-east-1")
         fs.pipe_file(f"{bucket.name}/a", b"1" * 1000, content_type="text/x-own")
         fs.cp_file(f"{bucket.name}/a", f"{bucket.name}/b")
         assert refused
@@ -191,9 +191,9 @@ def test_a_file_creates_no_bucket(minio, monkeypatch):
 
     before = buckets()
     with pytest.raises(FileNotFoundError):
-        with fsspec.open("tidegate+s3://tidegate-tpyo/x", "wb", skip_instance_cache=True) as file:
+        with fsspec.open("tidegates3://tidegate-tpyo/x", "wb", skip_instance_cache=True) as file:
             file.write(b"1")
-    fs = fsspec.filesystem("tidegate+s3", skip_instance_cache=True)
+    fs = fsspec.filesystem("tidegates3", skip_instance_cache=True)
     fs.makedirs("tidegate-tpyo", exist_ok=True)
     assert buckets() == before
     fs.mkdir("tidegate-meant")

@@ -28,13 +28,13 @@ def run(minio_bucket, tmp_path):
 
 
 def test_pandas(run, minio_bucket):
-    said = run("pandas_by_url.py", f"tidegate+s3://{minio_bucket.name}/tables")
+    said = run("pandas_by_url.py", f"tidegates3://{minio_bucket.name}/tables")
     assert said.count("3000 rows, 3.6 m") == 7
     assert len(minio_bucket.keys("tables/")) == 6
 
 
 def test_dask_with_a_worker_that_is_killed(run, minio_bucket):
-    said = run("dask_partitions.py", f"tidegate+s3://{minio_bucket.name}/frame")
+    said = run("dask_partitions.py", f"tidegates3://{minio_bucket.name}/frame")
     there, rows = re.search(r"one worker killed after (\d+) partitions\n200 partitions, (\d+) rows", said).groups()
     assert 50 <= int(there) < 200 and rows == "100000"
     names = minio_bucket.keys("frame/levels/")
@@ -56,5 +56,5 @@ def test_a_tree_is_copied_with_dask(run, minio_bucket):
 
 
 def test_zarr(run, minio_bucket):
-    assert "40 chunks" in run("zarr_arrays.py", f"tidegate+s3://{minio_bucket.name}/arrays")
+    assert "40 chunks" in run("zarr_arrays.py", f"tidegates3://{minio_bucket.name}/arrays")
     assert len(minio_bucket.keys("arrays/ocean.zarr/height/c/")) == 40

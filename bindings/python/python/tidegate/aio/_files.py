@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from .. import _native
-from .._ending import Ending, State
+from .._ending import FORGOTTEN, Ended, Ending, State
 from .._errors import closed
 from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from _typeshed import ReadableBuffer
 
     from ._store import Store
@@ -86,13 +89,12 @@ class Writer:
     async def close(self) -> None:
         """Publishes the object, unless that would publish a torn one; see :class:`tidegate.Writer`. Has no effect after
         the first time."""
-        await self._end(None)
+        await self._end()
 
     async def publish(self) -> None:
         """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
         the file is whole. Still raises after a failed write, and has no effect after the end."""
-        self._ending.opening.trust()
-        await self._end(None)
+        await self._end(is_whole=True)
 
     async def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent. Has no effect after the end, nor in
@@ -108,10 +110,10 @@ class Writer:
             ending.abandon()
             raise
 
-    async def _end(self, error: type[BaseException] | None) -> None:
+    async def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
         ending = self._ending
         try:
-            if not ending.begins_to_publish(error):
+            if not ending.begins_to_publish(error, is_whole=is_whole):
                 return
             operation = self._native.finish()
             self.object = cast("_native.Object", await run_reporting(operation, self._progress))
@@ -130,12 +132,15 @@ class Writer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        await self._end(kind)
+        if kind is None:
+            await self.publish()
+        else:
+            await self._end(error if error is not None else kind)
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
         if ending is not None:
-            ending.drop()
+            ending.drop_forgotten(FORGOTTEN)
 
     def __repr__(self) -> str:
         return f"<tidegate.aio.Writer {self.name!r}, {self._ending.state.value}>"
@@ -201,6 +206,7 @@ class Reader:
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Continues at another position. Waits for nothing, so it is not awaited."""
         self._own()
+        offset = operator.index(offset)
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         if start + offset < 0:
             raise ValueError(f"there is no byte before the first: position {start + offset}")
@@ -230,3 +236,28 @@ class Reader:
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"at {self._position} of {self._size}"
         return f"<tidegate.aio.Reader {self.name!r}, {state}>"
+
+
+File = TypeVar("File", Reader, Writer)
+
+
+class Opening(Generic[File]):
+    """A file that is being opened: await it, or use it with ``async with``."""
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, File]]) -> None:
+        self._begin: Callable[[], Coroutine[Any, Any, File]] = begin
+        self._file: File | None = None
+
+    def __await__(self) -> Generator[Any, Any, File]:
+        return self._begin().__await__()
+
+    async def __aenter__(self) -> File:
+        self._file = await self._begin()
+        await self._file.__aenter__()
+        return self._file
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if self._file is not None:
+            await self._file.__aexit__(kind, error, traceback)

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from functools import lru_cache
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from .. import _native
-from .._open import checked_mode, not_of_reading, split, taken
+from .._files import checked_mode, not_of_reading
+from .._open import split, taken
 from .._tide import frozen
 from .._transfer import SyncReport, reported
-from ._files import Reader, Writer
+from ._files import Opening, Reader, Writer
 from ._start import run
 from ._store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
     from typing import Unpack
 
     from .._options import CopyOptions, DownloadUrlOptions, OpenOptions, StoreOptions, UploadUrlOptions, UrlOptions
-
-File = TypeVar("File", Reader, Writer)
-
-
-class Opening(Generic[File]):
-    """A file that is being opened: await it, or use it with ``async with``."""
-
-    def __init__(self, begin: Callable[[], Coroutine[Any, Any, File]]) -> None:
-        self._begin: Callable[[], Coroutine[Any, Any, File]] = begin
-        self._file: File | None = None
-
-    def __await__(self) -> Generator[Any, Any, File]:
-        return self._begin().__await__()
-
-    async def __aenter__(self) -> File:
-        self._file = await self._begin()
-        await self._file.__aenter__()
-        return self._file
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        if self._file is not None:
-            await self._file.__aexit__(kind, error, traceback)
 
 
 @lru_cache(maxsize=64)
@@ -74,10 +48,10 @@ def open(url: str | os.PathLike[str], mode: str = "rb", **options: Any) -> Any:
     if what == "r":
         if options:
             raise not_of_reading(options)
-        return Opening(lambda: store.reader(key))
+        return store.reader(key)
     if what == "x":
         options["create_only"] = True
-    return Opening(lambda: store.writer(key, **options))
+    return store.writer(key, **options)
 
 
 async def upload(path: str | os.PathLike[str], url: str, **options: Unpack[UploadUrlOptions]) -> _native.Object:
@@ -118,9 +92,11 @@ async def sync(
     delete: bool = False,
     delete_all: bool = False,
     dry_run: bool = False,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
 ) -> SyncReport:
     """Makes ``target`` like ``source``; see :func:`tidegate.sync`."""
-    from_store = source if isinstance(source, Store) else _store(os.fspath(source), {})
-    to_store = target if isinstance(target, Store) else _store(os.fspath(target), {})
+    from_store = source if isinstance(source, Store) else _store(os.fspath(source), dict(source_options or {}))
+    to_store = target if isinstance(target, Store) else _store(os.fspath(target), dict(target_options or {}))
     fields = await run(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
     return reported(fields, from_store, to_store)

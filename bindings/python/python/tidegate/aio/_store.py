@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .. import _native
+from .._local import check_source, check_target
 from .._store import DeleteReport, Range, StoreSettings, check_range, native_options, several
 from .._wait import ProgressCallback
-from ._files import Reader, Writer
+from ._files import Opening, Reader, Writer
 from ._recover import LeftUpload
 from ._start import run
 
@@ -44,6 +45,12 @@ class Store(StoreSettings):
 
     def within(self, prefix: str) -> Store:
         return cast("Store", super().within(prefix))
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Does nothing: stores share the connections of their engine, and their files end by themselves."""
 
     # Whole objects.
 
@@ -146,23 +153,37 @@ class Store(StoreSettings):
         """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
         return cast("str", await run(self.native().presign(key, expires, method)))
 
+    async def read_text(self, key: str, encoding: str = "utf-8") -> str:
+        """Reads the whole object ``key`` as text."""
+        return (await self.get(key)).decode(encoding)
+
+    async def write_text(
+        self, key: str, text: str, encoding: str = "utf-8", **options: Unpack[WriteOptions]
+    ) -> _native.Object:
+        """Writes ``text`` as the object ``key``; see :meth:`put`."""
+        return await self.put(key, text.encode(encoding), **options)
+
     # Files.
 
-    async def writer(self, key: str, **options: Unpack[WriteOptions]) -> Writer:
-        """Opens ``key`` for writing; see :class:`Writer`."""
+    def writer(self, key: str, **options: Unpack[WriteOptions]) -> Opening[Writer]:
+        """Opens ``key`` for writing, to be awaited or used with ``async with``; see :class:`Writer`."""
         progress = options.pop("progress", None)
-        native = cast("_native.Writer", await run(self.native().writer(key, native_options(options))))
-        return Writer(native, progress)
 
-    async def reader(
+        async def begin() -> Writer:
+            native = cast("_native.Writer", await run(self.native().writer(key, native_options(options))))
+            return Writer(native, progress)
+
+        return Opening(begin)
+
+    def reader(
         self,
         key: str,
         *,
         range: Range | None = None,
         if_unchanged: _native.Object | None = None,
         random: bool = False,
-    ) -> Reader:
-        """Opens ``key``, or a range of it, for reading; see :class:`Reader`.
+    ) -> Opening[Reader]:
+        """Opens ``key``, or a range of it, for reading, to be awaited or used with ``async with``; see :class:`Reader`.
 
         Opening makes the first request, for the bytes from the beginning on. With ``random`` it only asks for the
         object's size, and each read is a request for just its bytes. With ``if_unchanged``, a description of the
@@ -170,11 +191,12 @@ class Store(StoreSettings):
         """
         if range is not None:
             check_range(*range)
-        return await Reader._open(self, key, range, if_unchanged, random)
+        return Opening(lambda: Reader._open(self, key, range, if_unchanged, random))
 
     async def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
         """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
         progress = options.pop("progress", None)
+        check_source(path)
         return cast(
             "_native.Object", await run(self.native().upload(os.fspath(path), key, native_options(options)), progress)
         )
@@ -185,6 +207,7 @@ class Store(StoreSettings):
         """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
+        check_target(path)
         return cast(
             "_native.Object", await run(self.native().download(key, os.fspath(path), native_options(options)), progress)
         )

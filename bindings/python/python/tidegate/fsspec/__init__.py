@@ -1,7 +1,7 @@
 """File systems for fsspec, and so for pandas, Dask, zarr and all else that opens URLs by fsspec.
 
-The protocols ``tidegate+s3``, ``tidegate+gs``, ``tidegate+az``, ``tidegate+file`` and ``tidegate+memory`` are there once
-the package is installed. :func:`install` also takes over the usual names.
+The protocols ``tidegates3``, ``tidegategs``, ``tidegateaz``, ``tidegatefile`` and ``tidegatememory`` are there once the
+package is installed; ``tidegate+s3`` and the like are their older names. :func:`install` also takes over the usual names.
 
 >>> from tidegate.fsspec import MemoryFileSystem
 >>> fs = MemoryFileSystem()
@@ -12,10 +12,10 @@ b'hello, tide'
 """
 
 from ._filesystem import ObjectFileSystem
-from ._install import install
+from ._install import hide_older_names, install
 from ._read import ReadFile
 from ._stores import AzureFileSystem, GCSFileSystem, LocalFileSystem, MemoryFileSystem, S3FileSystem
-from ._written import WrittenFile
+from ._written import WrittenFile, close_with_compressors
 
 __all__ = [
     "AzureFileSystem",
@@ -28,6 +28,9 @@ __all__ = [
     "WrittenFile",
     "install",
 ]
+
+close_with_compressors()
+hide_older_names()
 
 for _name in __all__:
     # The names by which pickles and descriptions of file systems find these.

@@ -9,13 +9,12 @@ from typing import Any, cast
 
 from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
-from fsspec.compression import compr
-from fsspec.core import get_compression
 from fsspec.utils import isfilelike, other_paths
 
 from .. import _native
 from .._errors import InvalidInputError, UnsupportedError
-from .._open import checked_mode
+from .._files import TextFile, checked_mode
+from .._reader import Reader
 from .._store import native_options
 from .._wait import ProgressCallback, wait
 from ..aio import Reader as AsyncReader
@@ -25,9 +24,9 @@ from ..aio._start import run
 from ._blocking import with_blocking_calls
 from ._listings import ListedFileSystem
 from ._read import CachedFile, ReadFile
-from ._settings import call_options, check_newest
+from ._settings import call_options, check_newest, check_read_options
 from ._transaction import ObjectTransaction
-from ._written import AsyncWrittenFile, CompressedFile, DeferredFile, WrittenFile
+from ._written import AsyncWrittenFile, DeferredFile, WrittenFile
 
 #: How many keys are deleted at a time: of a tree of any size, no more than these are held.
 _DELETED_AT_ONCE = 10_000
@@ -55,7 +54,7 @@ class ObjectFileSystem(ListedFileSystem):
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
         check_newest(options)
-        bucket, key = self._located(path)
+        bucket, key = self._located_exactly(path)
         store = self._store(bucket)
         if start is None and end is None:
             return await store.get(key)
@@ -437,11 +436,11 @@ class ObjectFileSystem(ListedFileSystem):
         compression: str | None = None,
         **options: Any,
     ) -> Any:
-        if compression is None or "b" not in mode or "r" in mode:
+        if "b" in mode or "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
-        file = super().open(path, mode, block_size, cache_options, None, **options)
-        codec = get_compression(path, compression)
-        return file if codec is None else CompressedFile(file, compr[codec](file, mode="w"))
+        text = {name: options.pop(name) for name in ("encoding", "errors", "newline") if name in options}
+        file = self.open(path, mode.replace("t", "") + "b", block_size, cache_options, compression, **options)
+        return TextFile(file, **text)
 
     def _open(
         self,
@@ -453,20 +452,38 @@ class ObjectFileSystem(ListedFileSystem):
         cache_type: str | None = None,
         **options: Any,
     ) -> ReadFile | CachedFile | WrittenFile:
-        what, _ = checked_mode(mode)
+        what = "a" if set(mode) == {"a", "b"} else checked_mode(mode)[0]
         if what == "r":
             return self.open_object(path, block_size, cache_type, cache_options, **options)
         bucket, key = self._located(path)
         given = self._write_options(options)
         store = self._blocking_store(bucket)
+        before: Reader | None = None
         if what == "x":
             if store.exists(key):
                 raise FileExistsError(f"{store.url_of(key)}: there is an object already")
             given["create_only"] = True
+        elif what == "a":
+            try:
+                before = store.reader(key)
+            except FileNotFoundError:
+                given["create_only"] = True
+            else:
+                # Closing fails if the object is another by then.
+                given = _attributes(before.object) | given | {"replaces": before.object}
         progress = given.pop("progress", None)
         native = cast("_native.Writer", wait(store.native().writer(key, native_options(given))))
         file_type = WrittenFile if autocommit else DeferredFile
-        return file_type(self, self._joined(bucket, key), native, progress)
+        file = file_type(self, self._joined(bucket, key), native, progress)
+        if before is not None:
+            try:
+                with before:
+                    while data := before.read(_PIECE):
+                        file.write(data)
+            except BaseException:
+                file.discard()
+                raise
+        return file
 
     def open_object(
         self,
@@ -476,23 +493,27 @@ class ObjectFileSystem(ListedFileSystem):
         cache_options: dict[str, Any] | None = None,
         random: bool = False,
         if_unchanged: _native.Object | None = None,
+        size: int | None = None,
         **options: Any,
     ) -> ReadFile | CachedFile:
-        """Opens an object for reading: what ``open`` with mode ``rb`` does.
+        """Opens an object for reading: what ``open`` with mode ``rb`` does. With ``size`` the file has so many bytes, and
+        what the object has after them is not read.
 
         Without ``cache_type``, the engine reads ahead in parallel what is read in order, and asks for just the bytes of
         reads at other places; with ``random``, it never reads ahead. With a ``cache_type`` of fsspec, that cache decides
         which ranges are asked for.
         """
-        check_newest(options)
+        check_read_options(options)
         bucket, key = self._located(path)
         store = self._blocking_store(bucket)
         block_size = block_size or self._settings.block_size
         cache_type = cache_type or self._settings.cache_type
         given = {"block_size": block_size, "cache_type": cache_type, "cache_options": cache_options, "random": random}
+        given["size"] = size
         path = self._joined(bucket, key)
         if cache_type is None:
-            return ReadFile(self, path, store.reader(key, if_unchanged=if_unchanged, random=random), given)
+            span = None if size is None else (0, size)
+            return ReadFile(self, path, store.reader(key, range=span, if_unchanged=if_unchanged, random=random), given)
         object = if_unchanged if if_unchanged is not None else store.head(key)
         return CachedFile(self, path, store, key, object, given)
 
@@ -504,7 +525,7 @@ class ObjectFileSystem(ListedFileSystem):
         bucket, key = self._located(path)
         store = self._store(bucket)
         if what == "r":
-            check_newest(options)
+            check_read_options(options)
             return await store.reader(key)
         if self._intrans:
             raise ValueError(f"{store.url_of(key)}: files of asyncio take no part in transactions")
@@ -530,6 +551,12 @@ async def _range(
     if end is not None and end <= start:
         return b""
     return await store.get_range(key, start, end, if_unchanged=if_unchanged)
+
+
+def _attributes(object: _native.Object) -> dict[str, Any]:
+    """What an object carries, for another that continues it."""
+    names = ("content_type", "cache_control", "content_encoding", "content_disposition", "content_language", "expires")
+    return {name: getattr(object, name) for name in (*names, "metadata", "storage_class") if getattr(object, name)}
 
 
 def _outermost(paths: Iterable[str]) -> set[str]:

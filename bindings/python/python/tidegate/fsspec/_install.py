@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fsspec
+from fsspec.registry import known_implementations
 
 from ._filesystem import ObjectFileSystem
-from ._stores import AzureFileSystem, GCSFileSystem, S3FileSystem
+from ._stores import AzureFileSystem, GCSFileSystem, LocalFileSystem, MemoryFileSystem, S3FileSystem
 
 #: The protocols that can be taken over.
 _TAKEN: dict[str, type[ObjectFileSystem]] = {
@@ -34,3 +35,11 @@ def install(*protocols: str) -> None:
         raise ValueError(f"{unknown[0]!r} is none of the protocols that can be taken over: {', '.join(_TAKEN)}")
     for protocol in protocols or _TAKEN:
         fsspec.register_implementation(protocol, _TAKEN[protocol], clobber=True)
+
+
+def hide_older_names() -> None:
+    """Has fsspec no longer offer the older names, with a ``+``, among its protocols. They still work."""
+    for cls in (AzureFileSystem, GCSFileSystem, LocalFileSystem, MemoryFileSystem, S3FileSystem):
+        older = cls.protocol[1]
+        known_implementations.pop(older, None)
+        fsspec.register_implementation(older, cls, clobber=True)

@@ -84,6 +84,12 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise IsADirectoryError(f"{path!r} names no object: a key is missing after the bucket")
         return bucket, key
 
+    def _located_exactly(self, path: str) -> tuple[str, str]:
+        """As :meth:`_located`, with the slash that the path ends with: ``bucket/key/`` is another object than
+        ``bucket/key``."""
+        bucket, key = self._located(path)
+        return bucket, f"{key}/" if path.endswith("/") else key
+
     @classmethod
     def _parent(cls, path: str) -> str:
         """The directory that lists the path. Names may be empty: of ``bucket//key`` it is the bucket."""
@@ -258,7 +264,7 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> list[str] | dict[str, Info]:
         """All files below ``path`` whose names continue with ``prefix``: one listing of all keys, or with ``maxdepth``
-        one of each directory, many at a time."""
+        one of each directory, many at a time. Raises :class:`FileNotFoundError` if the bucket is not there."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         path = self._strip_protocol(path)
@@ -283,17 +289,14 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
         files: dict[str, Info] = {}
         directories: dict[str, Info] = {}
         top = f"{key}/" if key else ""
-        try:
-            async for entry in self._store(bucket).list(top + prefix):
-                if (info := self._entry(bucket, entry)) is not None:
-                    files[info["name"]] = info
-                # Its directories, from the inside out, until one that is known.
-                at = entry.key.rfind("/", len(top))
-                while at > len(top) and (name := self._joined(bucket, entry.key[:at])) not in directories:
-                    directories[name] = self._directory(name)
-                    at = entry.key.rfind("/", len(top), at)
-        except NoBucketError:
-            pass
+        async for entry in self._store(bucket).list(top + prefix):
+            if (info := self._entry(bucket, entry)) is not None:
+                files[info["name"]] = info
+            # Its directories, from the inside out, until one that is known.
+            at = entry.key.rfind("/", len(top))
+            while at > len(top) and (name := self._joined(bucket, entry.key[:at])) not in directories:
+                directories[name] = self._directory(name)
+                at = entry.key.rfind("/", len(top), at)
         return files, directories
 
     async def _find_levels(self, path: str, prefix: str, depth: int | None) -> tuple[dict[str, Info], dict[str, Info]]:
@@ -321,10 +324,7 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return [info for info in infos if info["name"].startswith(top)]
         bucket, key = self._split(path)
         before = self._last_change
-        try:
-            infos = await self._level(bucket, (f"{key}/" if key else "") + prefix)
-        except NoBucketError:
-            return []
+        infos = await self._level(bucket, (f"{key}/" if key else "") + prefix)
         if infos and not prefix:
             self._keep_listing(path, infos, before)
         return infos or []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 from fsspec.caching import BaseCache
 from fsspec.spec import AbstractBufferedFile
 
-from .._open import BUFFER
+from .._files import BUFFER
 from .._reader import Reader
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class ReadFile(io.BufferedReader):
         """The object's description."""
         return self.details
 
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Reads ``size`` bytes, fewer only at the end; all that are left if it is negative, as other files of fsspec."""
+        return super().read(-1 if size is None or size < 0 else size)
+
     def readuntil(self, char: bytes = b"\n", blocks: int | None = None) -> bytes:
         """Reads until after ``char``, or to the end; asks for ``blocks`` bytes at a time."""
         pieces = bytearray()
@@ -100,13 +104,16 @@ class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
         block_size, cache_options = self._options["block_size"], self._options["cache_options"] or {}
         cache_type = self._options["cache_type"]
         known = cache_type == "parts"
+        size: int = (object.size or 0) if self._options["size"] is None else self._options["size"]
         super().__init__(
             *(fs, path, "rb", block_size or "default"),
             cache_type="none" if known else cache_type,
             cache_options={} if known else dict(cache_options),
-            size=object.size or 0,
+            size=size,
         )
+        # This sets the size, too.
         self.details = fs.described(path, object)
+        self.size = size
         if known:
             self.cache = _KnownParts(self.blocksize, self._fetch_range, self.size, cache_options.get("data") or {})
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
+from fsspec.registry import known_implementations
+
 from .._options import WriteOptions
 from .._tide import TIDE_OPTIONS
 
@@ -73,6 +75,9 @@ class Dialect:
                 settings.write[name] = value
             elif name in self.reach or name in _ENGINE_OPTIONS:
                 settings.store[name] = value
+            elif name in known_implementations and isinstance(value, Mapping):
+                # The options of another file system, by its protocol, as datasets gives them to all.
+                continue
             else:
                 raise TypeError(f"there is no option {name!r}, neither of Tidegate nor of {self.package}")
         return settings
@@ -144,7 +149,12 @@ _S3_ATTRIBUTES = {
 _WRITE_NAMES = {"chunksize": "part_size", "max_concurrency": "concurrency"}
 #: Options of calls that have no effect here, or say what is so anyway. Some versions of fsspec give ``onerror`` to copies
 #: when they move files.
-_CALL_IGNORED = frozenset({"batch_size", "consistency", "fill_cache", "onerror", "preserve_etag", "timeout"})
+_CALL_IGNORED = frozenset({"batch_size", "consistency", "fill_cache", "onerror", "preserve_etag", "size", "timeout"})
+#: Options of files that are read, of s3fs and others, that have no effect here: what they are for
+#: is so anyway, or belongs to the file system.
+_READ_IGNORED = frozenset(
+    {"acl", "consistency", "default_cache", "fill_cache", "max_concurrency", "requester_pays", "timeout"}
+)
 
 
 def call_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,6 +195,14 @@ def check_newest(given: Mapping[str, Any]) -> None:
     for name in ("version_id", "generation"):
         if given.get(name) is not None:
             raise ValueError(f"the option {name!r} is not supported: only the newest version of an object is reached")
+
+
+def check_read_options(given: Mapping[str, Any]) -> None:
+    """Refuses what opening to read does not know: :class:`TypeError` for an option that nobody knows."""
+    check_newest(given)
+    for name, value in given.items():
+        if value is not None and name not in _READ_IGNORED:
+            raise TypeError(f"opening to read has no option {name!r}")
 
 
 def _is_create(mode: str) -> bool:

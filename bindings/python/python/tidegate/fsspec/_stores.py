@@ -1,4 +1,8 @@
-"""The file system of each kind of store."""
+"""The file system of each kind of store.
+
+The first of its protocols names a file system, as fsspec has it; other libraries take the last (datasets), or know only
+letters and digits for a protocol (xarray). So the own name of each has no other characters, and comes first and last.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,19 @@ from fsspec.implementations.local import make_path_posix
 from fsspec.utils import stringify_path
 
 from .. import _native
+from .._local import is_directory
 from ._azure_options import ADLFS
 from ._filesystem import ObjectFileSystem
 from ._gcs_options import GCSFS
 from ._listings import Info
 from ._s3_options import S3FS
-from ._settings import Dialect
+from ._settings import Dialect, check_newest
 
 
 class S3FileSystem(ObjectFileSystem):
     """Objects of S3 and its compatibles, with the options of s3fs and of :class:`tidegate.Store`."""
 
-    protocol = ("tidegate+s3", "s3", "s3a")
+    protocol = ("tidegates3", "tidegate+s3", "s3", "s3a", "tidegates3")
     scheme = "s3"
     dialect = S3FS
 
@@ -46,6 +51,40 @@ class S3FileSystem(ObjectFileSystem):
             "ContentType": object.content_type,
         }
 
+    def metadata(self, path: str, refresh: bool = False, **options: Any) -> dict[str, str]:
+        """The user metadata of an object. It is asked for, whatever ``refresh`` is."""
+        return self._head(path, options).metadata
+
+    def getxattr(self, path: str, attr_name: str, **options: Any) -> str | None:
+        """One name of the user metadata."""
+        return self.metadata(path, **options).get(attr_name.replace("_", "-"))
+
+    def get_tags(self, path: str) -> dict[str, str]:
+        """The tags of an object."""
+        bucket, key = self._located(path)
+        return self._blocking_store(bucket).tags(key)
+
+    def put_tags(self, path: str, tags: dict[str, str], mode: str = "o") -> None:
+        """Replaces the tags of an object, or with the mode ``"m"`` adds to them: by a copy of the object to itself, which
+        is a new version where the bucket has versions."""
+        if mode not in ("o", "m"):
+            raise ValueError(f"mode {mode!r} is none of 'o' (replace all tags), 'm' (add to them)")
+        self._check_writable()
+        bucket, key = self._located(path)
+        store = self._blocking_store(bucket)
+        if mode == "m":
+            tags = self.get_tags(path) | tags
+        # The store takes a copy to the same key only if it changes something that it does not count tags to.
+        try:
+            store.copy(key, key, tags=tags, metadata=store.head(key).metadata)
+        finally:
+            self.forget(self._joined(bucket, key))
+
+    def _head(self, path: str, options: dict[str, Any]) -> _native.Object:
+        check_newest(options)
+        bucket, key = self._located(path)
+        return self._blocking_store(bucket).head(key)
+
     def url(self, path: str, expires: float = 3600, client_method: str = "get_object", **options: Any) -> str:
         """As :meth:`sign`, by the name that s3fs has."""
         return cast(
@@ -56,7 +95,7 @@ class S3FileSystem(ObjectFileSystem):
 class GCSFileSystem(ObjectFileSystem):
     """Objects of Google Cloud Storage, with the options of gcsfs and of :class:`tidegate.Store`."""
 
-    protocol = ("tidegate+gs", "gs", "gcs")
+    protocol = ("tidegategs", "tidegate+gs", "gs", "gcs", "tidegategs")
     scheme = "gs"
     dialect = GCSFS
 
@@ -75,7 +114,7 @@ class GCSFileSystem(ObjectFileSystem):
 class AzureFileSystem(ObjectFileSystem):
     """Blobs of Azure, with the options of adlfs and of :class:`tidegate.Store`."""
 
-    protocol = ("tidegate+az", "abfs", "az", "abfss")
+    protocol = ("tidegateaz", "tidegate+az", "abfs", "az", "abfss", "tidegateaz")
     scheme = "az"
     dialect = ADLFS
 
@@ -112,7 +151,7 @@ class AzureFileSystem(ObjectFileSystem):
 class MemoryFileSystem(ObjectFileSystem):
     """Objects in the memory of this process, in buckets that are there from the moment that they are named."""
 
-    protocol = ("tidegate+memory",)
+    protocol = ("tidegatememory", "tidegate+memory", "tidegatememory")
     scheme = "memory"
     dialect = Dialect("fsspec", {})
 
@@ -126,7 +165,7 @@ class MemoryFileSystem(ObjectFileSystem):
 class LocalFileSystem(ObjectFileSystem):
     """Files of the local disk, which appear as a whole when they are closed. Directories are those of the disk."""
 
-    protocol = ("tidegate+file",)
+    protocol = ("tidegatefile", "tidegate+file", "tidegatefile")
     scheme = "file"
     dialect = Dialect("fsspec", {})
     root_marker = "/"
@@ -141,7 +180,9 @@ class LocalFileSystem(ObjectFileSystem):
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         text = stringify_path(path)
-        text = make_path_posix(text.removeprefix(f"{cls.protocol[0]}://").removeprefix(f"{cls.protocol[0]}:"))
+        for protocol in cls.protocol:
+            text = text.removeprefix(f"{protocol}://").removeprefix(f"{protocol}:")
+        text = make_path_posix(text)
         return text.rstrip("/") or cls.root_marker
 
     def _split(self, path: str) -> tuple[str, str]:
@@ -152,6 +193,11 @@ class LocalFileSystem(ObjectFileSystem):
 
     def _url(self, bucket: str) -> str:
         return bucket
+
+    def _located_exactly(self, path: str) -> tuple[str, str]:
+        if path.endswith("/"):
+            raise is_directory(path) if os.path.isdir(path) else FileNotFoundError(path)
+        return self._located(path)
 
     def _path(self, path: str) -> str:
         return cast("str", self._strip_protocol(path))

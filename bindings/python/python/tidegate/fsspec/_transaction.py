@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.transaction import Transaction
 
-from .._torn import Opening
+from .._close_guard import Opening
 
 if TYPE_CHECKING:
     from ._filesystem import ObjectFileSystem
@@ -32,7 +32,7 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        self.complete(commit=kind is None)
+        self._end(kind is None)
 
     def start(self) -> None:
         if self.files:
@@ -45,12 +45,15 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def complete(self, commit: bool = True) -> None:
         """Publishes the files, one after the other, once all are known to be complete. Where publishing one fails, those
         before it are published, and the others are discarded."""
+        self._end(commit and self._opening.stopped() is None)
+
+    def _end(self, publishes: bool) -> None:
         fs = self.fs
         if fs is None:
             return
         files = cast("list[DeferredFile]", list(self.files))
         try:
-            if commit and not self._opening.has_failed():
+            if publishes:
                 for file in files:
                     file.check_complete()
                 while files:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import io
+from collections.abc import Callable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from fsspec.compression import compr, register_compression
+
 from .. import _native
-from .._ending import State
-from .._errors import inherited
+from .._ending import Ended
 from .._wait import ProgressCallback
 from .._writer import Writer
 from ..aio import Writer as AsyncWriter
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from _typeshed import ReadableBuffer
 
     from ._filesystem import ObjectFileSystem
@@ -33,10 +39,10 @@ class WrittenFile(Writer):
         """The URL that fsspec knows the file by."""
         return str(self.fs.unstrip_protocol(self.path))
 
-    def _end(self, error: type[BaseException] | None) -> None:
+    def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
         was_closed = self.closed
         try:
-            super()._end(error)
+            super()._end(error, is_whole=is_whole)
         finally:
             if not was_closed:
                 self.fs.forget(self.path)
@@ -72,20 +78,8 @@ class DeferredFile(WrittenFile):
         if not self._is_complete:
             super()._dealloc_warn(source)
 
-    def _end(self, error: type[BaseException] | None) -> None:
-        ending = self._ending
-        if self.closed:
-            return
-        has_failed = ending.state is State.FAILED
-        if error is not None or ending.opening.has_failed():
-            ending.drop()
-        elif has_failed:
-            ending.drop()
-            raise ending.closed_error("a call has failed before, and nothing was published")
-        elif not self._native.is_own():
-            ending.drop()
-            raise inherited(self._native.process)
-        else:
+    def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
+        if not self.closed and self._ending.is_to_publish(error, is_whole=is_whole):
             self._is_complete = True
 
     def check_complete(self) -> None:
@@ -101,24 +95,21 @@ class DeferredFile(WrittenFile):
         except ValueError:
             self.drop()
             raise
-        if self._ending.opening.has_failed():
-            self.drop()
-        else:
-            self.publish_complete()
+        if self._is_complete:
+            self._is_complete = False
+            WrittenFile._end(self)
 
     def publish_complete(self) -> None:
         """Publishes the file, if it was closed and not discarded. Its transaction has found that no exception has stopped
         it."""
         if self._is_complete:
             self._is_complete = False
-            # The file may have been opened by another thread, where other exceptions were handled.
-            self._ending.opening.renew()
-            WrittenFile._end(self, None)
+            WrittenFile._end(self, is_whole=True)
 
     def drop(self) -> None:
         """Discards the file without waiting, unless it was published."""
         self._is_complete = False
-        self._ending.drop()
+        self._ending.drop_of_transaction()
 
 
 class AsyncWrittenFile(AsyncWriter):
@@ -130,10 +121,10 @@ class AsyncWrittenFile(AsyncWriter):
         super().__init__(native, progress)
         self._fs, self._path = fs, path
 
-    async def _end(self, error: type[BaseException] | None) -> None:
+    async def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
         was_closed = self.closed
         try:
-            await super()._end(error)
+            await super()._end(error, is_whole=is_whole)
         finally:
             if not was_closed:
                 self._fs.forget(self._path)
@@ -182,6 +173,16 @@ class CompressedFile(io.BufferedIOBase):
             raise
         self._file.close()
 
+    def __enter__(self) -> Self:
+        self._file.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        # On the stack, the arguments decide whether closing publishes.
+        super().__exit__(kind, error, traceback)
+
     def discard(self) -> None:
         """Publishes nothing."""
         self._file.discard()
@@ -197,3 +198,20 @@ class CompressedFile(io.BufferedIOBase):
         file = getattr(self, "_file", None)
         if file is not None:
             file._dealloc_warn(self)
+
+
+def _with_own_files(compress: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(compress)
+    def made(file: Any, *args: Any, **options: Any) -> Any:
+        compressor = compress(file, *args, **options)
+        return CompressedFile(file, compressor) if isinstance(file, Writer) else compressor
+
+    return made
+
+
+def close_with_compressors() -> None:
+    """Has fsspec's compressors close the files of this package with themselves. fsspec leaves a compressed file to the
+    garbage collector, which publishes nothing here."""
+    for name, compress in list(compr.items()):
+        if name is not None:
+            register_compression(name, _with_own_files(compress), (), force=True)

@@ -1,0 +1,129 @@
+"""The rule that decides whether closing a file publishes it.
+
+A file is published when the code that writes it has come to its end. But files are also closed by ``with``, ``finally``,
+wrappers and finalizers when that code was stopped on its way. Their bytes are a torn object, and are discarded. The rule:
+
+1. A ``with`` block decides by what Python tells its ``__exit__``: no exception publishes, wherever the block runs; an
+   exception of any kind discards. So it is for the blocks of the file itself, and for those of everything around the file
+   whose ``__exit__`` is written in Python.
+2. ``close()`` discards while an exception is in flight that was not in flight when the file was opened, or when a ``with``
+   block of the file began. In flight means: an ``except``, a ``finally`` or the end of a ``with`` block has caught it, and
+   has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
+3. ``close()`` discards in a finalizer (a ``__del__``) that did not run when the file was opened: the file's owner was
+   dropped. Nor is a file published that nobody has closed before it is collected, or before the interpreter exits.
+4. ``publish()`` publishes, whatever is in flight.
+
+All of this is asked of the thread that closes, by what the language says of itself: ``sys.exception()``, the functions on
+the stack and their arguments. Code that is not written in Python is not on the stack. :mod:`tidegate._native_callers` sees
+two of its ways to call ``close``, where it can; without it, rule 2 decides.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from types import FrameType
+
+from . import _native_callers
+
+
+class Stopped(Enum):
+    """Why a close publishes nothing."""
+
+    #: An exception ends a `with` block around the file, and leaves it.
+    BLOCK = "block"
+    #: An exception is in flight, and may end here: an `except` block may have caught it.
+    EXCEPTION = "exception"
+    FINALIZER = "finalizer"
+
+
+class Opening:
+    """What went on when a file was opened."""
+
+    __slots__ = ("_blocks", "_handled", "_is_finalizing")
+
+    def __init__(self) -> None:
+        self._handled = _handled()
+        #: The functions `__exit__`, and the callers of native ones, that were running.
+        self._blocks = _ending_blocks() if self._handled else []
+        self._is_finalizing = _is_in_finalizer()
+
+    def renew(self) -> None:
+        """What goes on now counts as what went on at the opening: a ``with`` block begins."""
+        self._handled += [error for error in _handled() if not _is_among(error, self._handled)]
+        self._blocks += [frame for frame in _ending_blocks() if not _is_among(frame, self._blocks)]
+
+    def forget(self) -> None:
+        """Lets go of the exceptions and frames, which may have the file."""
+        self._handled, self._blocks = [], []
+
+    def stopped(self) -> Stopped | None:
+        """What has stopped the code that writes the file, if it is closed now."""
+        if not self._is_finalizing and (_is_in_finalizer() or _native_callers.is_dropping(_caller())):
+            return Stopped.FINALIZER
+        error = sys.exception()
+        is_new = error is not None and not _is_among(error, self._handled)
+        # The function that has caught the exception. What it calls was called afterwards.
+        catches = error.__traceback__.tb_frame if error is not None and error.__traceback__ is not None else None
+        for frame in _stack():
+            if is_new and frame is catches:
+                return Stopped.BLOCK if _native_callers.is_failing_block(frame) else Stopped.EXCEPTION
+            if not _is_among(frame, self._blocks):
+                if frame.f_code.co_name in ("__exit__", "__aexit__"):
+                    return Stopped.BLOCK if _has_exception_argument(frame) else None
+                if error is not None and _native_callers.is_failing_block(frame):
+                    return Stopped.BLOCK
+        return Stopped.EXCEPTION if is_new else None
+
+
+def _handled() -> list[BaseException]:
+    """The exceptions in flight: the innermost, and those during whose handling it was raised."""
+    handled: list[BaseException] = []
+    error = sys.exception()
+    while error is not None and not _is_among(error, handled):
+        handled.append(error)
+        error = error.__context__
+    return handled
+
+
+def _ending_blocks() -> list[FrameType]:
+    return [
+        frame
+        for frame in _stack()
+        if frame.f_code.co_name in ("__exit__", "__aexit__") or _native_callers.is_failing_block(frame)
+    ]
+
+
+def _has_exception_argument(exit: FrameType) -> bool:
+    """Whether a function ``__exit__`` was called with an exception."""
+    code, values = exit.f_code, exit.f_locals
+    # After the named parameters comes the one for all further arguments.
+    given = [values.get(name) for name in code.co_varnames[1 : code.co_argcount + 1]]
+    given += [value for values in given if isinstance(values, tuple) for value in values]
+    return any(isinstance(value, BaseException) for value in given) or any(
+        isinstance(value, type) and issubclass(value, BaseException) for value in given
+    )
+
+
+def _is_among(one: object, others: Sequence[object]) -> bool:
+    return any(one is other for other in others)
+
+
+def _stack() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_in_finalizer() -> bool:
+    return any(frame.f_code.co_name == "__del__" for frame in _stack())
+
+
+def _caller() -> FrameType | None:
+    """The function that has called the package."""
+    for frame in _stack():
+        if str(frame.f_globals.get("__name__")).partition(".")[0] != __package__:
+            return frame
+    return None

@@ -1,0 +1,74 @@
+"""Tells of a file that is not published, though nobody has discarded it.
+
+A record of the logger ``tidegate`` always tells. If no ordinary exception does besides, a warning says how to publish.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+from ._errors import NotClosedWarning, NotPublishedWarning
+
+_HOW = "publish() publishes a file that is whole"
+
+
+def tell_of_block(url: str, error: BaseException | type[BaseException] | None) -> None:
+    """The exception ``error``, or an exception of this type, has ended the ``with`` block of the file."""
+    kind = error if isinstance(error, type) else type(error)
+    why = f"{kind.__name__} has ended its `with` block"
+    says_success = kind is GeneratorExit or (isinstance(error, SystemExit) and error.code in (None, 0))
+    _tell(url, why, f"{_HOW} before its block ends so" if says_success else None)
+
+
+def tell_of_close(url: str) -> None:
+    """The file was closed while an exception was in flight."""
+    kind = type(sys.exception()).__name__
+    why = f"it was closed while {kind} was being handled, which was raised after the file was opened"
+    _tell(url, why, f"{_HOW}; so does close() after the `except` block, or a `with` block of the file")
+
+
+def tell_of_failure(url: str) -> None:
+    """A call of the file has failed before, and has raised its exception."""
+    _tell(url, "a call has failed before", None)
+
+
+def tell_of_transaction(url: str) -> None:
+    """The file's transaction was discarded."""
+    _tell(url, "its transaction was not completed", None)
+
+
+def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
+    """Nobody has closed the file."""
+    how = "close() or a `with` block publishes it"
+    if is_journaled:
+        how += ", and tidegate.recover() resumes it from its journal"
+    _tell(url, why, how, NotClosedWarning)
+
+
+def _tell(url: str, why: str, how: str | None, category: type[Warning] = NotPublishedWarning) -> None:
+    message = f"{url} was not published: {why}"
+    # Not before: it takes a fifth of the time that importing the package takes.
+    import logging
+
+    logging.getLogger("tidegate").warning("%s", message)
+    if how is None:
+        return
+    is_in_flight = sys.exception() is not None
+    try:
+        warnings.warn(f"{message} ({how})", category, stacklevel=_caller_level())
+    except Warning:
+        # The filters make an exception of it. It would replace the one in flight; the record has told.
+        if not is_in_flight:
+            raise
+
+
+def _caller_level() -> int:
+    """How many calls above :func:`_tell` the code is that uses the package."""
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame = frame.f_back
+        level += 1
+    return level

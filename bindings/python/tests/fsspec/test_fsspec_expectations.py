@@ -1,0 +1,212 @@
+"""What programs expect that were written for other file systems of fsspec."""
+
+import gzip
+
+import fsspec
+import pytest
+from fsspec.compression import compr
+from places import s3_options
+
+import tidegate
+import tidegate.fsspec
+
+
+@pytest.mark.parametrize(
+    ("mode", "compression"), [("wt", "gzip"), ("wb", "bz2"), ("wb", "xz"), ("wb", "zip"), ("wt", None)]
+)
+def test_a_file_of_open_is_published_when_it_is_closed(place, folder, mode, compression):
+    """What `OpenFile.open()` returns is all that the program has."""
+    url = place.fs().unstrip_protocol(f"{folder}/file")
+    file = fsspec.open(url, mode, compression=compression, **place.options).open()
+    file.write("tide" if mode == "wt" else b"tide")
+    file.close()
+    with fsspec.open(url, "rb", compression=compression, **place.options) as file:
+        assert file.read() == b"tide"
+
+
+def test_gzip_around_a_file_closes_it_not_and_that_is_told(in_memory, caplog):
+    fs, path = in_memory.fs(), f"{in_memory.folder()}/file"
+    with pytest.warns(tidegate.NotPublishedWarning, match="was not closed"):
+        file = gzip.open(fs.open(path, "wb"), "wt")
+        file.write("tide")
+        file.close()
+        del file
+    assert not fs.exists(path)
+    assert path in caplog.text
+
+
+def test_a_write_to_a_file_that_nobody_has_is_told(in_memory):
+    fs, path = in_memory.fs(), f"{in_memory.folder()}/file"
+    with pytest.warns(tidegate.NotPublishedWarning, match="was not closed"):
+        with pytest.raises(ValueError, match="closed file"):
+            fs.open(path, "wb").write(b"1")
+
+
+def test_a_text_block_in_a_generator_that_an_except_drives_is_published(fs, folder):
+    def lines(**options):
+        with fs.open(f"{folder}/file", "w", **options) as file:
+            for number in range(3):
+                file.write(f"{number}\n")
+                yield
+
+    for options in ({}, {"compression": "gzip"}):
+        running = lines(**options)
+        next(running)
+        try:
+            raise KeyError
+        except KeyError:
+            list(running)
+        with fs.open(f"{folder}/file", "r", **options) as file:
+            assert file.read() == "0\n1\n2\n"
+
+
+def test_compressors_of_others_are_as_they_were(tmp_path):
+    with open(tmp_path / "file", "wb") as file:
+        compressor = compr["gzip"](file, mode="wb")
+        assert type(compressor) is gzip.GzipFile
+        compressor.close()
+        assert not file.closed
+
+
+def test_protocols_have_no_plus_and_the_older_names_work():
+    for cls in (
+        tidegate.fsspec.S3FileSystem,
+        tidegate.fsspec.GCSFileSystem,
+        tidegate.fsspec.AzureFileSystem,
+        tidegate.fsspec.LocalFileSystem,
+        tidegate.fsspec.MemoryFileSystem,
+    ):
+        assert cls.protocol[0] == cls.protocol[-1] and cls.protocol[0].isalnum()
+        for protocol in (cls.protocol[0], cls.protocol[1]):
+            assert fsspec.get_filesystem_class(protocol) is cls
+        assert cls.protocol[1] == cls.protocol[0].replace("tidegate", "tidegate+")
+    fs = fsspec.filesystem("tidegate+memory")
+    fs.pipe("older/a", b"1")
+    assert (
+        fs._strip_protocol("tidegate+memory://older/a") == fs._strip_protocol("tidegatememory://older/a") == "older/a"
+    )
+    with fsspec.open("tidegate+memory://older/a") as file:
+        assert file.read() == b"1"
+
+
+def test_a_bucket_that_is_not_there_is_not_empty(minio):
+    fs = fsspec.filesystem("tidegates3", **s3_options(minio.endpoint), skip_instance_cache=True)
+    for ask in (fs.ls, fs.find, fs.du, lambda path: fs.find(path, maxdepth=2)):
+        for path in ("mistyped-bucket", "mistyped-bucket/a"):
+            with pytest.raises(FileNotFoundError, match="mistyped-bucket"):
+                ask(path)
+
+
+def test_a_prefix_that_is_not_there_is_empty(fs, folder):
+    fs.pipe(f"{folder}/a", b"1")
+    assert fs.find(f"{folder}/nothing") == []
+    assert fs.du(f"{folder}/nothing") == 0
+
+
+def test_a_block_past_the_end_is_empty(fs, folder):
+    fs.pipe(f"{folder}/a", b"a" * 100)
+    assert fs.read_block(f"{folder}/a", 5000, 10) == b""
+    assert fs.read_block(f"{folder}/a", 95, 10) == b"a" * 5
+
+
+def test_a_file_has_the_size_that_it_is_given(fs, folder):
+    fs.pipe(f"{folder}/a", b"0123456789")
+    for options in ({}, {"cache_type": "readahead"}, {"random": True}):
+        with fs.open(f"{folder}/a", size=4, **options) as file:
+            assert file.size == 4
+            assert file.read() == b"0123"
+
+
+def test_a_key_with_a_slash_at_its_end_is_not_the_key_without(fs, folder, request):
+    if "fake_gcs" in request.node.callspec.id:
+        pytest.skip("this server takes the two for one")
+    fs.pipe(f"{folder}/a", b"1")
+    with pytest.raises(FileNotFoundError):
+        fs.cat_file(f"{folder}/a/")
+    assert fs.cat_file(f"{folder}/a") == b"1"
+
+
+# Mode `ab`.
+
+
+@pytest.fixture
+def continues(fs, folder, place):
+    """The path of a file in a store that has the condition on what is replaced."""
+    if place.protocol == "tidegatefile":
+        fs.pipe(f"{folder}/file", b"one\n")
+        with pytest.raises(tidegate.UnsupportedError):
+            fs.open(f"{folder}/file", "ab")
+        assert fs.cat(f"{folder}/file") == b"one\n"
+        pytest.skip("the local disk has no such condition, and said so")
+    return f"{folder}/file"
+
+
+def test_a_file_is_continued(fs, continues):
+    path = continues
+    for part in (b"one\n", b"two\n", b"three\n"):
+        with fs.open(path, "ab") as file:
+            before = file.tell()
+            file.write(part)
+        assert before + len(part) == fs.info(path)["size"]
+    assert fs.cat(path) == b"one\ntwo\nthree\n"
+    with fs.open(path, "a") as file:
+        file.write("four\n")
+    assert fs.cat(path) == b"one\ntwo\nthree\nfour\n"
+
+
+def test_a_file_whose_continuation_fails_is_as_it_was(fs, continues):
+    path = continues
+    fs.pipe(path, b"one\n")
+    with pytest.raises(KeyError), fs.open(path, "ab") as file:
+        file.write(b"two\n")
+        raise KeyError
+    assert fs.cat(path) == b"one\n"
+
+
+def test_a_file_that_is_replaced_meanwhile_is_not_continued(fs, continues):
+    path = continues
+    fs.pipe(path, b"one\n")
+    file = fs.open(path, "ab")
+    file.write(b"two\n")
+    fs.pipe(path, b"another\n")
+    with pytest.raises(tidegate.ReplacedError):
+        file.close()
+    assert fs.cat(path) == b"another\n"
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(fs, folder):
+    path = f"{folder}/file"
+    file = fs.open(path, "ab")
+    file.write(b"one\n")
+    fs.pipe(path, b"another\n")
+    with pytest.raises(FileExistsError):
+        file.close()
+    assert fs.cat(path) == b"another\n"
+
+
+def test_a_continued_file_keeps_its_attributes(on_minio):
+    fs, path = on_minio.fs(), f"{on_minio.folder()}/file"
+    fs.pipe_file(path, b"one\n", content_type="text/x-demo", metadata={"origin": "demo"})
+    with fs.open(path, "ab") as file:
+        file.write(b"two\n")
+    assert fs.info(path)["ContentType"] == "text/x-demo"
+    assert fs.metadata(path) == {"origin": "demo"}
+
+
+# What s3fs has besides.
+
+
+def test_metadata_and_tags(on_minio):
+    fs, path = on_minio.fs(), f"{on_minio.folder()}/file"
+    fs.pipe_file(path, b"1", metadata={"origin": "demo"}, tags={"a": "1"})
+    assert fs.metadata(path) == {"origin": "demo"}
+    assert fs.getxattr(path, "origin") == "demo"
+    assert fs.getxattr(path, "nothing") is None
+    assert fs.get_tags(path) == {"a": "1"}
+    fs.put_tags(path, {"b": "2"})
+    assert fs.get_tags(path) == {"b": "2"}
+    fs.put_tags(path, {"c": "3"}, mode="m")
+    assert fs.get_tags(path) == {"b": "2", "c": "3"}
+    assert fs.cat(path) == b"1" and fs.metadata(path) == {"origin": "demo"}
+    with pytest.raises(ValueError, match="mode 'x'"):
+        fs.put_tags(path, {}, mode="x")

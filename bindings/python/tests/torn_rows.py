@@ -1,0 +1,638 @@
+"""The rows of the table of torn files: how a file can end, whether it is published then, and what is told if not.
+
+Needs no package but Tidegate, so that every version of Python that is installed can run it: `python torn_rows.py` checks all
+rows, and prints those that are wrong.
+"""
+
+import asyncio
+import contextlib
+import gc
+import gzip
+import io
+import logging
+import secrets
+import sys
+import threading
+import warnings
+from typing import NamedTuple
+
+import tidegate
+import tidegate.aio
+
+KEY = "a"
+
+
+class Row(NamedTuple):
+    run: object
+    is_published: bool
+    #: The warning, if the row has one: how to publish.
+    warns: type | None
+    #: The exception that the row ends with.
+    raises: type | None
+    is_told: bool
+
+
+ROWS = {}
+HOW = tidegate.NotPublishedWarning
+FORGOTTEN = ResourceWarning
+
+
+def row(is_published=False, warns=None, raises=None, is_told=None):
+    def add(run):
+        ROWS[run.__name__] = Row(run, is_published, warns, raises, not is_published if is_told is None else is_told)
+        return run
+
+    return add
+
+
+class Trouble(Exception):
+    pass
+
+
+class Earlier(Exception):
+    pass
+
+
+def text(store):
+    return tidegate.open(f"{store.url}/{KEY}", "w")
+
+
+# `with` blocks of the file.
+
+
+@row(is_published=True)
+def a_block_that_ends(store):
+    with store.writer(KEY) as file:
+        file.write(b"1")
+
+
+@row(raises=Trouble)
+def a_block_that_an_exception_ends(store):
+    with store.writer(KEY) as file:
+        file.write(b"1")
+        raise Trouble
+
+
+@row(raises=Trouble)
+def a_text_block_that_an_exception_ends(store):
+    with text(store) as file:
+        file.write("1")
+        raise Trouble
+
+
+@row(warns=HOW, raises=SystemExit)
+def a_block_that_exit_0_ends(store):
+    with store.writer(KEY):
+        sys.exit(0)
+
+
+@row(warns=HOW, raises=SystemExit)
+def a_text_block_that_exit_ends(store):
+    with text(store):
+        sys.exit()
+
+
+@row(raises=SystemExit)
+def a_block_that_exit_3_ends(store):
+    with store.writer(KEY):
+        sys.exit(3)
+
+
+@row(warns=HOW, raises=SystemExit)
+def an_exit_stack_that_exit_0_ends(store):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store.writer(KEY))
+        sys.exit(0)
+
+
+@row(raises=KeyboardInterrupt)
+def a_block_that_ctrl_c_ends(store):
+    with store.writer(KEY):
+        raise KeyboardInterrupt
+
+
+def consumer(opened):
+    with opened as file:
+        while True:
+            file.write((yield))
+
+
+@row(warns=HOW)
+def a_generator_that_is_closed(store):
+    running = consumer(store.writer(KEY))
+    next(running)
+    running.send(b"1")
+    running.close()
+
+
+@row(warns=HOW)
+def a_generator_with_a_text_file_that_is_closed(store):
+    running = consumer(text(store))
+    next(running)
+    running.send("1")
+    running.close()
+
+
+@row(warns=HOW)
+def a_generator_that_is_dropped(store):
+    next(consumer(store.writer(KEY)))
+    gc.collect()
+
+
+# `with` blocks that end well while an exception is in flight that the file's opening has not seen.
+
+
+@row(is_published=True)
+def a_block_that_ends_below_an_except(store):
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    except Trouble:
+        with file:
+            file.write(b"1")
+
+
+@row(is_published=True)
+def a_block_that_ends_in_a_finally(store):
+    file = store.writer(KEY)
+    try:
+        try:
+            raise Trouble
+        finally:
+            with file:
+                file.write(b"1")
+    except Trouble:
+        pass
+
+
+def in_an_except(generator):
+    """Begins a generator, and has an `except` drive it to its end."""
+    next(generator)
+    try:
+        raise Trouble
+    except Trouble:
+        for _ in generator:
+            pass
+
+
+@row(is_published=True)
+def a_generators_block_that_ends_in_an_except(store):
+    def lines():
+        with store.writer(KEY) as file:
+            for line in (b"1", b"2"):
+                file.write(line)
+                yield
+
+    in_an_except(lines())
+
+
+@row(is_published=True)
+def a_generators_text_block_that_ends_in_an_except(store):
+    def lines():
+        with text(store) as file:
+            for line in "12":
+                file.write(line)
+                yield
+
+    in_an_except(lines())
+
+
+@row(is_published=True)
+def a_generators_exit_stack_that_ends_in_an_except(store):
+    def lines():
+        with contextlib.ExitStack() as stack:
+            file = store.writer(KEY)
+            stack.callback(file.close)
+            yield
+
+    in_an_except(lines())
+
+
+@row(is_published=True)
+def a_generators_closing_that_ends_in_an_except(store):
+    def lines():
+        with contextlib.closing(store.writer(KEY)):
+            yield
+
+    in_an_except(lines())
+
+
+@row(is_published=True)
+def a_generators_context_manager_that_ends_in_an_except(store):
+    @contextlib.contextmanager
+    def opened():
+        file = store.writer(KEY)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def lines():
+        with opened():
+            yield
+
+    in_an_except(lines())
+
+
+@row(warns=HOW)
+def a_generators_block_of_a_native_wrapper_that_ends_in_an_except(store):
+    """Nothing tells this block from a call of `close`."""
+
+    def lines():
+        with io.BufferedWriter(store.writer(KEY)) as file:
+            file.write(b"1")
+            yield
+
+    in_an_except(lines())
+
+
+@row(is_published=True)
+def an_asyncio_block_that_ends_below_an_except(store):
+    async def main():
+        file = await tidegate.aio.Store(store.url).writer(KEY)
+        try:
+            raise Trouble
+        except Trouble:
+            async with file:
+                await file.write(b"1")
+
+    asyncio.run(main())
+
+
+@row(raises=Trouble)
+def an_asyncio_block_that_an_exception_ends(store):
+    async def main():
+        async with tidegate.aio.open(f"{store.url}/{KEY}", "wb"):
+            raise Trouble
+
+    asyncio.run(main())
+
+
+# `close()` while an exception is in flight.
+
+
+@row(warns=HOW)
+def close_in_an_except(store):
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    except Trouble:
+        file.close()
+
+
+@row(warns=HOW)
+def close_of_a_text_file_in_an_except(store):
+    file = text(store)
+    file.write("1")
+    try:
+        raise Trouble
+    except Trouble:
+        file.close()
+
+
+@row(warns=HOW)
+def close_in_an_except_that_another_file_was_opened_in(store):
+    """A sink that opens a part in one `except`, and closes it in another."""
+    file = None
+    for _ in range(2):
+        try:
+            raise Trouble
+        except Trouble:
+            if file is None:
+                file = store.writer(KEY)
+            else:
+                file.close()
+
+
+@row(warns=HOW)
+def asyncio_close_in_an_except(store):
+    async def main():
+        file = await tidegate.aio.Store(store.url).writer(KEY)
+        try:
+            raise Trouble
+        except Trouble:
+            await file.close()
+
+    asyncio.run(main())
+
+
+@row(warns=HOW, raises=Trouble)
+def close_in_a_finally(store):
+    """What is in flight may end there: `close` cannot know."""
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    finally:
+        file.close()
+
+
+@row(is_published=True)
+def close_in_the_except_that_has_opened(store):
+    try:
+        raise Trouble
+    except Trouble:
+        file = store.writer(KEY)
+        file.close()
+
+
+@row(is_published=True)
+def close_in_an_except_around_the_one_that_has_opened(store):
+    try:
+        raise Trouble
+    except Trouble:
+        try:
+            raise Earlier
+        except Earlier:
+            file = store.writer(KEY)
+        file.close()
+
+
+@row(is_published=True)
+def close_after_an_except(store):
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    except Trouble:
+        pass
+    file.close()
+
+
+@row(is_published=True)
+def publish_in_an_except(store):
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    except Trouble:
+        file.publish()
+
+
+@row(is_told=False)
+def discard(store):
+    store.writer(KEY).discard()
+
+
+@row(is_told=False)
+def discard_in_an_except(store):
+    file = store.writer(KEY)
+    try:
+        raise Trouble
+    except Trouble:
+        file.discard()
+        file.close()
+
+
+@row(raises=OSError)
+def a_write_that_fails_in_a_block(store):
+    with store.writer(KEY, exact_size=1) as file:
+        file.write(b"12")
+
+
+# Around the file.
+
+
+@row(raises=Trouble)
+def the_block_of_a_native_wrapper_that_an_exception_ends(store):
+    with io.BufferedWriter(store.writer(KEY)) as file:
+        file.write(b"1")
+        raise Trouble
+
+
+@row(raises=Trouble)
+def a_context_manager_that_an_exception_ends(store):
+    @contextlib.contextmanager
+    def opened():
+        file = store.writer(KEY)
+        try:
+            yield file
+        except Trouble:
+            file.discard()
+            raise
+        file.close()
+
+    with opened() as file:
+        file.write(b"1")
+        with contextlib.closing(file):
+            raise Trouble
+
+
+@row(raises=Trouble)
+def an_exit_stack_that_an_exception_ends(store):
+    with contextlib.ExitStack() as stack:
+        file = store.writer(KEY)
+        stack.callback(file.close)
+        raise Trouble
+
+
+def earlier_exception(block):
+    """Ends a block with an exception that was in flight before its file was opened."""
+
+    def run(store):
+        try:
+            raise Earlier
+        except Earlier:
+            with block(store):
+                raise
+
+    return run
+
+
+def closing_by_callback(store):
+    stack = contextlib.ExitStack()
+    stack.callback(store.writer(KEY).close)
+    return stack
+
+
+for name, block in {
+    "of_the_file": lambda store: store.writer(KEY),
+    "of_a_text_file": text,
+    "of_a_native_wrapper": lambda store: io.BufferedWriter(store.writer(KEY)),
+    "of_closing": lambda store: contextlib.closing(store.writer(KEY)),
+    "of_an_exit_stack": closing_by_callback,
+}.items():
+    run = earlier_exception(block)
+    run.__name__ = f"a_block_{name}_that_an_earlier_exception_ends"
+    row(raises=Earlier)(run)
+
+
+@row(is_published=True)
+def the_block_of_a_native_wrapper_in_the_except_that_has_opened(store):
+    try:
+        raise Trouble
+    except Trouble:
+        with io.BufferedWriter(store.writer(KEY)) as file:
+            file.write(b"1")
+
+
+@row(raises=Trouble)
+def an_exception_in_an_exit_that_was_called_without_one(store):
+    class Block:
+        def __enter__(self):
+            self.file = store.writer(KEY)
+
+        def __exit__(self, *error):
+            try:
+                raise Trouble
+            finally:
+                with contextlib.suppress(RuntimeError):
+                    self.file.close()
+
+    with warnings.catch_warnings():
+        # `close` cannot know that the exception goes on.
+        warnings.simplefilter("ignore")
+        with Block():
+            pass
+
+
+# Files that nobody closes.
+
+
+@row(warns=FORGOTTEN)
+def a_file_that_is_dropped(store):
+    file = store.writer(KEY)
+    file.write(b"1")
+    del file
+
+
+@row(warns=FORGOTTEN)
+def a_text_file_that_is_dropped(store):
+    file = text(store)
+    file.write("1")
+    del file
+
+
+@row(warns=FORGOTTEN)
+def a_file_below_a_buffer_that_is_dropped(store):
+    file = io.BufferedWriter(store.writer(KEY))
+    file.write(b"1")
+    del file
+
+
+@row(warns=FORGOTTEN)
+def a_file_below_gzip_that_is_closed_alone(store):
+    file = gzip.GzipFile(fileobj=store.writer(KEY), mode="wb")
+    file.write(b"1")
+    file.close()
+    del file
+
+
+@row(warns=FORGOTTEN)
+def a_file_in_a_cycle(store):
+    cycle = [store.writer(KEY)]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def a_file_that_is_dropped_with_the_exception_that_has_left_it(store):
+    def write():
+        file = store.writer(KEY)
+        file.write(b"1")
+        raise Trouble
+
+    try:
+        write()
+    except Trouble:
+        pass
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def an_asyncio_file_that_is_dropped(store):
+    async def main():
+        file = await tidegate.aio.Store(store.url).writer(KEY)
+        await file.write(b"1")
+
+    asyncio.run(main())
+
+
+@row(warns=FORGOTTEN)
+def a_file_that_a_finalizer_closes(store):
+    class Keeper:
+        def __init__(self):
+            self.file = store.writer(KEY)
+
+        def __del__(self):
+            self.file.close()
+
+    keeper = Keeper()
+    del keeper
+    gc.collect()
+
+
+@row()
+def a_file_that_is_dropped_after_a_write_has_failed(store):
+    file = store.writer(KEY, exact_size=1)
+    with contextlib.suppress(OSError):
+        file.write(b"12")
+    del file
+
+
+@row(is_published=True)
+def close_in_another_thread(store):
+    file = store.writer(KEY)
+    thread = threading.Thread(target=file.close)
+    thread.start()
+    thread.join()
+
+
+class Records(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def emit(self, record):
+        self.kept.append(record.getMessage())
+
+
+def problem(name, filters="always"):
+    """What is wrong with a row; `None` if nothing is. With the filters "error", warnings are exceptions: then the row
+    ends as it does without."""
+    found, records, unraisable = ROWS[name], Records(), []
+    store = tidegate.Store(f"memory://{secrets.token_hex(6)}")
+    logger, hook = logging.getLogger("tidegate"), sys.unraisablehook
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(records)
+    sys.unraisablehook = lambda each: unraisable.append(type(each.exc_value))
+    raised = None
+    try:
+        with warnings.catch_warnings(record=filters == "always") as warned:
+            warnings.simplefilter(filters)
+            try:
+                found.run(store)
+            except BaseException as error:
+                raised = type(error)
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
+        logger.removeHandler(records)
+        logger.propagate = propagates
+    if store.exists(KEY) != found.is_published:
+        return f"published: {not found.is_published}"
+    if raised is not found.raises and not (raised and found.raises and issubclass(raised, found.raises)):
+        return f"raises {raised}"
+    if any(f"{store.url}/{KEY}" not in each for each in records.kept) or len(records.kept) != found.is_told:
+        return f"records: {records.kept}"
+    told = [each.category for each in warned or () if issubclass(each.category, (HOW, ResourceWarning))]
+    expected = [] if found.warns is None else [found.warns]
+    if filters == "always" and (
+        len(told) != len(expected) or not all(issubclass(each, HOW) and issubclass(each, *expected) for each in told)
+    ):
+        return f"warns {told}"
+    for each in warned or ():
+        # What the user has written is named as the place.
+        if issubclass(each.category, HOW) and "/tidegate/" in each.filename:
+            return f"the warning is said to come from {each.filename}"
+    # From Python 3.13 on, Python's own wrappers say that they could not write into the file any more.
+    if any(not issubclass(each, (HOW, ValueError)) for each in unraisable):
+        return f"unraisable: {unraisable}"
+    return None
+
+
+if __name__ == "__main__":
+    problems = {f"{name}, {filters}": problem(name, filters) for name in ROWS for filters in ("always", "error")}
+    for name, wrong in problems.items():
+        if wrong is not None:
+            print(f"{name}: {wrong}")
+    print(f"{len(ROWS)} rows on Python {sys.version.split()[0]}")
+    sys.exit(any(problems.values()))
