@@ -119,7 +119,10 @@ async fn through(
     } else if object.tag_count.max(reader.object().tag_count) > 0 {
         object.attributes.tags = from.store.tags(&from.key).await?;
     }
-    let (attributes, left_out) = carried::to_store(from, to, &object);
+    let (attributes, mut left_out) = carried::to_store(from, to, &object);
+    if !to.is_local() && from.store.hides_capitals(&object).await? {
+        left_out.push("capital letters in names of metadata");
+    }
     let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {
