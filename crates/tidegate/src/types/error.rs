@@ -420,7 +420,10 @@ impl Error {
             ErrorKind::Uncertain if self.operation() == Operation::CreateBucket => {
                 "look whether the bucket is one of yours"
             }
-            ErrorKind::TooLarge if self.context.part.is_some() => {
+            // Mostly a proxy's limit of a request's body.
+            ErrorKind::TooLarge
+                if self.context.part.is_some() || self.context.message.contains("HTTP 413") =>
+            {
                 "make the parts smaller (`--part-size`), or raise the limit of the server or of a proxy in front of it"
             }
             ErrorKind::NotEmpty => "remove its objects first, and versions of objects if it keeps them",

@@ -247,7 +247,9 @@ impl Probe {
         let broken = "--create-only, and journaled uploads that must not replace, replace objects";
         let refused = self.refused_itself(put, Feature::CreateOnly, broken)?;
         if matches!(refused, Broken(_)) {
-            self.put("first", body(), &WriteOptions::default()).await?;
+            // With the token again, so that a later check leaves the refusal to the server.
+            let options = WriteOptions { create_only: false, ..self.create_only_options() };
+            self.put("first", body(), &options).await?;
         }
         Ok(refused)
     }

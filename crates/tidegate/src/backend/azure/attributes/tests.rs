@@ -1,5 +1,4 @@
 use super::*;
-use crate::types::checksum::Algorithm;
 
 fn with(change: impl FnOnce(&mut Attributes)) -> Result<HeaderMap, Fault> {
     let mut options = WriteOptions::default();

@@ -555,3 +555,54 @@ async fn every_put_and_post_has_a_length() {
     let from = CopySource { location: "s3://bucket".into(), key: "from".into(), object };
     s3.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
 }
+
+#[tokio::test]
+async fn the_md5_of_the_bytes_is_sent_where_it_is_demanded() {
+    let message =
+        "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock";
+    let refused = refusal("400 Bad Request", "InvalidRequest", message);
+    let (s3, heads) = lacking(
+        |head| head.starts_with("put") && header_of(head, "content-md5").is_none(),
+        refused,
+        |_| kept(),
+    )
+    .await;
+    for puts in [2, 1] {
+        heads.lock().unwrap().clear();
+        s3.put("k", in_memory(DATA), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+        assert_eq!(heads.lock().unwrap().iter().filter(|head| head.starts_with("put")).count(), puts);
+    }
+    assert!(facts(&s3).lacks(Feature::BytesWithoutMd5) && !facts(&s3).lacks(Feature::Crc64Nvme));
+}
+
+#[tokio::test]
+async fn bytes_that_are_too_many_for_a_proxy_are_to_go_in_smaller_parts() {
+    let page = "<html><head><title>413 Request Entity Too Large</title></head></html>";
+    let (s3, asked) =
+        super::raw::raw(move |_| said("413 Payload Too Large", "content-type: text/html\r\n", page)).await;
+    let error = store_of(s3).put("k", bytes::Bytes::from_static(DATA)).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::TooLarge && error.to_string().contains("`--part-size`"), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_bucket_is_listed_by_prefixes_that_end_with_a_slash_and_refused_at_aws() {
+    let settings =
+        S3Settings::default().with_region("us-east-1").with_credentials(Credentials::fixed("a", "b", None));
+    let name = "name--use1-az4--x-s3";
+    let (url, _) = raw_server(|head| {
+        assert!(head.contains("prefix=a%2f "), "{head}");
+        let keys =
+            ["a/c", "a/b2", "a/b1"].map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>"));
+        let body =
+            format!("<ListBucketResult><IsTruncated>false</IsTruncated>{}</ListBucketResult>", keys.concat());
+        said("200 OK", "", &body)
+    })
+    .await;
+    let s3 = S3::connect(name, &settings.clone().with_endpoint_url(url)).await.unwrap();
+    let listed: Vec<Entry> = s3.list("a/b", true).try_collect().await.unwrap();
+    assert_eq!(listed.iter().map(Entry::key).collect::<Vec<_>>(), ["a/b1", "a/b2"]);
+    let aws = settings.with_endpoint_url("https://s3.us-east-1.amazonaws.com");
+    let refused = S3::connect(name, &aws).await.unwrap_err();
+    assert!(refused.kind == FaultKind::Unsupported && refused.message.contains("sessions"), "{refused}");
+}
