@@ -156,6 +156,7 @@ fn s3(options: &Bound<'_, PyDict>) -> PyResult<S3Settings> {
             "trailers" => settings.with_trailers(given.get()?),
             "payload_sha256" => settings.with_payload_sha256(given.get()?),
             "equal_parts" => settings.with_equal_parts(given.get()?),
+            "max_parts" => settings.with_max_parts(given.get()?),
             "kept_conditions" => settings.with_kept_conditions(given.get()?),
             "request_payer" => settings.with_request_payer(given.get()?),
             "connect_timeout" => settings.with_connect_timeout(given.duration()?),
@@ -192,6 +193,7 @@ fn gcs(options: &Bound<'_, PyDict>) -> PyResult<GcsSettings> {
             "ca_bundle" => settings.with_ca_bundle(given.get::<std::path::PathBuf>()?),
             "connect_timeout" => settings.with_connect_timeout(given.duration()?),
             "project" => settings.with_project(given.get::<String>()?),
+            "request_payer" => settings.with_request_payer(given.get()?),
             "transport" => settings.with_transport(given.named()?),
             _ => return Err(given.unknown()),
         };
@@ -229,6 +231,7 @@ fn azure(options: &Bound<'_, PyDict>) -> PyResult<AzureSettings> {
             "account" => settings.with_account(given.get::<String>()?),
             "endpoint_url" => settings.with_endpoint_url(given.get::<String>()?),
             "connection_string" => settings.with_connection_string(given.get::<String>()?),
+            "metadata_checksums" => settings.with_metadata_checksums(given.get()?),
             "ca_bundle" => settings.with_ca_bundle(given.get::<std::path::PathBuf>()?),
             "connect_timeout" => settings.with_connect_timeout(given.duration()?),
             _ => return Err(given.unknown()),

@@ -25,6 +25,7 @@ use crate::obstacle::Obstacle;
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::stores::Stores;
+use crate::text;
 use crate::walk::{Missed, OtherTree};
 
 mod checksums;
@@ -92,6 +93,8 @@ pub(crate) struct Trees {
     readers: Semaphore,
     /// How many symbolic links of the source were left out, as asked for.
     skipped_links: AtomicU64,
+    /// How many objects had no checksum in common, although checksums were to be compared.
+    incomparable: AtomicU64,
 }
 
 /// What would make the target like the source, for one key.
@@ -137,8 +140,9 @@ impl Trees {
         let mut to = to;
         let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
         (from.other, to.other) = (other(&to), other(&from));
-        let (readers, skipped_links) = (Semaphore::new(READERS), AtomicU64::new(0));
-        let trees = Self { source: from, target: to, options, filter, readers, skipped_links };
+        let readers = Semaphore::new(READERS);
+        let (skipped_links, incomparable) = (AtomicU64::new(0), AtomicU64::new(0));
+        let trees = Self { source: from, target: to, options, filter, readers, skipped_links, incomparable };
         if trees.source.overlaps(&trees.target) {
             return Err(CommandFailure::Usage(format!("{source} and {target} overlap: one is in the other")));
         }
@@ -290,6 +294,17 @@ impl Trees {
         skipped_links(self.skipped_links.load(Relaxed))
     }
 
+    /// The line about objects that have no checksum in common, so that they count as different; `None` if there were
+    /// none.
+    pub(crate) fn incomparable_line(&self) -> Option<String> {
+        let objects = Some(self.incomparable.load(Relaxed)).filter(|objects| *objects > 0)?;
+        Some(format!(
+            "{}: source and target have no checksum of one kind, so --checksum cannot compare them and counts them as \
+             different",
+            text::count(objects, "object")
+        ))
+    }
+
     /// Compares two objects of one key that the listings do not tell apart: describes them, and reads files for their
     /// checksums. `None` if they are the same.
     pub(crate) async fn ask(&self, source: &TreeObject, target: &Object) -> Outcome<Option<Difference>> {
@@ -304,6 +319,9 @@ impl Trees {
             let (ours, theirs) = described.await;
             self.compare_described(&ours?, &theirs?)
         };
+        if self.options.checksum && verdict == Verdict::Different(Difference::Unproven) {
+            self.incomparable.fetch_add(1, Relaxed);
+        }
         Ok(match verdict {
             Verdict::Same | Verdict::Fresh => None,
             Verdict::Different(how) => Some(how),
@@ -565,6 +583,7 @@ mod tests {
             options: CompareOptions { files, ..CompareOptions::default() },
             readers: Semaphore::new(1),
             skipped_links: AtomicU64::new(0),
+            incomparable: AtomicU64::new(0),
         };
         let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
         assert_eq!(trees.compare(&new, &old), Verdict::Unknown);

@@ -171,9 +171,10 @@ pub(crate) fn code_of(error: &Error) -> u8 {
     }
 }
 
-/// Whether the library refused the input before it sent a request.
+/// Whether the library refused the input before it sent a request, or the store refuses the way it is addressed.
 fn is_input(error: &Error) -> bool {
-    error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
+    error.refuses_path_style()
+        || error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 impl From<Error> for CommandFailure {

@@ -39,11 +39,17 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_name = "NAME")]
     azure_account: Option<String>,
 
+    /// Do not compare blobs of az:// with the checksum that Tidegate has put in their metadata (tidegate_crc64nvme):
+    /// reads a blob whose bytes another program has changed without changing that entry.
+    #[arg(long)]
+    no_metadata_checksum: bool,
+
     /// Send requests without credentials, as for public buckets.
     #[arg(long)]
     no_sign_request: bool,
 
-    /// Pay for requests to Requester Pays buckets of S3.
+    /// Pay for requests to Requester Pays buckets. For gs://, the project in GOOGLE_CLOUD_PROJECT pays, or the
+    /// credentials' own.
     #[arg(long)]
     request_payer: bool,
 
@@ -63,6 +69,11 @@ pub(crate) struct ConnectionOptions {
     /// Use this protocol for objects of gs://.
     #[arg(long, value_enum, default_value_t, value_name = "PROTOCOL")]
     gcs_transport: Transport,
+
+    /// Upload in this many parts at most, for S3 stores that take fewer than 10,000: parts grow where an object would
+    /// need more.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "NUMBER")]
+    max_parts: Option<u32>,
 
     /// Sign the SHA-256 of each request body, for stores that demand it. It costs much processor time.
     #[arg(long)]
@@ -121,6 +132,9 @@ impl ConnectionOptions {
         if let Some(url) = &self.endpoint_url {
             settings = settings.with_endpoint_url(url);
         }
+        if let Some(parts) = self.max_parts {
+            settings = settings.with_max_parts(parts);
+        }
         if let Some(region) = &self.region {
             settings = settings.with_region(region);
         }
@@ -153,6 +167,7 @@ impl ConnectionOptions {
             Transport::Http => GcsTransport::Http,
             Transport::Grpc => GcsTransport::Grpc,
         });
+        settings = settings.with_request_payer(self.request_payer);
         if self.no_sign_request {
             settings = settings.with_credentials(GcsCredentials::anonymous());
         }
@@ -163,7 +178,7 @@ impl ConnectionOptions {
     }
 
     pub(crate) fn azure_settings(&self) -> AzureSettings {
-        let mut settings = AzureSettings::default();
+        let mut settings = AzureSettings::default().with_metadata_checksums(!self.no_metadata_checksum);
         if let Some(account) = &self.azure_account {
             settings = settings.with_account(account);
         }

@@ -52,9 +52,11 @@ class ReachOptions(TypedDict, total=False):
     payload_sha256: bool
     #: S3: whether all parts but the last must have one size.
     equal_parts: bool
+    #: S3: the most parts of an upload, for stores that take fewer than 10,000.
+    max_parts: int
     #: S3: whether the server is known to keep the condition of ``create_only``.
     kept_conditions: bool
-    #: S3: whether to pay for requests to buckets whose owners ask for that.
+    #: S3, Google: whether to pay for requests to buckets whose owners ask for that.
     request_payer: bool
 
     #: Google, Azure: an access token.
@@ -72,6 +74,8 @@ class ReachOptions(TypedDict, total=False):
     sas: str
     #: Azure: a connection string.
     connection_string: str
+    #: Azure: whether blobs are compared with the checksum in their metadata (``tidegate_crc64nvme``).
+    metadata_checksums: bool
 
 
 class UrlOptions(ReachOptions, EngineOptions, total=False):

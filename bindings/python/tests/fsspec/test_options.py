@@ -95,6 +95,8 @@ def test_s3fs_writes():
         ({"project": "p", "token": "google_default", "access": "full_control"}, {"project": "p"}),
         ({"token": "anon", "endpoint_url": "http://a"}, {"anonymous": True, "endpoint_url": "http://a"}),
         ({"token": "ya29.token"}, {"token": "ya29.token"}),
+        ({"requester_pays": True}, {"request_payer": True}),
+        ({"requester_pays": "p"}, {"request_payer": True, "project": "p"}),
         ({"consistency": "md5", "requests_timeout": 3, "check_connection": True, "block_size": 3}, {}),
     ],
 )
@@ -160,7 +162,6 @@ def test_adlfs(given, reached):
         (GCSFileSystem, {"token": "browser"}, "token"),
         (GCSFileSystem, {"token": "/home/key.json"}, "token"),
         (GCSFileSystem, {"token": {"type": "service_account"}}, "token"),
-        (GCSFileSystem, {"requester_pays": True}, "requester_pays"),
         (GCSFileSystem, {"access": "other"}, "access"),
         (AzureFileSystem, {"tenant_id": "t"}, "tenant_id"),
         (AzureFileSystem, {"client_id": "c"}, "client_id"),

@@ -109,6 +109,7 @@ impl CheckArgs {
         }
         out.finish().await?;
         trees.skipped_line().iter().for_each(|line| output::say(line));
+        trees.incomparable_line().iter().for_each(|line| output::warn(line));
         if let Some(failure) = failed {
             return Err(failure);
         }

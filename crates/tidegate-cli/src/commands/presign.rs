@@ -1,5 +1,6 @@
 //! `tidegate presign`: signs a URL that anyone can use.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
@@ -48,6 +49,9 @@ struct PresignedUrl<'a> {
     url: String,
     signed_url: &'a str,
     method: &'a str,
+    /// What the client must send with the request.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<&'static str, &'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
 }
@@ -70,14 +74,19 @@ impl PresignArgs {
                 false => ("GET", place.store.presign_get(&place.key, self.expires).await?),
                 true => ("PUT", place.store.presign_put(&place.key, self.expires).await?),
             };
+            let headers = if self.put { place.store.presigned_put_headers() } else { &[] };
+            let headers: BTreeMap<_, _> = headers.iter().copied().collect();
             let mut out = output::text(invocation.format())?;
             if out.is_json() {
                 let expires = now.checked_add(self.expires).map(text::time);
-                out.json(&PresignedUrl { url: place.url(), signed_url: &url, method, expires })?;
+                out.json(&PresignedUrl { url: place.url(), signed_url: &url, method, headers, expires })?;
             } else {
                 // As it is, however long: a URL that is cut is no URL.
                 out.write_all(url.as_bytes())?;
                 out.write_all(b"\n")?;
+                for (name, value) in headers {
+                    output::say(&format!("the request needs the header `{name}: {value}`"));
+                }
             }
             out.finish().await
         })

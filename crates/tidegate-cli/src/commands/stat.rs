@@ -52,6 +52,8 @@ struct ObjectFacts<'a> {
     crc64nvme: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     crc32c: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    other_checksums: &'a BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +101,7 @@ fn facts(url: String, object: &Object) -> ObjectFacts<'_> {
         modified: object.modified.map(text::time),
         crc64nvme: object.crc64nvme.as_deref(),
         crc32c: object.crc32c.as_deref(),
+        other_checksums: &object.other_checksums,
         content_type: attributes.content_type.as_deref(),
         cache_control: attributes.cache_control.as_deref(),
         content_encoding: attributes.content_encoding.as_deref(),
@@ -136,6 +139,9 @@ fn write(out: &mut impl Write, facts: &ObjectFacts<'_>) -> std::io::Result<()> {
     line("version", facts.version)?;
     line("crc64nvme", facts.crc64nvme)?;
     line("crc32c", facts.crc32c)?;
+    for (name, checksum) in facts.other_checksums {
+        line(name, Some(checksum))?;
+    }
     line("content type", facts.content_type)?;
     line("cache control", facts.cache_control)?;
     line("content encoding", facts.content_encoding)?;

@@ -281,6 +281,7 @@ impl SyncArgs {
             }
         }
         trees.skipped_line().iter().for_each(|line| output::say(line));
+        trees.incomparable_line().iter().for_each(|line| output::warn(line));
         let ended = match failed {
             Some(failure) => Err(failure),
             None => self.refuse_nothing(source, objects),

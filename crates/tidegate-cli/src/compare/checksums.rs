@@ -4,8 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::future;
-use md5::{Digest, Md5};
+use md5::Md5;
+use sha2::{Digest, Sha256, Sha512};
 use tidegate::Object;
 use tidegate::checksum::{Algorithm, Hasher};
 use tokio::sync::Semaphore;
@@ -21,20 +24,29 @@ const PIECE: usize = 256 << 10;
 enum Kind {
     Crc64Nvme,
     Crc32c,
-    /// The ETag of an object that was stored in one request is its MD5, unless it is encrypted with a key of its own.
+    /// SHA-256 or SHA-512, in base64, that another program has sent with the object.
+    Sha256,
+    Sha512,
+    /// An MD5 that the store has computed or compared.
     Md5,
+    /// The ETag of an object that was stored in one request is its MD5, unless it is encrypted with a key of its own.
+    Md5Tag,
 }
 
 impl Kind {
     /// The kinds, the best first.
-    const ALL: [Self; 3] = [Self::Crc64Nvme, Self::Crc32c, Self::Md5];
+    const ALL: [Self; 6] =
+        [Self::Crc64Nvme, Self::Crc32c, Self::Sha256, Self::Sha512, Self::Md5, Self::Md5Tag];
 
     /// The object's checksum of this kind as text, if the description has it.
     fn of(self, object: &Object) -> Option<String> {
         match self {
             Self::Crc64Nvme => object.crc64nvme.clone(),
             Self::Crc32c => object.crc32c.clone(),
-            Self::Md5 => md5_of(object.etag.as_deref()?),
+            Self::Sha256 => object.other_checksums.get("sha256").cloned(),
+            Self::Sha512 => object.other_checksums.get("sha512").cloned(),
+            Self::Md5 => object.other_checksums.get("md5").cloned(),
+            Self::Md5Tag => md5_of(object.etag.as_deref()?),
         }
     }
 }
@@ -64,7 +76,7 @@ pub(super) async fn compare(
     Ok(match ours? == theirs? {
         true => Verdict::Same,
         // An ETag that looks like an MD5 may be something else, so it proves only that two objects are the same.
-        false if kind == Kind::Md5 => Verdict::Different(Difference::Unproven),
+        false if kind == Kind::Md5Tag => Verdict::Different(Difference::Unproven),
         false => Verdict::Different(Difference::Checksum),
     })
 }
@@ -170,20 +182,30 @@ fn of_bytes(file: &mut impl Read, kind: Kind) -> std::io::Result<String> {
             }
         }
     };
-    let mut crc = |algorithm| {
-        let mut hasher = Hasher::new(algorithm);
-        each(&mut |bytes| hasher.update(bytes))?;
-        Ok(hasher.finish().base64())
-    };
     match kind {
-        Kind::Crc64Nvme => crc(Algorithm::Crc64Nvme),
-        Kind::Crc32c => crc(Algorithm::Crc32c),
-        Kind::Md5 => {
-            let mut hasher = Md5::new();
+        Kind::Crc64Nvme | Kind::Crc32c => {
+            let algorithm = if kind == Kind::Crc32c { Algorithm::Crc32c } else { Algorithm::Crc64Nvme };
+            let mut hasher = Hasher::new(algorithm);
             each(&mut |bytes| hasher.update(bytes))?;
-            Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+            Ok(hasher.finish().base64())
+        }
+        Kind::Sha256 => digest::<Sha256>(&mut each).map(|digest| STANDARD.encode(digest)),
+        Kind::Sha512 => digest::<Sha512>(&mut each).map(|digest| STANDARD.encode(digest)),
+        Kind::Md5 => digest::<Md5>(&mut each).map(|digest| STANDARD.encode(digest)),
+        Kind::Md5Tag => {
+            let digest = digest::<Md5>(&mut each)?;
+            Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
         }
     }
+}
+
+/// The digest of the bytes that `each` gives.
+fn digest<D: Digest>(
+    each: &mut impl FnMut(&mut dyn FnMut(&[u8])) -> std::io::Result<()>,
+) -> std::io::Result<Vec<u8>> {
+    let mut hasher = D::new();
+    each(&mut |bytes| hasher.update(bytes))?;
+    Ok(hasher.finalize().to_vec())
 }
 
 #[cfg(test)]
@@ -198,7 +220,9 @@ mod tests {
         // The check values of the CRC catalogue (crc-64-nvme, crc-32-iscsi), and of RFC 1321's MD5.
         assert_eq!(of_file(&path, Kind::Crc64Nvme).unwrap(), "rosUhgp5mIg=");
         assert_eq!(of_file(&path, Kind::Crc32c).unwrap(), "4waSgw==");
-        assert_eq!(of_file(&path, Kind::Md5).unwrap(), "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(of_file(&path, Kind::Md5Tag).unwrap(), "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(of_file(&path, Kind::Md5).unwrap(), "JfnnlDI7RTiF9RgfG2JNCw==");
+        assert_eq!(of_file(&path, Kind::Sha256).unwrap(), "FeKw09M+kuOmVq1Q8+FelKvyo9kD5mcgyfFoAZljQSU=");
     }
 
     #[test]

@@ -115,7 +115,10 @@ async fn through(
     if to.is_local() {
         job.writing.left_out.add(attributes::lost_on_disk(&object, false));
     }
-    let (attributes, left_out) = attributes::between(&from.store, &to.store, &object);
+    let (attributes, mut left_out) = attributes::between(&from.store, &to.store, &object);
+    if !to.is_local() && from.store.hides_capitals(&object).await? {
+        left_out.push("capital letters in names of metadata");
+    }
     let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {

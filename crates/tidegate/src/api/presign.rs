@@ -47,9 +47,15 @@ impl Store {
 
     /// A URL to which anyone can write the object `key`, by one PUT of its bytes; otherwise as
     /// [`presign_get`](Self::presign_get). It may be used several times until it expires: each replaces the object.
-    /// Azure Blob Storage takes the PUT only with the header `x-ms-blob-type: BlockBlob`.
+    /// The PUT needs the headers of [`presigned_put_headers`](Self::presigned_put_headers).
     pub async fn presign_put(&self, key: &str, expires: Duration) -> Result<String> {
         self.presign(PresignedRequest::Put, key, expires).await
+    }
+
+    /// The headers that a client must send with the PUT of a presigned URL; only Azure Blob Storage wants one
+    /// (`x-ms-blob-type: BlockBlob`).
+    pub fn presigned_put_headers(&self) -> &'static [(&'static str, &'static str)] {
+        self.context().backend().presigning().map_or(&[], |presign| presign.headers(PresignedRequest::Put))
     }
 
     async fn presign(&self, request: PresignedRequest, key: &str, expires: Duration) -> Result<String> {

@@ -1,6 +1,8 @@
 //! Sweeps end unfinished uploads that nobody works on any more; lifecycle rules make the store itself end them.
 
+use std::collections::HashSet;
 use std::future::{IntoFuture, ready};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -76,20 +78,30 @@ impl Sweep {
     /// or [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
     pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
+        let ended = Arc::new(Mutex::new(HashSet::new()));
+        let known = ended.clone();
         let swept = store.candidates(&prefix).map(move |found| {
-            let sweep = self.clone();
-            async move { Ok(sweep.judge(found?).await) }
+            let (sweep, ended) = (self.clone(), known.clone());
+            async move {
+                let swept = sweep.judge(found?).await;
+                if matches!(swept.fate, SweepOutcome::Ended | SweepOutcome::AlreadyGone) {
+                    let id = swept.found.open.session.id.clone();
+                    ended.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                }
+                Ok(swept)
+            }
         });
         let (ending, of_refused) = (store.clone(), prefix.clone());
         let epilogue = stream::once(async move {
             if !dry_run {
-                ending.strike_out(&prefix).await;
+                let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
+                ending.strike_out(&prefix, &ended).await;
             }
         });
         let refusal = stream::once(async move {
             let error = store.refuses_aborts().await?;
             if !dry_run {
-                store.strike_out(&of_refused).await;
+                store.strike_out(&of_refused, &HashSet::new()).await;
             }
             Some(Err(error))
         });

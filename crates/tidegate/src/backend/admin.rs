@@ -42,4 +42,11 @@ pub trait Admin: Debug + Send + Sync {
         let _ = (key, attempt);
         Ok(BTreeMap::new())
     }
+
+    /// Whether the object has metadata whose names have capital letters that its description does not show. So a copy
+    /// whose metadata is that of the description has other names.
+    async fn hides_capitals(&self, key: &str, attempt: Attempt) -> Result<bool, Fault> {
+        let _ = (key, attempt);
+        Ok(false)
+    }
 }

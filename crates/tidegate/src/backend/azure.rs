@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use http::Method;
 
 use super::confirm::confirmed;
-use super::http::{LONGEST_REFUSAL, checksum_of, download, proof, read, set};
+use super::http::{LONGEST_REFUSAL, checksum_of, download, md5_of, proof, read, set};
 use super::if_unchanged::not_removed;
 use super::{
     Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
@@ -29,6 +29,7 @@ mod attributes;
 mod block_list;
 mod blocks;
 mod buckets;
+mod checksum_entry;
 mod client;
 mod compared;
 mod connection_string;
@@ -58,6 +59,7 @@ pub use scheme::AzureScheme;
 pub use settings::{AzureCredentials, AzureSettings};
 
 use address::ContainerUrl;
+use checksum_entry::{ChecksumEntry, Witness};
 use client::AzureShared;
 use compared::ComparedContent;
 use request::AzureRequest;
@@ -144,9 +146,11 @@ async fn put_blob(
     options: &WriteOptions,
     attempt: Attempt,
 ) -> Result<Object, Fault> {
+    let md5 = md5_of(&payload).await?;
     let checksum = checksum_of(&payload).await?;
     let url = azure.container.url.blob(key, &[])?;
-    let mut headers = attributes::to_headers(options, Some(&checksum))?;
+    let entry = ChecksumEntry { checksum, witness: Witness::Md5(md5) };
+    let mut headers = attributes::to_headers(options, Some(&entry))?;
     set(&mut headers, "x-ms-blob-type", Some("BlockBlob"))?;
     let request =
         || AzureRequest { headers: headers.clone(), ..AzureRequest::new(Method::PUT, url.clone(), attempt) };
@@ -192,7 +196,8 @@ impl Backend for Azure {
         reading::no_directory(response.headers())?;
         let size = response.headers().get(http::header::CONTENT_LENGTH).and_then(|size| size.to_str().ok());
         let size = size.and_then(|size| size.trim().parse().ok()).ok_or_else(download::no_size)?;
-        Ok(Object { size, ..attributes::from_headers(key, response.headers()) })
+        let object = Object { size, ..attributes::from_headers(key, response.headers()) };
+        self.container.proven(object, response.headers(), attempt).await
     }
 
     async fn get(
@@ -345,5 +350,9 @@ impl Admin for Azure {
 
     async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {
         tags::tags(&self.container, key, attempt).await
+    }
+
+    async fn hides_capitals(&self, key: &str, attempt: Attempt) -> Result<bool, Fault> {
+        list::has_capitals(&self.container, key, attempt).await
     }
 }

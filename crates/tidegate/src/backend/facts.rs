@@ -48,6 +48,14 @@ pub enum Feature {
     CreateOnlyCopy,
     /// Removals of an object only if it is unchanged.
     ConditionalDelete,
+    /// The header that asks for an object's checksum (S3: `x-amz-checksum-mode`).
+    ChecksumMode,
+    /// Checksums in the answers to parts that were sent with them, without which a completion does not name them.
+    PartChecksums,
+    /// Listings of unfinished uploads.
+    ListSessions,
+    /// Bytes without their MD5 (`Content-MD5`), which some servers demand where object lock protects the objects.
+    BytesWithoutMd5,
 }
 
 impl Feature {
@@ -104,12 +112,24 @@ impl Feature {
             }
             Self::ListV2 => Replaced("lists objects in the protocol's first version only (ListObjects)"),
             Self::CreateOnly | Self::CreateOnlyParts => Unkept(
-                "may ignore create-only (If-None-Match): Tidegate first checks that the key is free, but can replace the \
+                "may ignore create-only (If-None-Match, ifGenerationMatch): Tidegate first checks that the key is free, but can replace the \
                  object of a simultaneous writer (`tidegate doctor` can tell)",
             ),
             Self::CreateOnlyCopy => Unkept(
                 "may ignore create-only in copies (ifGenerationMatch): Tidegate first checks that the key is free, but can \
                  replace the object of a simultaneous writer",
+            ),
+            Self::ChecksumMode => Replaced(
+                "does not tell the checksums of objects (it refuses x-amz-checksum-mode): of what is read, the size is compared",
+            ),
+            Self::PartChecksums => Replaced(
+                "does not answer with the checksums of parts: a completion names the parts by their ETags",
+            ),
+            Self::BytesWithoutMd5 => Replaced(
+                "demands the MD5 of all bytes (Content-MD5): each file is read twice, first for its MD5",
+            ),
+            Self::ListSessions => Replaced(
+                "does not list unfinished uploads: `sessions` and `sweep` find only those that this machine's records name",
             ),
             Self::ConditionalDelete => Unkept(
                 "removes without a condition (If-Match): Tidegate first checks that the object is unchanged, but can \
@@ -165,6 +185,8 @@ pub struct Facts {
     /// The features that the server has shown to have.
     has: AtomicU32,
     is_minio: AtomicBool,
+    /// The most parts of an upload; 0 if no answer has told a number.
+    max_parts: AtomicU32,
     buckets: Mutex<BTreeMap<String, Arc<BucketFacts>>>,
 }
 
@@ -224,6 +246,16 @@ impl Facts {
     pub(super) fn bucket(&self, bucket: &str) -> Arc<BucketFacts> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.entry(bucket.to_owned()).or_default().clone()
+    }
+
+    /// The most parts of an upload, if the refusal of a part has told it.
+    pub(super) fn max_parts(&self) -> Option<u32> {
+        Some(self.max_parts.load(Relaxed)).filter(|most| *most > 0)
+    }
+
+    /// The refusal of a part tells the most parts of an upload.
+    pub(super) fn learn_max_parts(&self, most: u32) {
+        self.max_parts.store(most, Relaxed);
     }
 
     /// Whether the server is MinIO, which lists and ends unfinished uploads in its own way.

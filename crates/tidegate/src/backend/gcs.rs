@@ -20,8 +20,8 @@ use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign,
-    Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
+    Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -47,6 +47,7 @@ mod grpc;
 mod json;
 mod list;
 mod parts;
+mod payer;
 mod presign;
 mod request;
 mod resource;
@@ -230,7 +231,10 @@ impl Backend for Gcs {
         let mut request = GcsRequest::new(Method::POST, url, About::Bucket, attempt);
         set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
         let request = request.with(GcsContent::Between(head.into(), payload, tail.into()));
-        let (headers, body) = self.bucket.shared.ask(request).await?;
+        self.check_vacant(key, Feature::CreateOnly, options, attempt).await?;
+        let sent = self.bucket.shared.ask(request).await;
+        let learn = |fault: &Fault| self.bucket.shared.learn_from(fault, Feature::CreateOnly, options);
+        let (headers, body) = sent.inspect_err(learn)?;
         match Resource::read(&headers, &body, About::Bucket)? {
             (object, Some(size)) => Ok(Object { size, ..object }),
             (object, None) => {
@@ -404,7 +408,12 @@ impl Append for Gcs {
         self.check(key, Some(options))?;
         match &self.grpc {
             Some(grpc) => grpc.open(key, options, attempt).await,
-            None => append::open(&self.bucket, key, options, attempt).await,
+            None => {
+                self.check_vacant(key, Feature::CreateOnlyParts, options, attempt).await?;
+                append::open(&self.bucket, key, options, attempt).await.inspect_err(|fault| {
+                    self.bucket.shared.learn_from(fault, Feature::CreateOnlyParts, options);
+                })
+            }
         }
     }
 
@@ -418,7 +427,10 @@ impl Append for Gcs {
     ) -> Result<Appended, Fault> {
         match self.grpc_of(session)? {
             Some(grpc) => grpc.append(session, offset, payload, whole, attempt).await,
-            None => append::append(&self.bucket, session, offset, payload, whole, attempt).await,
+            None => {
+                let sent = append::append(&self.bucket, session, offset, payload, whole, attempt).await;
+                sent.inspect_err(|fault| self.bucket.shared.learn_from_session(fault))
+            }
         }
     }
 
@@ -468,14 +480,15 @@ impl ServerCopy for Gcs {
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Copied, Fault> {
-        self.check(key, Some(options))?;
+        address::check(key)?;
+        resource::check(options)?;
         let source = copy::bucket(from)?;
-        self.check_vacant(key, options, attempt).await?;
+        self.check_vacant(key, Feature::CreateOnlyCopy, options, attempt).await?;
         let copied = match &self.grpc {
             Some(grpc) => grpc.copy(source, from, key, cursor, options, attempt).await,
             None => copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await,
         };
-        copied.inspect_err(|fault| self.bucket.shared.learn_from_copy(fault, options))
+        copied.inspect_err(|fault| self.bucket.shared.learn_from(fault, Feature::CreateOnlyCopy, options))
     }
 }
 

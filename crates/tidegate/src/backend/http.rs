@@ -3,10 +3,13 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
+use md5::{Digest, Md5};
 
 use super::{Fault, FaultKind};
 use crate::memory::payload::Payload;
@@ -74,6 +77,15 @@ pub(super) fn known(payload: &Payload) -> Option<Checksum> {
 /// A payload's checksum, for a store that takes it only before the bytes. A file is read once for it.
 pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
     payload.read_checksum().await.map_err(source_fault)
+}
+
+/// The MD5 of a payload, in base64. A file is read once for it, and its checksum is known from then on.
+pub(super) async fn md5_of(payload: &Payload) -> Result<String, Fault> {
+    let (mut stream, mut hasher) = (payload.unsent(), Md5::new());
+    while let Some(piece) = stream.next().await {
+        hasher.update(piece.map_err(source_fault)?);
+    }
+    Ok(STANDARD.encode(hasher.finalize()))
 }
 
 pub(super) fn source_fault(error: std::io::Error) -> Fault {

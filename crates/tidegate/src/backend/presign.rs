@@ -23,6 +23,12 @@ pub trait Presign: Debug + Send + Sync {
     /// The longest time after which a URL can expire.
     fn longest(&self) -> Duration;
 
+    /// The headers that a client must send with the request of such a URL, beside those of every request.
+    fn headers(&self, request: PresignedRequest) -> &'static [(&'static str, &'static str)] {
+        let _ = request;
+        &[]
+    }
+
     /// Signs a URL that expires `expires` from now, in whole seconds, at least one. Sends nothing to the store; may ask
     /// for credentials, or have a server sign. [`FaultKind::Credentials`](super::FaultKind::Credentials) if the
     /// credentials cannot sign.

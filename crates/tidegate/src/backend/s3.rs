@@ -13,6 +13,7 @@ use futures::TryStreamExt;
 use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
+use super::http::answer::BodyKind;
 use super::http::download::ToldSize;
 use super::http::{Order, download, proof, set};
 use super::if_unchanged::{not_removed, replaced};
@@ -94,7 +95,12 @@ impl sessions::ListsSessions for S3Bucket {
             let url = if is_raw { url.replacen(encoding, "", 1) } else { url.clone() };
             self.shared.ask(self.request(Method::GET, url, attempt))
         };
-        self.shared.adapted(uses, send).await
+        let (headers, body) = self.shared.adapted(uses, send).await?;
+        if matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult") {
+            // Small servers list the objects instead.
+            return Err(Fault::new(FaultKind::Unsupported, sessions::NOT_LISTED).with_answered(true));
+        }
+        Ok((headers, body))
     }
 
     fn region(&self) -> &str {
@@ -128,6 +134,11 @@ impl S3 {
     fn new(client: &S3Client, bucket: &str) -> Result<Self, Fault> {
         let shared = client.shared.clone();
         let settings = &shared.settings;
+        if is_directory_bucket(bucket) && shared.endpoint.is_aws() {
+            let message = "directory buckets (S3 Express One Zone) need sessions and hosts of their zone, which Tidegate \
+                           does not have: use a general purpose bucket";
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
         let access_point = AccessPoint::of(bucket)?;
         let address = match &access_point {
             Some(access_point) => access_point.address(&shared.endpoint)?,
@@ -136,7 +147,10 @@ impl S3 {
         // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
         let order = if is_directory_bucket(bucket) { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
+        let default = Capabilities::default();
+        let max_parts = settings.max_parts.or(shared.facts.max_parts()).unwrap_or(default.max_parts);
         let capabilities = Capabilities {
+            max_parts: max_parts.clamp(1, default.max_parts),
             equal_parts: settings.equal_parts.unwrap_or(is_r2),
             // "If you upload a new part using the same part number …, the previously uploaded part is
             // overwritten" (UploadPart).
@@ -146,7 +160,7 @@ impl S3 {
             max_copy: 5 << 30,
             copy_parts: true,
             checksum: settings.checksum,
-            ..Capabilities::default()
+            ..default
         };
         let location = format!("{}://{bucket}", settings.scheme);
         let mut info = Info::new(location, shared.endpoint.url(), capabilities);
@@ -190,6 +204,36 @@ impl S3 {
         }
     }
 
+    /// Learns from the answer to a part whether a completion may name the parts' checksums: a server that does not
+    /// tell them does not keep them, and refuses a completion that names them.
+    fn learn_part_checksums(&self, headers: &HeaderMap) {
+        let shared = &self.bucket.shared;
+        if headers.contains_key(request::checksum_header(self.info.capabilities.checksum)) {
+            shared.facts.learn_has(Feature::PartChecksums);
+        } else if !shared.endpoint.is_aws() && !shared.facts.lacks(self.kept_checksums()) {
+            shared.facts.learn_lack(Feature::PartChecksums);
+        }
+    }
+
+    /// The fault of part `number`, with advice if the store takes no parts of so high a number. The number that it does
+    /// take is learned for the next upload, if the refusal tells it.
+    fn past_max_parts(&self, fault: Fault, number: u32) -> Fault {
+        let said = fault.message.to_ascii_lowercase();
+        let words = ["part number", "partnumber", "number of parts", "too many parts"];
+        if fault.kind != FaultKind::Invalid || !words.iter().any(|word| said.contains(word)) {
+            return fault;
+        }
+        let numbers =
+            said.split(|letter: char| !letter.is_ascii_digit()).filter_map(|text| text.parse().ok());
+        let most: Option<u32> = numbers.filter(|most| (2..number).contains(most)).max();
+        if let Some(most) = most {
+            self.bucket.shared.facts.learn_max_parts(most);
+        }
+        let most = most.unwrap_or(1000);
+        let message = format!("{}: `--max-parts {most}` makes the parts larger", fault.message);
+        Fault { message, ..fault }
+    }
+
     /// The feature that the server keeps checksums of the objects' algorithm.
     fn kept_checksums(&self) -> Feature {
         Feature::kept(self.info.capabilities.checksum)
@@ -213,6 +257,20 @@ impl S3 {
             fault.message
         );
         Fault { kind: FaultKind::Unsupported, message, ..fault }
+    }
+
+    /// The reason for the refusal of a HEAD, which has no body: the refusal of a GET names it, as for an object that is
+    /// encrypted with a key of the customer.
+    async fn explained(&self, fault: Fault, key: &str, attempt: Attempt) -> Fault {
+        let asked = async {
+            let mut request = self.request(Method::GET, key, &[], attempt)?;
+            set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
+            self.bucket.shared.send(request).await
+        };
+        match asked.await {
+            Err(reason) if !reason.code.is_empty() => reason,
+            _ => fault,
+        }
     }
 
     /// The size of an object whose headers do not give it. Tries the answer to a request for the first byte, then a
@@ -280,9 +338,14 @@ impl Backend for S3 {
     }
 
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
-        let mut request = self.request(Method::HEAD, key, &[], attempt)?;
-        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        let response = proof::object(self.bucket.shared.send(request).await?).await?;
+        let request = self.request(Method::HEAD, key, &[], attempt)?;
+        let answered = match self.bucket.shared.send_for_checksum(request).await {
+            Err(fault) if fault.kind == FaultKind::Invalid && fault.code.is_empty() => {
+                return Err(self.explained(fault, key, attempt).await);
+            }
+            answered => answered?,
+        };
+        let response = proof::object(answered).await?;
         let headers = response.headers();
         let mut object = attributes::from_headers(key, headers);
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
@@ -304,10 +367,9 @@ impl Backend for S3 {
             return download::nothing(self.head(key, attempt).await?, range, same);
         }
         let mut request = self.request(Method::GET, key, &[], attempt)?;
-        set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
-        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
+        let response = self.bucket.shared.send_for_checksum(request).await.map_err(replaced(same))?;
         let response = proof::object(response).await?;
         let object = attributes::from_headers(key, response.headers());
         download::body(object, response, range, same, self.head(key, attempt)).await
@@ -434,8 +496,10 @@ impl Parts for S3 {
         let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
         let request = self.request(Method::PUT, &session.key, &query, attempt)?;
         let size = payload.len();
-        let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
+        let sent = self.bucket.shared.upload(request, payload).await;
+        let (headers, checksum) = sent.map_err(|fault| self.past_max_parts(fault, number))?;
         check(&checksum, &headers)?;
+        self.learn_part_checksums(&headers);
         let etag = proof::written(&headers, b"")?.to_owned();
         Ok(Receipt { number, size, etag, checksum: Some(checksum) })
     }
@@ -459,12 +523,19 @@ impl Parts for S3 {
         self.check_vacant(&session.key, Feature::CreateOnlyParts, options, attempt).await?;
         let kept = self.kept_checksums();
         let uses = if is_sent { &[kept][..] } else { &[] };
+        let names_sums = !self.bucket.shared.facts.lacks(Feature::PartChecksums);
         let send = |without: FeatureSet| {
             let with_sums = !without.contains(kept);
             // MinIO adds up no checksum of an object without bytes, and refuses any.
             let sent = checksum.filter(|_| is_sent && with_sums && size > 0);
-            let request =
-                complete::request(request.clone(), named(parts, with_sums), size, sent, with_sums, options);
+            let request = complete::request(
+                request.clone(),
+                named(parts, with_sums && names_sums),
+                size,
+                sent,
+                with_sums,
+                options,
+            );
             async move { self.bucket.shared.ask(request?).await }
         };
         let unmet = |fault| self.unmet(fault, Feature::CreateOnlyParts, options);
@@ -503,11 +574,20 @@ impl ServerCopy for S3 {
 #[async_trait]
 impl Admin for S3 {
     fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
-        sessions::list(self.bucket.clone(), prefix)
+        let shared = &self.bucket.shared;
+        match sessions::list(self.bucket.clone(), prefix) {
+            Listing::Pages(_) if shared.facts.lacks(Feature::ListSessions) => Listing::empty(),
+            Listing::Pages(pages) if !shared.endpoint.is_aws() => {
+                Listing::Pages(Box::new(lacking::UnknownSessions::new(pages, shared.clone())))
+            }
+            listing => listing,
+        }
     }
 
     fn unlisted_sessions(&self) -> Option<&'static str> {
-        self.bucket.shared.facts.is_minio().then_some(sessions::MINIO)
+        let facts = &self.bucket.shared.facts;
+        let minio = || facts.is_minio().then_some(sessions::MINIO);
+        facts.lacks(Feature::ListSessions).then_some(sessions::NOT_LISTED).or_else(minio)
     }
 
     async fn held(&self, session: &Session, attempt: Attempt) -> Result<Held, Fault> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::types::fault::{Fault, FaultKind};
+use crate::types::fault::{Fault, FaultKind, PATH_STYLE_REFUSED};
 use crate::types::printable::{printable, printable_bytes};
 use crate::types::unknown_name::UnknownName;
 
@@ -36,6 +36,7 @@ struct ErrorContext {
     elapsed: Duration,
     message: String,
     is_unreachable: bool,
+    refuses_path_style: bool,
 }
 
 /// The longest message that is shown, in bytes: a store may send one of megabytes.
@@ -306,6 +307,7 @@ impl Error {
             elapsed: Duration::ZERO,
             message: message.into(),
             is_unreachable: false,
+            refuses_path_style: false,
         };
         Self { context: Box::new(context), source: None }
     }
@@ -319,10 +321,12 @@ impl Error {
         elapsed: Duration,
     ) -> Self {
         let is_unreachable = fault.is_unreachable();
+        let refuses_path_style = fault.code == PATH_STYLE_REFUSED;
         let mut error =
             Self::new(fault.kind.error_kind(), operation, object, fault.message).after(attempts, elapsed);
         error.source = fault.source.map(Arc::from);
         error.context.is_unreachable = is_unreachable;
+        error.context.refuses_path_style = refuses_path_style;
         error
     }
 
@@ -402,6 +406,12 @@ impl Error {
         self.context.elapsed
     }
 
+    /// Whether the store does not take the bucket's name in the path of addresses, so that the settings must put it
+    /// into the host ([`Addressing::VirtualHost`](crate::backend::s3::Addressing::VirtualHost)).
+    pub fn refuses_path_style(&self) -> bool {
+        self.context.refuses_path_style
+    }
+
     /// Advice on what to do about it, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
@@ -410,6 +420,12 @@ impl Error {
             }
             ErrorKind::Uncertain if self.operation() == Operation::CreateBucket => {
                 "look whether the bucket is one of yours"
+            }
+            // Mostly a proxy's limit of a request's body.
+            ErrorKind::TooLarge
+                if self.context.part.is_some() || self.context.message.contains("HTTP 413") =>
+            {
+                "make the parts smaller (`--part-size`), or raise the limit of the server or of a proxy in front of it"
             }
             ErrorKind::NotEmpty => "remove its objects first, and versions of objects if it keeps them",
             ErrorKind::AlreadyExists => {
@@ -434,6 +450,12 @@ impl Error {
                 "check the endpoint and the network, then try again"
             }
             ErrorKind::NotAStore => "check the endpoint URL, and for a proxy or a login page in front of it",
+            ErrorKind::Integrity
+                if ["az://", "abfss://"].iter().any(|scheme| self.context.object.starts_with(scheme)) =>
+            {
+                "try again, and check memory and network if it recurs; if another program has changed the bytes of the \
+                 blob and kept its metadata `tidegate_crc64nvme`, `--no-metadata-checksum` reads it all the same"
+            }
             ErrorKind::Integrity => "try again, and check memory and network if it recurs",
             ErrorKind::Uncertain => "look at the object before writing it again",
             ErrorKind::SessionLost => {

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The code of a refusal of the bucket's name in the path of addresses. Each store has another one.
+pub(crate) const PATH_STYLE_REFUSED: &str = "PathStyleRequestNotAllowed";
+
 /// Why one request failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

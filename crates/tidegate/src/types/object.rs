@@ -75,6 +75,9 @@ pub struct Object {
     pub crc64nvme: Option<String>,
     /// Whole-object CRC-32C that the store keeps, in base64.
     pub crc32c: Option<String>,
+    /// Other checksums of the whole object that the store keeps, by the algorithm's name in small letters (`md5`,
+    /// `sha256`, `xxh3`, …), each as the store writes it, mostly in base64.
+    pub other_checksums: BTreeMap<&'static str, String>,
     /// Whether the store keeps a composite checksum, which is one of the parts' checksums and not of the bytes.
     pub has_composite_checksum: bool,
     /// The token of the writer that wrote it, see [`crate::backend::WriteOptions::token`].

@@ -318,8 +318,11 @@ impl WriteSettings {
 
     /// Adds a file's attributes to the metadata; what is there already stays.
     fn keep(&mut self, attributes: &FileAttributes) {
+        let location = self.context.backend().location();
+        let scheme = location.split_once("://").map_or("", |(scheme, _)| scheme);
+        let entries = attributes.to_metadata_of(scheme);
         let metadata = &mut self.options.attributes.metadata;
-        for (name, value) in attributes.to_metadata() {
+        for (name, value) in entries {
             if !metadata.keys().any(|known| known.eq_ignore_ascii_case(&name)) {
                 metadata.insert(name, value);
             }

@@ -80,6 +80,6 @@ class AzureDialect(Dialect):
         return settings
 
 
-_REACH = REACH_OPTIONS | {"account", "account_key", "connection_string", "sas", "token"}
+_REACH = REACH_OPTIONS | {"account", "account_key", "connection_string", "metadata_checksums", "sas", "token"}
 
 ADLFS = AzureDialect("adlfs", _OPTIONS, _REACH)

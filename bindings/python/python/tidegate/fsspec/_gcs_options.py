@@ -41,6 +41,13 @@ def _cache_timeout(settings: Settings, value: Any) -> None:
         settings.listing["listings_expiry_time"] = value
 
 
+def _requester_pays(settings: Settings, value: Any) -> None:
+    """gcsfs takes a flag, or the project that pays."""
+    settings.store["request_payer"] = bool(value)
+    if isinstance(value, str):
+        settings.store["project"] = value
+
+
 _OPTIONS: dict[str, Taker] = {
     "access": _access,
     "block_size": to_file("block_size"),
@@ -50,7 +57,7 @@ _OPTIONS: dict[str, Taker] = {
     "default_location": refused("default_location", "create buckets in places of their own with gcloud"),
     "endpoint_url": to_store("endpoint_url"),
     "project": to_store("project"),
-    "requester_pays": refused("requester_pays", "requests are billed to the owner of the bucket"),
+    "requester_pays": _requester_pays,
     "requests_timeout": ignored,
     "secure_serialize": ignored,
     "session_kwargs": refused("session_kwargs", "set HTTPS_PROXY for a proxy, and ca_bundle for authorities to trust"),
@@ -70,4 +77,4 @@ class GcsDialect(Dialect):
         return settings
 
 
-GCSFS = GcsDialect("gcsfs", _OPTIONS, REACH_OPTIONS | {"project", "token", "transport"})
+GCSFS = GcsDialect("gcsfs", _OPTIONS, REACH_OPTIONS | {"project", "request_payer", "token", "transport"})

@@ -160,7 +160,16 @@ class S3Dialect(Dialect):
 
 _REACH = REACH_OPTIONS | {
     *("access_key", "secret_key", "session_token", "profile", "profile_only", "region"),
-    *("addressing", "checksum", "equal_parts", "kept_conditions", "payload_sha256", "request_payer", "trailers"),
+    *(
+        "addressing",
+        "checksum",
+        "equal_parts",
+        "kept_conditions",
+        "max_parts",
+        "payload_sha256",
+        "request_payer",
+        "trailers",
+    ),
 }
 
 S3FS = S3Dialect("s3fs", _OPTIONS, _REACH)

@@ -98,7 +98,14 @@ impl Probe {
             StoreFeature::Clock => self.clock(),
             StoreFeature::Delete => self.delete().await,
         };
-        checked.unwrap_or_else(|fault| Broken(format!("the store refuses: {fault}")))
+        let is_needed = matches!(
+            feature,
+            StoreFeature::List | StoreFeature::Write | StoreFeature::Keys | StoreFeature::Delete
+        );
+        checked.unwrap_or_else(|fault| match fault.kind {
+            FaultKind::Unsupported if !is_needed => Missing(format!("the store refuses: {fault}")),
+            _ => Broken(format!("the store refuses: {fault}")),
+        })
     }
 
     /// Makes a request, up to three times if a failure may pass.
@@ -203,6 +210,9 @@ impl Probe {
         Ok(match first.matches(&checksum) {
             Some(true) => Works(checksum.algorithm().name().to_owned()),
             Some(false) => Broken("the store keeps another checksum than that of the bytes".to_owned()),
+            None if facts.lacks(Feature::ChecksumMode) => {
+                Missing(format!("the store {}", Feature::ChecksumMode.notice()))
+            }
             None if !self.backend().capabilities().tokens => Missing(
                 "files have no checksum: use `cp --verify` and `sync --checksum` to compare bytes".to_owned(),
             ),
@@ -237,7 +247,9 @@ impl Probe {
         let broken = "--create-only, and journaled uploads that must not replace, replace objects";
         let refused = self.refused_itself(put, Feature::CreateOnly, broken)?;
         if matches!(refused, Broken(_)) {
-            self.put("first", body(), &WriteOptions::default()).await?;
+            // With the token again, so that a later check leaves the refusal to the server.
+            let options = WriteOptions { create_only: false, ..self.create_only_options() };
+            self.put("first", body(), &options).await?;
         }
         Ok(refused)
     }
@@ -313,9 +325,15 @@ impl Probe {
     }
 
     async fn parts_create_only(&mut self) -> Result<FindingState, Fault> {
-        let capabilities = self.backend().capabilities();
-        if !capabilities.create_only_parts && capabilities.append.is_some() {
-            return Ok(Missing("uploads with the condition are resumable uploads, which have it".to_owned()));
+        let broken = "--create-only replaces objects that are uploaded in parts";
+        if !self.backend().capabilities().create_only_parts && self.backend().appending().is_some() {
+            let appended = self.appended("first", &self.create_only_options()).await;
+            return Ok(match self.refused_itself(appended, Feature::CreateOnlyParts, broken)? {
+                Works(_) => {
+                    Missing("uploads with the condition are resumable uploads, which have it".to_owned())
+                }
+                other => other,
+            });
         }
         let (session, part) = match self.session("first").await {
             Err(fault) if fault.kind == FaultKind::Unsupported => {
@@ -327,7 +345,6 @@ impl Probe {
         if completed.is_err() {
             self.end(&session).await?;
         }
-        let broken = "--create-only replaces objects that are uploaded in parts";
         self.refused_itself(completed, Feature::CreateOnlyParts, broken)
     }
 
@@ -386,18 +403,37 @@ impl Probe {
     }
 
     async fn append(&mut self) -> Result<FindingState, Fault> {
-        let Some(append) = self.backend().appending() else {
+        if self.backend().appending().is_none() {
             return Ok(Missing("uploads go in parts, which are sent again one by one".to_owned()));
-        };
-        let (key, options) = (&self.key("appended"), &WriteOptions::default());
+        }
+        self.appended("appended", &WriteOptions::default()).await?;
+        Ok(match self.read("appended").await? == body() {
+            true => Works(String::new()),
+            false => {
+                Broken("an object that was uploaded by appending has other bytes: do not use it".to_owned())
+            }
+        })
+    }
+
+    /// Uploads an object by appending all its bytes to a session.
+    async fn appended(&self, name: &str, options: &WriteOptions) -> Result<Object, Fault> {
+        let (append, key) = (self.backend().need_append()?, &self.key(name));
         let session = self.ask(|attempt| append.open(key, options, attempt)).await?;
         let checksum = Checksum::of(self.backend().capabilities().checksum, &body());
         let payload = || Payload::from_memory(vec![body()], checksum);
-        match self.ask(|attempt| append.append(&session, 0, payload(), Some(&checksum), attempt)).await? {
-            Appended::Published(_) if self.read("appended").await? == body() => Ok(Works(String::new())),
-            _ => Ok(Broken(
-                "an object that was uploaded by appending has other bytes: do not use it".to_owned(),
-            )),
+        let sent = self.ask(|attempt| append.append(&session, 0, payload(), Some(&checksum), attempt)).await;
+        match sent {
+            Ok(Appended::Published(object)) => Ok(*object),
+            Ok(_) => {
+                let message = "the store has all bytes of an upload, and does not publish its object";
+                Err(Fault::new(FaultKind::NotAStore, message))
+            }
+            Err(fault) => {
+                if let Err(left) = self.ask(|attempt| append.abort(&session, attempt)).await {
+                    tracing::debug!(key, fault = %left, "a session of a check was not ended");
+                }
+                Err(fault)
+            }
         }
     }
 

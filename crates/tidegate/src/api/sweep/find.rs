@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::{Process, Unfinished, until_error};
 use crate::api::Store;
-use crate::backend::{Appended, FaultKind, OpenSession, Session};
+use crate::backend::{Appended, FaultKind, Feature, OpenSession, Session};
 use crate::engine::records::{AbandonedSession, Roll, place};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
@@ -77,10 +77,14 @@ impl Store {
         Ok(remembered)
     }
 
-    /// Removes records of sessions that the store no longer has.
-    pub(super) async fn strike_out(&self, prefix: &str) {
+    /// Removes records of sessions that the store no longer has; `known` are the ids of those that it has ended.
+    pub(super) async fn strike_out(&self, prefix: &str, known: &HashSet<String>) {
         let mut ended = Vec::new();
         for (gone, key) in self.left_below(prefix).await.unwrap_or_default() {
+            if gone.record.id.as_ref().is_some_and(|id| known.contains(id)) {
+                ended.push(gone);
+                continue;
+            }
             let rest = self.sessions_of(&key, gone.record.id.as_deref()).await;
             if rest.is_ok_and(|rest| rest.is_empty()) {
                 ended.push(gone);
@@ -108,7 +112,9 @@ impl Store {
         let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
         let Some(id) = id.filter(|_| listed.is_empty()) else { return Ok(listed) };
         let session = Session { key: self.context().full_key(key), id: id.to_owned() };
-        if !self.context().backend().capabilities().aborts {
+        let is_listed = self.context().backend().capabilities().aborts
+            && !self.context().facts().lacks(Feature::ListSessions);
+        if !is_listed {
             return self.unlisted_of_key(key, session.id).await;
         }
         // Stores list their sessions of parts, and none that bytes are appended to.
@@ -140,11 +146,13 @@ impl Store {
             .collect())
     }
 
-    /// The session of a store that keeps parts by key, and does not list those of a key that has an object.
+    /// The session of a store that does not list it: one that keeps parts by key, and does not list those of a key that
+    /// has an object, or a server without such listings. A session that the store cannot tell of may exist.
     async fn unlisted_of_key(&self, key: &str, id: String) -> Result<Vec<OpenSession>> {
         let session = Session { key: key.to_owned(), id };
         match self.held(&session).await {
             Ok(_) => Ok(vec![OpenSession::new(session)]),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(vec![OpenSession::new(session)]),
             Err(error) if error.kind() == ErrorKind::SessionLost => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -2,30 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use http::{HeaderMap, HeaderName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::checksum_entry::{ChecksumEntry, NAME as CRC64, Witness, md5_told};
 use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
 use crate::backend::time::time;
 use crate::backend::xml::metadata;
 use crate::backend::{Fault, FaultKind, WriteOptions};
-use crate::types::checksum::Checksum;
 use crate::types::object::{Attributes, Encryption, Object};
 
 #[cfg(test)]
 mod tests;
 
-const META: &str = "x-ms-meta-";
+pub(super) const META: &str = "x-ms-meta-";
 
 /// The metadata name of a writer's token: [`Attributes::RESERVED`], with the underscore that Azure takes instead of a
 /// hyphen.
 pub(super) const TOKEN: &str = "tidegate_writer";
-
-/// The metadata name of the whole object's CRC-64/NVME, in base64 as S3 writes it, with the size: `base64:size`. Azure
-/// itself keeps none. Other programs keep the metadata when they write other bytes, mostly of another size.
-pub(super) const CRC64: &str = "tidegate_crc64nvme";
 
 /// Characters that a tag's text may have unencoded in `x-ms-tags`.
 const TAG: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
@@ -34,7 +29,10 @@ const TAG: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 const MOST_TAGS: usize = 10;
 
 /// The headers of a request that creates an object of these bytes. Refuses what Azure cannot hold.
-pub(super) fn to_headers(options: &WriteOptions, checksum: Option<&Checksum>) -> Result<HeaderMap, Fault> {
+pub(super) fn to_headers(
+    options: &WriteOptions,
+    checksum: Option<&ChecksumEntry>,
+) -> Result<HeaderMap, Fault> {
     let mut headers = metadata_headers(options, checksum)?;
     let attributes = &options.attributes;
     // Always sent: without it the type of the request's own body would count.
@@ -50,7 +48,7 @@ pub(super) fn to_headers(options: &WriteOptions, checksum: Option<&Checksum>) ->
 /// As [`to_headers`], without the content headers: a copy takes those from its source.
 pub(super) fn metadata_headers(
     options: &WriteOptions,
-    checksum: Option<&Checksum>,
+    checksum: Option<&ChecksumEntry>,
 ) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let attributes = &options.attributes;
@@ -73,7 +71,7 @@ pub(super) fn metadata_headers(
         insert(&mut headers, TOKEN, token)?;
     }
     if let Some(checksum) = checksum {
-        insert(&mut headers, CRC64, &format!("{}:{}", checksum.base64(), checksum.covers()))?;
+        insert(&mut headers, CRC64, &checksum.text())?;
     }
     conditions(options, &mut headers)?;
     Ok(headers)
@@ -148,9 +146,14 @@ fn tags(tags: &BTreeMap<String, String>) -> Result<Option<String>, Fault> {
     Ok((!tags.is_empty()).then(|| encoded.collect::<Vec<_>>().join("&")))
 }
 
-/// Whether the answer describes a directory of a hierarchical namespace, which is no object.
+/// Whether the answer describes a directory, which is no object: one of a hierarchical namespace, or an empty blob
+/// whose metadata makes it one (`hdi_isfolder`).
 pub(super) fn is_directory(headers: &HeaderMap) -> bool {
-    headers.get("x-ms-resource-type").is_some_and(|kind| kind.as_bytes().eq_ignore_ascii_case(b"directory"))
+    let says = |name: &str, word: &[u8]| {
+        headers.get(name).is_some_and(|said| said.as_bytes().eq_ignore_ascii_case(word))
+    };
+    let is_empty = || headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length == "0");
+    says("x-ms-resource-type", b"directory") || (says("x-ms-meta-hdi_isfolder", b"true") && is_empty())
 }
 
 /// The object that an answer's headers describe; without its size.
@@ -173,8 +176,11 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         version: read("x-ms-version-id"),
         modified: read("last-modified").as_deref().and_then(time),
         is_fresh: false,
-        crc64nvme: crc64nvme.and_then(|written| of_size(&written, size_told(headers)?)),
+        crc64nvme: crc64nvme
+            .and_then(|written| ChecksumEntry::read(&written, headers))
+            .map(|entry| entry.checksum.base64()),
         crc32c: None,
+        other_checksums: md5_told(headers).map(|md5| ("md5", md5)).into_iter().collect(),
         has_composite_checksum: false,
         token,
         tag_count: read("x-ms-tag-count").and_then(|count| count.parse().ok()).unwrap_or(0),
@@ -195,20 +201,10 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     }
 }
 
-/// The size of the whole object, if the answer tells it.
-fn size_told(headers: &HeaderMap) -> Option<u64> {
-    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
-    let size = match text(CONTENT_RANGE) {
-        Some(range) => range.rsplit_once('/')?.1,
-        None => text(CONTENT_LENGTH)?,
-    };
-    size.trim().parse().ok()
-}
-
-/// The checksum in `written`, if it is that of so many bytes.
-fn of_size(written: &str, size: u64) -> Option<String> {
-    let (checksum, covers) = written.split_once(':')?;
-    (covers.trim().parse::<u64>() == Ok(size)).then(|| checksum.to_owned())
+/// The entry of a blob whose checksum only its blocks can prove.
+pub(super) fn entry_of_blocks(headers: &HeaderMap) -> Option<ChecksumEntry> {
+    let written = headers.get("x-ms-meta-tidegate_crc64nvme")?.to_str().ok()?;
+    ChecksumEntry::read(written, headers).filter(|entry| matches!(entry.witness, Witness::Commit(_)))
 }
 
 /// Names properties that a copy does not carry over.

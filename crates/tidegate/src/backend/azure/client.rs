@@ -1,6 +1,7 @@
 //! The state that all containers of one account share: connections and credentials.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use super::AzureContainer;
 use super::account::{ResolvedAccount, host_of};
@@ -30,6 +31,8 @@ pub(super) struct AzureShared {
     pub(super) endpoint: EndpointUrl,
     /// The account's name.
     pub(super) account: String,
+    /// The version of the API that the server takes, by its place in [`VERSIONS`](super::request::VERSIONS).
+    pub(super) version: AtomicUsize,
     /// What answers have told about the endpoint.
     pub(super) facts: Arc<Facts>,
     /// The host by which canonical URLs name the account.
@@ -37,6 +40,8 @@ pub(super) struct AzureShared {
     /// Whether `az://` URLs mean this account.
     is_own: bool,
     pub(super) delegation: DelegationKeys,
+    /// Whether a blob is compared with the checksum in its metadata.
+    pub(super) metadata_checksums: bool,
 }
 
 impl AzureClient {
@@ -56,7 +61,18 @@ impl AzureClient {
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle)?;
         let facts = facts.of(endpoint.url());
         let delegation = DelegationKeys::default();
-        let shared = AzureShared { connections, keyring, endpoint, account, facts, host, is_own, delegation };
+        let shared = AzureShared {
+            connections,
+            keyring,
+            endpoint,
+            account,
+            version: AtomicUsize::new(0),
+            facts,
+            host,
+            is_own,
+            delegation,
+            metadata_checksums: settings.metadata_checksums,
+        };
         Ok(Self { shared: Arc::new(shared), named_by: None })
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::client::AzureShared;
-use super::fault::{code_of, no_error};
+use super::fault::{code_of, no_error, of_write};
 use super::request::{AzureContent, AzureRequest};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST_REFUSAL, proof, read, set, source_fault};
@@ -101,7 +101,7 @@ pub(super) async fn write(
             return Ok(WriteAnswer { headers, has_compared: told.is_some() });
         }
         if !is_missing_feature(shared, answer.response.headers()) {
-            return Err(shared.refused(answer).await);
+            return Err(of_write(shared.refused(answer).await));
         }
     }
     // The server compares nothing: at least these are the bytes that the checksum was taken of.
@@ -111,7 +111,7 @@ pub(super) async fn write(
         let message = format!("the bytes in memory are not those of their checksum {checksum}");
         return Err(Fault::new(FaultKind::Integrity, message));
     }
-    let (headers, body) = shared.ask(request().with(content.content())).await?;
+    let (headers, body) = shared.ask(request().with(content.content())).await.map_err(of_write)?;
     no_page(&headers, &body)?;
     if is_asked {
         shared.learn_lack(Feature::ComparedChecksums);

@@ -5,15 +5,17 @@
 //! goes on when nobody waits for it. So larger blobs are left to the caller, who can read and write the bytes.
 //!
 //! The copy has the content headers of its source: no request changes them on the way, so a copy with others is left to
-//! the caller too. Metadata and tags are sent anew. If the tags may not be read the copy fails: one without them would
-//! lose them silently.
+//! the caller too. Metadata and tags are sent anew, but for metadata whose names have capital letters. If the tags may
+//! not be read the copy fails: one without them would lose them silently.
 
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
-use super::attributes::{from_headers, metadata_headers};
+use super::attributes::{META, from_headers, metadata_headers};
+use super::checksum_entry::{ChecksumEntry, Witness};
 use super::compared::told;
+use super::list::has_capitals;
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer, container_of, tags};
 use crate::backend::copy::gone;
@@ -70,7 +72,21 @@ pub(super) async fn copy(
     }
     let checksum = from.checksum(Algorithm::Crc64Nvme);
     let checksum = checksum.filter(|checksum| checksum.algorithm() == Algorithm::Crc64Nvme);
-    let mut headers = metadata_headers(&options, checksum.as_ref())?;
+    // The copy has its source's MD5 or, where that has none, its source's blocks.
+    let entry = checksum.map(|checksum| match from.object.other_checksums.get("md5") {
+        Some(md5) => ChecksumEntry { checksum, witness: Witness::Md5(md5.clone()) },
+        None => ChecksumEntry::of_blocks(checksum),
+    });
+    let mut headers = metadata_headers(&options, entry.as_ref())?;
+    let keeps_names = keeps_names(&source, from, &options, attempt).await?;
+    if keeps_names {
+        // The service copies the metadata if none is sent.
+        let sent: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(META)).cloned().collect();
+        for name in sent {
+            headers.remove(name);
+        }
+        options.token = from.object.token.clone();
+    }
     name_source(&source, &from.key, &mut headers).await?;
     set(&mut headers, "x-ms-requires-sync", Some("true"))?;
     set(&mut headers, "x-ms-source-if-match", Some(tag))?;
@@ -90,6 +106,25 @@ pub(super) async fn copy(
     let body = read(answer.response, LONGEST_REFUSAL).await?;
     super::fault::no_error(&headers, &body)?;
     copied(azure, from, key, &headers, &options, attempt).await
+}
+
+/// Whether the copy must have its source's metadata as the service copies it: with names in capital letters, which no
+/// header of ours has. Such a copy has the token of its source.
+async fn keeps_names(
+    source: &AzureContainer,
+    from: &CopySource,
+    options: &WriteOptions,
+    attempt: Attempt,
+) -> Result<bool, Fault> {
+    let metadata = &from.object.attributes.metadata;
+    if metadata.is_empty() || options.attributes.metadata != *metadata {
+        return Ok(false);
+    }
+    match has_capitals(source, &from.key, attempt).await {
+        // Nothing tells: then the names are kept for certain.
+        Err(fault) if fault.kind == FaultKind::Denied => Ok(true),
+        has_capitals => has_capitals,
+    }
 }
 
 fn unread_tags(fault: Fault) -> Fault {

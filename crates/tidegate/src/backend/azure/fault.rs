@@ -16,6 +16,10 @@ use crate::types::date::http_date;
 #[cfg(test)]
 mod tests;
 
+/// What was refused, where a server takes none of our versions of the API.
+const VERSION_REFUSED: &str = ": header `x-ms-version` (Tidegate sends 2024-11-04, and to servers other than Azure also \
+                               2021-12-02 and 2019-12-12)";
+
 /// An error document.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -87,9 +91,24 @@ fn unexplained(status: StatusCode) -> &'static str {
     }
 }
 
+/// The fault of a write to a key. A blob in the archive tier that is there cannot be replaced.
+pub(super) fn of_write(fault: Fault) -> Fault {
+    if !matches!(fault.code.as_str(), "BlobArchived" | "BlobBeingRehydrated") {
+        return fault;
+    }
+    let message = format!(
+        "the blob that is there is in the archive tier, and cannot be replaced: remove it first, or move it to another \
+         tier ({})",
+        fault.code
+    );
+    Fault { message, ..fault }
+}
+
 /// What a code means, or the store's own words.
 fn clause(said: &AzureError) -> Option<String> {
     let named = match (&*said.header_name, &*said.query_parameter_name) {
+        ("", "") if said.message.to_ascii_lowercase().contains("api version") => VERSION_REFUSED.to_owned(),
+        (name, _) if name.eq_ignore_ascii_case("x-ms-version") => VERSION_REFUSED.to_owned(),
         ("", "") => String::new(),
         ("", name) => format!(": query parameter `{name}`"),
         (name, _) => format!(": header `{name}`"),
@@ -183,8 +202,15 @@ fn kind_of_code(status: StatusCode, code: &str) -> Option<FaultKind> {
         | "SnapshotsPresent"
         | "InvalidBlobType"
         | "DirectoryIsNotEmpty" => FaultKind::Invalid,
+        "SnapshotOperationRateExceeded" => FaultKind::Throttled,
+        // Another request was in the way, and will not be.
+        "AccountBeingCreated" | "FileLockConflict" | "DeletePending" | "ResourceOperationInProgress" => {
+            FaultKind::Undone
+        }
         _ if code.starts_with("Lease") || code.starts_with("Authorization") => FaultKind::Denied,
         _ if code.starts_with("Invalid") && status.is_client_error() => FaultKind::Invalid,
+        // The state of the blob or the account is in the way, and the same request would be refused again.
+        _ if status == StatusCode::CONFLICT && !code.is_empty() => FaultKind::Invalid,
         _ => return None,
     })
 }

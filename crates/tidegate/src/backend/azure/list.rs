@@ -9,7 +9,7 @@ use super::fault::no_error;
 use super::request::AzureRequest;
 use crate::backend::http::{Entries, Keyed, Order, PagePosition, mark_fresh, paged};
 use crate::backend::time::time;
-use crate::backend::xml::document::{ElementStep, XmlPage, filled, flag};
+use crate::backend::xml::document::{CAPITAL, ElementStep, XmlPage, filled, flag};
 use crate::backend::{Attempt, Entry, Fault, Listing};
 use crate::types::object::Object;
 
@@ -17,7 +17,7 @@ use crate::types::object::Object;
 mod tests;
 
 /// Elements read from a listing. Azure writes `<Name Encoded="true">` for names that XML cannot express.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "NextMarker",
     "Blobs",
     "Blob",
@@ -32,7 +32,14 @@ const NAMES: [&str; 14] = [
     "AccessTier",
     "AccessTierInferred",
     "ResourceType",
+    "Metadata",
+    FOLDER,
+    CAPITAL,
 ];
+
+/// The metadata name by which blobfuse, Hadoop and others make an empty blob a directory, in accounts without a
+/// hierarchical namespace.
+pub(super) const FOLDER: &str = "hdi_isfolder";
 
 /// Accounts with a hierarchical namespace list `a/b` before `a-b`, because they compare directory by directory; the
 /// others compare names in UTF-16. So a page may lie before the last one in the order of bytes.
@@ -52,6 +59,10 @@ pub(super) struct BlobPage {
 pub(super) struct ListedBlob {
     pub(super) object: Object,
     is_directory: bool,
+    /// Whether the name of an entry of its metadata has a capital letter, which headers do not tell.
+    has_capitals: bool,
+    /// Whether its metadata says that it is a directory.
+    has_folder_mark: bool,
     /// Whether the tier is the account's, and not one that was set for this blob.
     has_inferred_tier: bool,
 }
@@ -63,23 +74,38 @@ pub(super) fn objects(container: AzureContainer, prefix: &str, recursive: bool) 
         let (container, prefix) = (container.clone(), prefix.clone());
         async move {
             let delimiter = (!recursive).then_some(("delimiter", "/"));
-            let page = page(&container, &prefix, marker.as_deref(), delimiter, attempt).await?;
+            let more: Vec<_> = delimiter.into_iter().chain([WITH_METADATA]).collect();
+            let page = page(&container, &prefix, marker.as_deref(), &more, attempt).await?;
             let next = page.next.clone();
             Ok((page.into_entries(), next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))
         }
     })
 }
 
-/// Fetches one page. `more` is one more parameter of the query.
+/// What tells directories from blobs, and how the names of metadata are written.
+const WITH_METADATA: (&str, &str) = ("include", "metadata");
+
+/// Whether the blob has metadata whose names have capital letters. Headers do not tell, because their names have none
+/// here.
+pub(super) async fn has_capitals(
+    container: &AzureContainer,
+    key: &str,
+    attempt: Attempt,
+) -> Result<bool, Fault> {
+    let page = page(container, key, None, &[("maxresults", "1"), WITH_METADATA], attempt).await?;
+    Ok(page.blobs.iter().any(|blob| blob.object.key == key && blob.has_capitals))
+}
+
+/// Fetches one page. `more` are more parameters of the query.
 pub(super) async fn page(
     container: &AzureContainer,
     prefix: &str,
     marker: Option<&str>,
-    more: Option<(&str, &str)>,
+    more: &[(&str, &str)],
     attempt: Attempt,
 ) -> Result<BlobPage, Fault> {
     let mut query = vec![("comp", "list"), ("restype", "container")];
-    query.extend(more);
+    query.extend_from_slice(more);
     query.extend(marker.map(|marker| ("marker", marker)));
     query.extend((!prefix.is_empty()).then_some(("prefix", prefix)));
     let request = AzureRequest::new(Method::GET, container.url.container(&query), attempt);
@@ -121,6 +147,10 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
                 }
                 _ => {}
             },
+            ["Blobs", "Blob", "Metadata", FOLDER] => blob.has_folder_mark = is_true(text),
+            ["Blobs", "Blob", "Metadata", name] => {
+                blob.has_capitals |= name.bytes().any(|byte| byte.is_ascii_uppercase());
+            }
             ["Blobs", "Blob"] if object.key.is_empty() => {
                 return Err("it lists a blob without a name".to_owned());
             }
@@ -142,6 +172,10 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<BlobPage, Fault> 
     Ok(BlobPage { blobs, prefixes: prefixes.into_vec(), next })
 }
 
+fn is_true(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case("true")
+}
+
 /// Headers have an ETag with its quotes, listings without.
 fn quoted(tag: String) -> String {
     if tag.contains('"') { tag } else { format!("\"{tag}\"") }
@@ -159,9 +193,9 @@ impl Keyed for ListedBlob {
 }
 
 impl BlobPage {
-    /// The objects and prefixes, which are each in order, merged. A directory of a hierarchical namespace is no object.
+    /// The objects and prefixes, which are each in order, merged. A directory is no object.
     fn into_entries(self) -> VecDeque<Entry> {
-        let objects = self.blobs.into_iter().filter(|blob| !blob.is_directory).map(ListedBlob::into_object);
+        let objects = self.blobs.into_iter().filter(|blob| !blob.is_directory()).map(ListedBlob::into_object);
         let prefixes = self.prefixes.into_iter().map(Entry::Prefix);
         let mut entries: Vec<_> = objects.map(Entry::Object).chain(prefixes).collect();
         entries.sort_by(|a, b| a.key().cmp(b.key()));
@@ -170,6 +204,11 @@ impl BlobPage {
 }
 
 impl ListedBlob {
+    /// Whether this is a directory, of a hierarchical namespace or by its metadata, and no object.
+    fn is_directory(&self) -> bool {
+        self.is_directory || (self.has_folder_mark && self.object.size == 0)
+    }
+
     fn into_object(self) -> Object {
         let mut object = self.object;
         // Listings of other stores have no type, and descriptions need not be compared with it.
@@ -182,7 +221,7 @@ impl ListedBlob {
     /// size and no type; on Azure no ETag either.
     pub(super) fn may_be_uncommitted(&self) -> bool {
         let object = &self.object;
-        !self.is_directory
+        !self.is_directory()
             && object.size == 0
             && (object.etag.is_none() || object.attributes.content_type.is_none())
     }

@@ -12,6 +12,7 @@ use http::Method;
 use super::attributes::{from_headers, to_headers};
 use super::block_list::{Block, BlockList, ListOf, block_list};
 use super::blocks::UploadBlocks;
+use super::checksum_entry::ChecksumEntry;
 use super::compared::{ComparedContent, write};
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
@@ -172,7 +173,7 @@ pub(super) async fn complete(
         .await;
     }
     let url = container.url.blob(&session.key, &[("comp", "blocklist")])?;
-    let headers = to_headers(options, Some(&whole))?;
+    let headers = to_headers(options, Some(&ChecksumEntry::of_blocks(whole)))?;
     let request = || {
         let request = AzureRequest::new(Method::PUT, url.clone(), attempt).of_much_work();
         AzureRequest { headers: headers.clone(), ..request }

@@ -28,6 +28,13 @@ impl Presign for AzureContainer {
         LONGEST
     }
 
+    fn headers(&self, request: PresignedRequest) -> &'static [(&'static str, &'static str)] {
+        match request {
+            PresignedRequest::Get => &[],
+            PresignedRequest::Put => &[("x-ms-blob-type", "BlockBlob")],
+        }
+    }
+
     async fn presign(
         &self,
         request: PresignedRequest,

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 
-use super::attributes::{from_headers, is_directory};
+use super::attributes::{entry_of_blocks, from_headers, is_directory};
 use super::compared::{is_missing_feature, told};
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
@@ -41,6 +41,17 @@ pub(super) async fn get(
     not_past_the_end(&response)?;
     let checksum = told(response.headers(), 0).map(|checksum| checksum.value());
     let object = from_headers(key, response.headers());
+    // Only the request that begins a read asks for proof of the blob's checksum.
+    let shared = &azure.container.shared;
+    let begins = range.as_ref().is_none_or(|range| range.start == 0);
+    let object = match same.filter(|same| !begins || same.crc64nvme.is_some()) {
+        Some(same) if entry_of_blocks(response.headers()).is_some() => {
+            Object { crc64nvme: same.crc64nvme.clone(), ..object }
+        }
+        Some(_) if shared.metadata_checksums => object,
+        Some(_) => Object { crc64nvme: None, ..object },
+        None => azure.container.proven(object, response.headers(), attempt).await?,
+    };
     let body = download::body(object, response, range, same, azure.head(key, attempt)).await?;
     let Some(value) = checksum.filter(|_| !body.ignored_range) else { return Ok(body) };
     let size = body.range.end - body.range.start;

@@ -1,23 +1,25 @@
 //! Sends every request: adds credentials, sends it, and turns its answer into a result or a fault.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 
 use super::client::AzureShared;
 use super::credentials::AzureIdentity;
-use super::fault::refusal;
+use super::fault::{code_of, refusal};
 use crate::backend::http::{
     BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, read, sending, source_fault,
 };
 use crate::backend::{Attempt, Fault};
 use crate::memory::payload::Payload;
 
-/// The version of the service's API.
-const VERSION: HeaderValue = HeaderValue::from_static("2024-11-04");
+/// The versions of the service's API that requests can have, the newest first. The oldest has all that is used here.
+pub(super) const VERSIONS: [&str; 3] = ["2024-11-04", "2021-12-02", "2019-12-12"];
 
 /// One request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AzureRequest {
     pub(super) method: Method,
     pub(super) url: String,
@@ -28,7 +30,7 @@ pub(super) struct AzureRequest {
 }
 
 /// The content of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum AzureContent {
     Nothing,
     Text(Bytes),
@@ -61,11 +63,33 @@ pub(super) struct AzureAnswer {
 }
 
 impl AzureShared {
-    /// Sends a request; the answer may be a refusal.
+    /// Sends a request; the answer may be a refusal. A server that refuses the version of the API, as older emulators
+    /// do, gets an older one, which is learned when it takes the request.
     pub(super) async fn exchange(&self, request: AzureRequest) -> Result<AzureAnswer, Fault> {
+        let first = self.version.load(Relaxed);
+        let mut version = first;
+        loop {
+            let answer = self.exchange_as(VERSIONS[version], request.clone()).await?;
+            let may_be_refused = self.may_lack_features() && is_value_refused(&answer.response);
+            if may_be_refused && version + 1 < VERSIONS.len() {
+                version += 1;
+                continue;
+            }
+            if !may_be_refused && version != first {
+                tracing::debug!(
+                    version = VERSIONS[version],
+                    "the server takes only an older version of the API"
+                );
+                self.version.store(version, Relaxed);
+            }
+            return Ok(answer);
+        }
+    }
+
+    async fn exchange_as(&self, version: &'static str, request: AzureRequest) -> Result<AzureAnswer, Fault> {
         let AzureRequest { method, mut url, mut headers, content, work, attempt } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
-        headers.insert("x-ms-version", VERSION);
+        headers.insert("x-ms-version", HeaderValue::from_static(version));
         let identity = self.keyring.sign(&method, &mut url, &mut headers).await?;
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
@@ -95,6 +119,12 @@ impl AzureShared {
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
         self.keyring.refused(refusal(status, &headers, &said), &identity)
     }
+}
+
+/// Whether an answer refuses the value of a header; which one, only its body may tell.
+fn is_value_refused(response: &Response) -> bool {
+    response.status() == StatusCode::BAD_REQUEST
+        && matches!(code_of(response.headers()), Some("InvalidHeaderValue" | "UnsupportedHeader"))
 }
 
 fn prepare(method: &Method, content: AzureContent, headers: &mut HeaderMap) -> (Sending, BodyFailure) {

@@ -44,7 +44,7 @@ struct SessionPages {
 impl Pages<OpenSession> for SessionPages {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
         let PagePosition::At(marker) = &self.position else { return Ok(None) };
-        let more = Some(("include", "uncommittedblobs"));
+        let more = &[("include", "metadata,uncommittedblobs")];
         let page = page(&self.container, &self.prefix, marker.as_deref(), more, attempt).await?;
         let blobs = VecDeque::from(page.blobs);
         let names: Vec<_> = blobs.iter().filter(|blob| blob.may_be_uncommitted()).cloned().collect();

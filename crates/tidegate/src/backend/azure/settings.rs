@@ -26,6 +26,7 @@ pub struct AzureSettings {
     pub(super) credentials: AzureCredentials,
     pub(super) ca_bundle: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
+    pub(super) metadata_checksums: bool,
 }
 
 impl Default for AzureSettings {
@@ -37,6 +38,7 @@ impl Default for AzureSettings {
             credentials: AzureCredentials::default(),
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
+            metadata_checksums: true,
         }
     }
 }
@@ -83,6 +85,14 @@ impl AzureSettings {
     #[must_use]
     pub fn with_ca_bundle(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_bundle = Some(path.into());
+        self
+    }
+
+    /// Whether a blob is compared with the checksum in its metadata, which is the default. Without, a blob can be read
+    /// whose bytes another program has changed without changing that entry (`tidegate_crc64nvme`).
+    #[must_use]
+    pub fn with_metadata_checksums(mut self, are_compared: bool) -> Self {
+        self.metadata_checksums = are_compared;
         self
     }
 

@@ -28,6 +28,9 @@ mod tests;
 /// The variable that Google's tools take the project from.
 const PROJECT: &str = "GOOGLE_CLOUD_PROJECT";
 
+/// The project of an emulator's buckets, if none is set.
+const EMULATORS: &str = "tidegate";
+
 /// The buckets of one project of Google Cloud Storage.
 #[derive(Clone, Debug)]
 pub struct GcsBuckets {
@@ -83,7 +86,10 @@ fn check(shared: &GcsShared, bucket: &str) -> Result<(), Fault> {
 impl GcsShared {
     /// The project whose buckets are listed and created.
     fn project(&self) -> Result<String, Fault> {
-        project(self.project.as_deref(), environment::process, || self.keyring.project())
+        // An emulator asks for some project.
+        let emulators = || (!self.is_googles()).then(|| EMULATORS.to_owned());
+        let of_credentials = || self.keyring.project().or_else(emulators);
+        project(self.project.as_deref(), environment::process, of_credentials)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Gcs;
 use super::credentials::GcsKeyring;
 use super::grpc::Channels;
+use super::payer::Payer;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::http::Connections;
 use crate::backend::xml::address::EndpointUrl;
@@ -29,6 +30,8 @@ pub(super) struct GcsShared {
     pub(super) grpc: Option<(Arc<Channels>, EndpointUrl)>,
     /// The project that the settings name.
     pub(super) project: Option<String>,
+    /// The project that pays for requests.
+    pub(super) payer: Option<Payer>,
     /// What the endpoint's server turned out to lack.
     pub(super) facts: Arc<Facts>,
 }
@@ -79,7 +82,8 @@ impl GcsClient {
         };
         let (keyring, project) = (GcsKeyring::new(&credentials), settings.project.clone());
         let facts = facts.of(endpoint.url());
-        let shared = GcsShared { connections, keyring, endpoint, grpc, project, facts };
+        let payer = Payer::of(settings, environment::process, || keyring.project())?;
+        let shared = GcsShared { connections, keyring, endpoint, grpc, project, payer, facts };
         Ok(Self { shared: Arc::new(shared) })
     }
 

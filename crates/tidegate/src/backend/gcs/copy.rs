@@ -58,7 +58,7 @@ pub(super) async fn rewrite(
     let url = bucket.json.rewrite(&source, &from.key, key, &query)?;
     let mut request = GcsRequest::new(Method::POST, url, About::Object, attempt);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
-    let request = request.with(GcsContent::Text(Resource::new(key, options).to_json()?.into()));
+    let request = request.with(GcsContent::Text(Resource::of_copy(key, options).to_json()?.into()));
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await.map_err(gone)?;
     let odd = "word of how far it has copied";
     let rewritten: Rewritten =

@@ -1,5 +1,5 @@
-//! The condition of a copy that its key has no object (`ifGenerationMatch=0`), on servers that may ignore it.
-//! fake-gcs-server keeps this condition for uploads, but ignores it for copies.
+//! The condition of a write that its key has no object (`ifGenerationMatch=0`), on servers that may ignore it.
+//! fake-gcs-server keeps this condition for uploads, but ignores it for copies; other emulators ignore it for both.
 
 use http::{HeaderMap, header};
 
@@ -7,6 +7,9 @@ use super::Gcs;
 use super::client::GcsShared;
 use crate::backend::vacancy::check_vacant;
 use crate::backend::{Attempt, Fault, FaultKind, Feature, WriteOptions};
+
+/// The writes whose conditions a server may keep or ignore: in one request, by a resumable upload, and by a copy.
+const WRITES: [Feature; 3] = [Feature::CreateOnly, Feature::CreateOnlyParts, Feature::CreateOnlyCopy];
 
 /// What servers call themselves that keep the condition: Google's own, also behind a proxy, and ours.
 const SERVERS: [&str; 2] = ["UploadServer", "Tidegate"];
@@ -16,24 +19,32 @@ impl GcsShared {
     pub(super) fn meet(&self, headers: &HeaderMap) {
         let server = headers.get(header::SERVER).and_then(|server| server.to_str().ok()).unwrap_or_default();
         if SERVERS.iter().any(|known| server.starts_with(known)) {
-            self.facts.learn_has(Feature::CreateOnlyCopy);
+            WRITES.into_iter().for_each(|write| self.facts.learn_has(write));
         }
     }
 
-    /// Learns from a copy's refusal that the server keeps the condition.
-    pub(super) fn learn_from_copy(&self, fault: &Fault, options: &WriteOptions) {
+    /// Learns from the refusal of a write that the server keeps the write's condition.
+    pub(super) fn learn_from(&self, fault: &Fault, write: Feature, options: &WriteOptions) {
         if options.create_only && fault.kind == FaultKind::Exists {
-            self.facts.learn_has(Feature::CreateOnlyCopy);
+            self.facts.learn_has(write);
+        }
+    }
+
+    /// Learns from the refusal of a session's last bytes that the server keeps the condition: emulators refuse there.
+    pub(super) fn learn_from_session(&self, fault: &Fault) {
+        if fault.kind == FaultKind::Exists {
+            self.facts.learn_has(Feature::CreateOnlyParts);
         }
     }
 }
 
 impl Gcs {
-    /// Fails with [`FaultKind::Exists`] if a create-only copy would replace an object and the server may ignore the
-    /// condition.
+    /// Fails with [`FaultKind::Exists`] if a create-only write would replace an object and the server may ignore the
+    /// condition `write`.
     pub(super) async fn check_vacant(
         &self,
         key: &str,
+        write: Feature,
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<(), Fault> {
@@ -41,6 +52,6 @@ impl Gcs {
         if shared.is_googles() {
             return Ok(());
         }
-        check_vacant(self, &shared.facts, Feature::CreateOnlyCopy, key, options, attempt).await
+        check_vacant(self, &shared.facts, write, key, options, attempt).await
     }
 }

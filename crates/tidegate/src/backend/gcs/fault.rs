@@ -3,6 +3,7 @@
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
+use super::payer;
 use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::xml::fault as xml;
@@ -84,8 +85,9 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
             false => status.canonical_reason().unwrap_or("the store refused").to_owned(),
         });
     let kind = kind(status, reason, &message, about);
+    let remedy = payer::remedy(&message);
     let reason = if reason.is_empty() { String::new() } else { format!("{reason}, ") };
-    Fault::new(kind, format!("{message} ({reason}HTTP {})", status.as_u16()))
+    Fault::new(kind, format!("{message} ({reason}HTTP {}){remedy}", status.as_u16()))
         .with_retry_after(retry_after(headers))
         .with_answered(!reason.is_empty())
 }

@@ -35,7 +35,9 @@ impl Presign for Gcs {
     ) -> Result<String, Fault> {
         let url = self.bucket.xml.object(key, &[])?;
         let signer = self.bucket.shared.keyring.signer().await?;
-        let unsigned = UnsignedUrl::new(&request.method(), &url, signer.email(), SystemTime::now(), expires)?;
+        let payer = self.bucket.shared.payer.as_ref().map(|payer| payer.project.as_str());
+        let unsigned =
+            UnsignedUrl::new(&request.method(), &url, signer.email(), SystemTime::now(), expires, payer)?;
         match signer.sign(unsigned.to_sign.clone()).await {
             Ok(signature) => Ok(unsigned.signed(&signature)),
             Err(fault) => {
@@ -55,13 +57,14 @@ struct UnsignedUrl {
 }
 
 impl UnsignedUrl {
-    /// `url` has no query.
+    /// `url` has no query. `payer` is the project that pays.
     fn new(
         method: &Method,
         url: &str,
         email: &str,
         time: SystemTime,
         expires: Duration,
+        payer: Option<&str>,
     ) -> Result<Self, Fault> {
         let cannot = |why: &str| Fault::new(FaultKind::Invalid, format!("the URL cannot be signed: {why}"));
         let parsed = Url::parse(url).map_err(|error| cannot(&error.to_string()).with_source(error))?;
@@ -85,6 +88,7 @@ impl UnsignedUrl {
             ("X-Goog-Expires", &expires),
             ("X-Goog-SignedHeaders", "host"),
         ];
+        let query: Vec<_> = query.into_iter().chain(payer.map(|project| ("userProject", project))).collect();
         let encoded = with_query(String::new(), &query);
         let encoded = encoded.trim_start_matches('?');
         let canonical = format!("{method}\n/{path}\n{encoded}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");

@@ -68,7 +68,7 @@ pub(super) struct GcsAnswer {
 impl GcsShared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: GcsRequest) -> Result<GcsAnswer, Fault> {
-        let GcsRequest { method, url, mut headers, content, about, work, attempt } = request;
+        let GcsRequest { method, mut url, mut headers, content, about, work, attempt } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
         // A session's URL alone allows appending to it ("Resumable uploads"), so no credentials are needed.
         let identity = match about {
@@ -76,6 +76,9 @@ impl GcsShared {
             _ => self.keyring.identity().await?,
         };
         headers.extend(identity.clone());
+        if let Some(payer) = &self.payer {
+            payer.pays(&mut url, &mut headers);
+        }
         // By such a header, emulators tell an anonymous request to the XML API from a request to S3.
         let client = HeaderValue::from_static(AGENT);
         headers.insert("x-goog-api-client", client);

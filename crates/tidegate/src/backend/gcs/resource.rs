@@ -67,10 +67,17 @@ pub(super) struct Resource {
 impl Resource {
     /// The description of a new object.
     pub(super) fn new(key: &str, options: &WriteOptions) -> Self {
-        let attributes = options.attributes.clone();
+        let mut resource = Self::of_copy(key, options);
         // Lower case, as in the headers by which large objects get their metadata.
         let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
-        let mut metadata: BTreeMap<_, _> = attributes.metadata.into_iter().map(lower).collect();
+        resource.metadata = resource.metadata.into_iter().map(lower).collect();
+        resource
+    }
+
+    /// The description of a copy, whose metadata has the names of its source: no header carries them.
+    pub(super) fn of_copy(key: &str, options: &WriteOptions) -> Self {
+        let attributes = options.attributes.clone();
+        let mut metadata = attributes.metadata;
         metadata.extend(options.token.clone().map(|token| (TOKEN.to_owned(), token)));
         Self {
             name: key.to_owned(),
@@ -126,6 +133,7 @@ impl Resource {
             is_fresh: false,
             crc64nvme: None,
             crc32c: self.crc32c,
+            other_checksums: BTreeMap::new(),
             has_composite_checksum: false,
             token,
             tag_count: 0,
@@ -190,10 +198,8 @@ pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
     }
 }
 
-/// The headers of an XML API request that begins an object. Refuses attributes that these headers cannot express, for
-/// every object: the API is chosen only when the size is known.
-pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
-    let mut headers = HeaderMap::new();
+/// Refuses what Google Cloud Storage has no field for, in whatever request.
+pub(super) fn check(options: &WriteOptions) -> Result<(), Fault> {
     let attributes = &options.attributes;
     if options.replaces.as_ref().is_some_and(|replaced| replaced.version.is_none()) {
         let message = "without its generation an object is not known by the store that is to be replaced";
@@ -207,6 +213,15 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
         let message = "Google Cloud Storage has no Expires of objects: use the cache control";
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
+    Ok(())
+}
+
+/// The headers of an XML API request that begins an object. Refuses attributes that these headers cannot express, for
+/// every object: the API is chosen only when the size is known.
+pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
+    check(options)?;
+    let mut headers = HeaderMap::new();
+    let attributes = &options.attributes;
     set(&mut headers, "content-type", Some(content_type(options)))?;
     set(&mut headers, "cache-control", attributes.cache_control.as_ref())?;
     set(&mut headers, "content-encoding", attributes.content_encoding.as_ref())?;
@@ -244,6 +259,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         is_fresh: false,
         crc64nvme: None,
         crc32c: crc32c(headers),
+        other_checksums: BTreeMap::new(),
         has_composite_checksum: false,
         token,
         tag_count: 0,

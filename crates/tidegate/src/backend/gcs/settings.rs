@@ -25,6 +25,7 @@ pub struct GcsSettings {
     pub(super) connect_timeout: Duration,
     pub(super) transport: GcsTransport,
     pub(super) project: Option<String>,
+    pub(super) request_payer: bool,
 }
 
 /// The transport for objects. Uploads of parts always go over HTTP, because gRPC has none.
@@ -80,6 +81,7 @@ impl Default for GcsSettings {
             connect_timeout: Duration::from_secs(5),
             transport: GcsTransport::default(),
             project: None,
+            request_payer: false,
         }
     }
 }
@@ -120,6 +122,15 @@ impl GcsSettings {
     #[must_use]
     pub fn with_project(mut self, project: impl Into<String>) -> Self {
         self.project = Some(project.into());
+        self
+    }
+
+    /// Whether requests name the project that pays for them, as buckets with Requester Pays demand: the one of
+    /// [`with_project`](Self::with_project), of `GOOGLE_CLOUD_QUOTA_PROJECT`, `GOOGLE_CLOUD_PROJECT`, `GCLOUD_PROJECT`
+    /// or `CLOUDSDK_CORE_PROJECT`, or of the credentials' file. Without this, only `GOOGLE_CLOUD_QUOTA_PROJECT` pays.
+    #[must_use]
+    pub fn with_request_payer(mut self, pays: bool) -> Self {
+        self.request_payer = pays;
         self
     }
 

@@ -127,7 +127,9 @@ impl JsonError {
             let status = numbers.filter_map(status_of).next();
             let word = of.pointer("/errors/0/reason").and_then(Value::as_str).map(str::to_owned);
             let word = word.or_else(|| text(of, "code").filter(|code| code.parse::<u16>().is_err()));
-            (status, word.unwrap_or_default(), text(of, "message").unwrap_or_default())
+            // Google's storage-testbench has its message only there.
+            let first = || of.pointer("/errors/0/message").and_then(Value::as_str).map(str::to_owned);
+            (status, word.unwrap_or_default(), text(of, "message").or_else(first).unwrap_or_default())
         };
         let (mut status, mut word, mut message) = of_members(error);
         if !error.is_object() {
@@ -247,6 +249,7 @@ mod tests {
                 "",
             ),
             (r#"{"error":{"code":null,"errors":null,"status":"UNAVAILABLE"}}"#, None, "", ""),
+            (r#"{"error":{"errors":[{"domain":"global","message":"no"}]}}"#, None, "", "no"),
             (r#"{"error":"quota exceeded"}"#, None, "", "quota exceeded"),
             (r#"{"error":"Forbidden","message":"no","statusCode":403}"#, Some(403), "", "Forbidden: no"),
             (r#"{"error":"a","error_description":"b"}"#, None, "", "a: b"),

@@ -59,13 +59,19 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// The headers of the checksums that S3 keeps.
-const CHECKSUMS: [&str; 5] = [
-    "x-amz-checksum-crc64nvme",
-    "x-amz-checksum-crc32c",
-    "x-amz-checksum-crc32",
-    "x-amz-checksum-sha1",
-    "x-amz-checksum-sha256",
+/// The headers of the checksums that S3 keeps and Tidegate computes.
+const CHECKSUMS: [&str; 2] = ["x-amz-checksum-crc64nvme", "x-amz-checksum-crc32c"];
+
+/// The other checksums that S3 keeps, which other programs have sent.
+const OTHERS: [(&str, &str); 8] = [
+    ("crc32", "x-amz-checksum-crc32"),
+    ("md5", "x-amz-checksum-md5"),
+    ("sha1", "x-amz-checksum-sha1"),
+    ("sha256", "x-amz-checksum-sha256"),
+    ("sha512", "x-amz-checksum-sha512"),
+    ("xxh128", "x-amz-checksum-xxhash128"),
+    ("xxh3", "x-amz-checksum-xxhash3"),
+    ("xxh64", "x-amz-checksum-xxhash64"),
 ];
 
 /// The object that an answer's headers describe, without its size.
@@ -97,7 +103,14 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         is_fresh: false,
         crc64nvme: whole("x-amz-checksum-crc64nvme"),
         crc32c: whole("x-amz-checksum-crc32c"),
-        has_composite_checksum: CHECKSUMS.into_iter().any(is_of_parts),
+        other_checksums: OTHERS
+            .into_iter()
+            .filter_map(|(name, header)| Some((name, whole(header)?)))
+            .collect(),
+        has_composite_checksum: CHECKSUMS
+            .into_iter()
+            .chain(OTHERS.into_iter().map(|(_, header)| header))
+            .any(is_of_parts),
         token,
         tag_count: read("x-amz-tagging-count").and_then(|count| count.parse().ok()).unwrap_or(0),
         attributes: Attributes {

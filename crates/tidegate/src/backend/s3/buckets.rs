@@ -11,10 +11,10 @@ use quick_xml::escape::escape;
 use super::client::S3Shared;
 use super::request::{S3Content, S3Request};
 use super::{S3Client, is_directory_bucket};
-use crate::backend::http::answer::not_a_store;
+use crate::backend::http::answer::{BodyKind, not_a_store};
 use crate::backend::http::{Entries, Order, PagePosition, paged, proof, set};
 use crate::backend::time::time;
-use crate::backend::xml::address::BucketUrl;
+use crate::backend::xml::address::{BucketUrl, with_query};
 use crate::backend::xml::complete::NAMESPACE;
 use crate::backend::xml::document::{ElementStep, XmlPage, filled};
 use crate::backend::xml::fault;
@@ -90,6 +90,9 @@ impl Buckets for S3Buckets {
         if is_due && !proof::is_page(&headers, &body) {
             return Ok(());
         }
+        if body.trim_ascii().is_empty() && self.is_there(bucket, attempt).await? {
+            return Ok(());
+        }
         Err(not_a_store("word that the bucket was created", &headers, &body))
     }
 
@@ -107,6 +110,27 @@ impl Buckets for S3Buckets {
             self.shared.facts.bucket(bucket).was_removed();
         }
         removed
+    }
+}
+
+impl S3Buckets {
+    /// Whether the store shows that it has the bucket: small servers answer the creation of a bucket with a bare 200,
+    /// and some of them a HEAD too.
+    async fn is_there(&self, bucket: &str, attempt: Attempt) -> Result<bool, Fault> {
+        let (shared, address) = (&self.shared, self.address(bucket)?);
+        let request = |method, url| S3Request::new(method, url, shared.facts.bucket(bucket), attempt);
+        let there = match shared.send(request(Method::HEAD, address.clone())).await {
+            Ok(there) => there,
+            Err(fault) if matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket) => {
+                return Ok(false);
+            }
+            Err(fault) => return Err(fault),
+        };
+        if proof::is_stores(there.headers()) {
+            return Ok(true);
+        }
+        let (_, body) = shared.ask(request(Method::GET, with_query(address, &[("max-keys", "1")]))).await?;
+        Ok(matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult"))
     }
 }
 

@@ -5,8 +5,14 @@
 //! the other, the likeliest first. When the request has succeeded, the endpoint is known to lack the last feature that
 //! was left out, without which the request succeeded, and those that refusals have named.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
 use super::client::S3Shared;
-use crate::backend::{Fault, FaultKind, Feature, FeatureSet};
+use super::request::S3Request;
+use crate::backend::http::{Response, set};
+use crate::backend::{Attempt, Fault, FaultKind, Feature, FeatureSet, OpenSession, Pages};
 
 impl S3Shared {
     /// Sends a request that may use the features `uses`. `send` builds and sends it without the features that it is
@@ -65,6 +71,68 @@ impl S3Shared {
     }
 }
 
+impl S3Shared {
+    /// Sends a request that describes or reads an object, and asks for the object's checksum. A server that refuses
+    /// the question (Backblaze B2) is asked without it: HTTP has no body in the refusal of a HEAD, so each refusal
+    /// that gives no reason may be about it.
+    pub(super) async fn send_for_checksum(&self, request: S3Request) -> Result<Response, Fault> {
+        if self.facts.lacks(Feature::ChecksumMode) {
+            return self.send(request).await;
+        }
+        let mut asking = request.clone();
+        set(&mut asking.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
+        let fault = match self.send(asking).await {
+            Err(fault) if !self.endpoint.is_aws() && may_be_about_checksums(&fault) => fault,
+            answered => return answered,
+        };
+        tracing::debug!(%fault, "refused: once more without the question for a checksum");
+        let response = self.send(request).await?;
+        self.facts.learn_lack(Feature::ChecksumMode);
+        Ok(response)
+    }
+}
+
+/// The unfinished uploads of a server that may not list them: its first answer shows that, and then there are none.
+pub(super) struct UnknownSessions {
+    pages: Box<dyn Pages<OpenSession>>,
+    shared: Arc<S3Shared>,
+    has_begun: bool,
+}
+
+impl UnknownSessions {
+    pub(super) fn new(pages: Box<dyn Pages<OpenSession>>, shared: Arc<S3Shared>) -> Self {
+        Self { pages, shared, has_begun: false }
+    }
+}
+
+#[async_trait]
+impl Pages<OpenSession> for UnknownSessions {
+    async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
+        match self.pages.next(attempt).await {
+            Err(fault)
+                if !self.has_begun
+                    && (fault.kind == FaultKind::Unsupported || self.shared.has_no_such_request(&fault)) =>
+            {
+                tracing::debug!(%fault, "the server does not list unfinished uploads");
+                self.shared.facts.learn_lack(Feature::ListSessions);
+                Ok(None)
+            }
+            page => {
+                self.has_begun |= page.is_ok();
+                page
+            }
+        }
+    }
+}
+
+/// Whether a refusal may be about the question for a checksum.
+fn may_be_about_checksums(fault: &Fault) -> bool {
+    let said = fault.message.to_ascii_lowercase();
+    matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported)
+        && (said.contains("checksum")
+            || matches!(fault.code.as_str(), "" | "InvalidArgument" | "InvalidRequest" | "NotImplemented"))
+}
+
 /// A feature that a refusal may be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suspect {
@@ -81,14 +149,22 @@ fn suspect(used: impl Iterator<Item = Feature> + Clone, fault: &Fault) -> Option
     // A checksum that does not match, or that cannot be read, tells of damage.
     let tells_damage = said.contains("match") || matches!(fault.code.as_str(), "BadDigest" | "InvalidDigest");
     let is_damage = |feature| CHECKSUMS.contains(&feature) && tells_damage;
-    let is_named = |feature: &Feature| is_refusal(fault) && is_about(words(*feature)) && !is_damage(*feature);
+    // "Content-MD5 OR x-amz-checksum- HTTP header is required": it was not our checksum that was refused.
+    let wants_md5 =
+        used.clone().any(|feature| feature == Feature::BytesWithoutMd5) && is_about(&["content-md5"]);
+    let is_named = |feature: &Feature| {
+        is_refusal(fault)
+            && is_about(words(*feature))
+            && !is_damage(*feature)
+            && (!wants_md5 || *feature == Feature::BytesWithoutMd5)
+    };
     if let Some(named) = used.clone().find(is_named) {
         return Some(Suspect::Named(named));
     }
     // Not implemented, and the refusal does not say what. Without a store's code it may be a proxy's.
     let is_about_other =
         is_about(&["uploads"]) || is_about(&OTHERS) || ALL.iter().any(|feature| is_about(words(*feature)));
-    let mut used = used;
+    let mut used = used.filter(|feature| *feature != Feature::BytesWithoutMd5);
     let is_unnamed = fault.kind == FaultKind::Unsupported && !fault.code.is_empty() && !is_about_other;
     used.next().filter(|_| is_unnamed).map(Suspect::Guessed)
 }
@@ -134,6 +210,7 @@ fn words(feature: Feature) -> &'static [&'static str] {
         Feature::Crc64Nvme | Feature::Crc32c => {
             &["checksum", "crc64", "crc32", "algorithm", "mp-object-size", "malformedxml"]
         }
+        Feature::BytesWithoutMd5 => &["content-md5"],
         Feature::UnsignedPayload => &["unsigned", "content-sha256", "contentsha256"],
         Feature::EncodedKeys => &["encoding-type", "encodingtype", "encoding type"],
         Feature::ListV2 => &["list-type", "listtype", "listobjectsv2"],
@@ -170,7 +247,7 @@ mod tests {
     #[test]
     fn a_refusal_shows_what_is_lacking() {
         use FaultKind::{Credentials, Integrity, Invalid, Throttled, Unsupported};
-        use Feature::{Crc64Nvme, EncodedKeys, ListV2, Trailers, UnsignedPayload};
+        use Feature::{BytesWithoutMd5, Crc64Nvme, EncodedKeys, ListV2, Trailers, UnsignedPayload};
         let put = [Trailers, Crc64Nvme, UnsignedPayload];
         let unnamed = "A header you provided implies functionality that is not implemented";
         for (used, kind, code, message, expected) in [
@@ -202,6 +279,14 @@ mod tests {
             (&put, Invalid, "InvalidStorageClass", "no such class", None),
             (&put, Throttled, "SlowDown", "trailer", None),
             (&[], Unsupported, "NotImplemented", unnamed, None),
+            (&[BytesWithoutMd5], Unsupported, "NotImplemented", unnamed, None),
+            (
+                &[Crc64Nvme, BytesWithoutMd5],
+                Invalid,
+                "InvalidRequest",
+                "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock",
+                Some(BytesWithoutMd5),
+            ),
         ] {
             assert_eq!(named(used, kind, code, message), expected, "{code}: {message}");
         }

@@ -52,8 +52,12 @@ pub(super) fn objects(
     paged(None, bucket.order, move |begin: Option<NextPage>, attempt| {
         let (bucket, prefix, after) = (bucket.clone(), prefix.clone(), after.clone());
         async move {
+            // "For directory buckets, only prefixes that end in a delimiter (/) are supported" (ListObjectsV2).
+            let is_of_directories = bucket.order == Order::None;
+            let asked =
+                if is_of_directories { &prefix[..prefix.rfind('/').map_or(0, |at| at + 1)] } else { &prefix };
             let send = |without: FeatureSet| {
-                let mut query = vec![("prefix", prefix.as_str())];
+                let mut query = vec![("prefix", asked)];
                 if !without.contains(Feature::EncodedKeys) {
                     query.push(("encoding-type", "url"));
                 }
@@ -83,7 +87,10 @@ pub(super) fn objects(
                 Some(_) => &[Feature::EncodedKeys],
             };
             let (headers, body) = bucket.shared.adapted(uses, send).await?;
-            let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
+            let (mut entries, next) = read(&headers, &body, &bucket.shared.region)?;
+            if is_of_directories {
+                entries.retain(|entry| entry.key().starts_with(&prefix));
+            }
             if matches!(next, Some(NextPage::Behind(_))) {
                 // A server may also answer as if it had been asked in the first version.
                 bucket.shared.facts.learn_lack(Feature::ListV2);

@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::client::S3Shared;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
-    BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
-    source_fault, text,
+    BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, md5_of, proof, read,
+    sending, source_fault, text,
 };
 use crate::backend::xml::fault;
 use crate::backend::{Attempt, BucketFacts, Fault, FaultKind, Feature, FeatureSet};
@@ -111,6 +111,10 @@ impl S3Shared {
     /// Sends a request to a region, or to the one of the settings.
     async fn exchange_in(&self, region: Option<Arc<str>>, request: S3Request) -> Result<S3Answer, Fault> {
         let S3Request { method, url, mut headers, content, work, attempt, facts } = request;
+        if matches!(content, S3Content::Nothing) && matches!(method, Method::PUT | Method::POST) {
+            // Google's front ends and strict proxies refuse such a request without a length (411).
+            headers.insert(header::CONTENT_LENGTH, 0.into());
+        }
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let (url, region) = match region {
             Some(region) => (self.endpoint.in_region(url, &region), region),
@@ -222,6 +226,7 @@ impl S3Shared {
             has_trailer.then_some(Feature::Trailers),
             is_unsigned.then_some(Feature::UnsignedPayload),
             Some(Feature::kept(payload.algorithm())),
+            Some(Feature::BytesWithoutMd5),
         ]
         .into_iter()
         .flatten()
@@ -256,6 +261,9 @@ impl S3Shared {
         let has_trailers = self.takes_trailers() && has_checksums && !without.contains(Feature::Trailers);
         // Where the server checks no checksum, it still checks the bytes that a signature covers.
         let sha256 = settings.payload_sha256 || !has_checksums || without.contains(Feature::UnsignedPayload);
+        if without.contains(Feature::BytesWithoutMd5) {
+            headers.insert("content-md5", text(md5_of(&payload).await?)?);
+        }
         let digest = if sha256 || (known(&payload).is_none() && !has_trailers) {
             read_ahead(&payload, sha256).await?
         } else {

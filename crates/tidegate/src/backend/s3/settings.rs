@@ -33,6 +33,7 @@ pub struct S3Settings {
     pub(super) trailers: bool,
     pub(super) payload_sha256: bool,
     pub(super) equal_parts: Option<bool>,
+    pub(super) max_parts: Option<u32>,
     pub(super) request_payer: bool,
     pub(super) keeps_conditions: bool,
     pub(super) connect_timeout: Duration,
@@ -52,6 +53,7 @@ impl Default for S3Settings {
             trailers: true,
             payload_sha256: false,
             equal_parts: None,
+            max_parts: None,
             request_payer: false,
             keeps_conditions: false,
             connect_timeout: Duration::from_secs(5),
@@ -149,6 +151,14 @@ impl S3Settings {
     #[must_use]
     pub fn with_equal_parts(mut self, equal: bool) -> Self {
         self.equal_parts = Some(equal);
+        self
+    }
+
+    /// The most parts of an upload, for stores that take fewer than Amazon S3's 10,000 (some take 1,000): parts are
+    /// made larger where an object would need more.
+    #[must_use]
+    pub fn with_max_parts(mut self, parts: u32) -> Self {
+        self.max_parts = Some(parts);
         self
     }
 

@@ -16,6 +16,9 @@ use crate::backend::{Fault, FaultKind};
 /// Limit of nested elements. S3's listings are three deep.
 const DEEPEST: usize = 32;
 
+/// Stands for a name with a capital letter, see [`XmlPage::each`].
+pub(in crate::backend) const CAPITAL: &str = "@Capital";
+
 /// The beginning or the end of an element.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::backend) enum ElementStep<'t> {
@@ -53,7 +56,8 @@ impl<'a> XmlPage<'a> {
 
     /// Calls `on` at the beginning and end of each element below the root, with the path of names from the root to
     /// it. A name that is not in `names` is passed as an empty one, and the text of that element is skipped. An element
-    /// `<Name Encoded="true">` is named `Name@Encoded`. An error from `on` makes the document a `NotAStore` fault.
+    /// `<Name Encoded="true">` is named `Name@Encoded`; if `names` has [`CAPITAL`], that stands for each other name with
+    /// a capital letter. An error from `on` makes the document a `NotAStore` fault.
     pub(in crate::backend) fn each(
         &self,
         names: &[&'static str],
@@ -93,7 +97,12 @@ impl<'a> XmlPage<'a> {
         let mut reader = Reader::from_str(body.trim_start_matches('\u{feff}').trim_ascii_start());
         // The open elements, and where the text of each begins.
         let (mut open, mut begins, mut text) = (Vec::<&'static str>::new(), Vec::new(), String::new());
-        let known = |name: &str| names.iter().find(|known| **known == name).copied().unwrap_or_default();
+        let find = |name: &str| names.iter().find(|known| **known == name).copied();
+        let known = |name: &str| {
+            let has_capital = || name.bytes().any(|byte| byte.is_ascii_uppercase());
+            let other = || find(CAPITAL).filter(|_| has_capital());
+            find(name).or_else(other).unwrap_or_default()
+        };
         // True once the root element has begun.
         let mut is_inside = false;
         loop {

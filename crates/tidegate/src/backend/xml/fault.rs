@@ -11,6 +11,7 @@ use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_
 use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind};
 use crate::types::date::http_date;
+use crate::types::fault::PATH_STYLE_REFUSED;
 
 #[cfg(test)]
 mod tests;
@@ -53,8 +54,13 @@ pub(in crate::backend) fn refusal(
         return not_a_store("word of an object", headers, body);
     }
     let kind = kind_of_code(&said.code).unwrap_or_else(|| kind_of_status(status));
+    let refuses_path_style = status.is_client_error() && refuses_path_style(&said);
     let (kind, message) = if let Some(message) = elsewhere(status, headers, &said, region) {
         (FaultKind::Invalid, message)
+    } else if refuses_path_style {
+        let message =
+            "the store takes the bucket's name only in the host of addresses: use `--addressing virtual`";
+        (FaultKind::Invalid, message.to_owned())
     } else if let Some(message) = skewed(status, headers, &said) {
         (FaultKind::Skewed, message)
     } else {
@@ -65,7 +71,7 @@ pub(in crate::backend) fn refusal(
         tracing::debug!(request_id = id, %status, code = said.code, "refused");
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
-        .with_code(said.code.as_str())
+        .with_code(if refuses_path_style { PATH_STYLE_REFUSED } else { said.code.as_str() })
         .with_retry_after(retry_after(headers))
         // The answer to a HEAD has no body, so a 404 with a store's headers counts as answered too.
         .with_answered(
@@ -118,6 +124,17 @@ pub(in crate::backend) fn of_entry(code: &str, message: &str) -> Fault {
     Fault::new(kind, format!("{message} ({})", said.code)).with_answered(true)
 }
 
+/// Whether a store refuses the bucket's name in the path of addresses: Alibaba's, Tencent's, Volcano's have codes for
+/// it, and others say so.
+fn refuses_path_style(said: &messages::ErrorDocument) -> bool {
+    const CODES: [&str; 4] =
+        [PATH_STYLE_REFUSED, "SecondLevelDomainForbidden", "PathStyleDomainForbidden", "InvalidPathAccess"];
+    const WORDS: [&str; 6] =
+        ["virtual host", "virtual-host", "virtual style", "path style", "path-style", "third level domain"];
+    let message = said.message.to_ascii_lowercase();
+    CODES.contains(&said.code.as_str()) || WORDS.iter().any(|word| message.contains(word))
+}
+
 fn clause(said: &messages::ErrorDocument) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
@@ -144,9 +161,7 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
 /// Explains a status without an error document, as every refusal of a HEAD is.
 fn unexplained(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::BAD_REQUEST => {
-            "the store does not say why; often the session token has expired, or the region is another"
-        }
+        StatusCode::BAD_REQUEST => "the store does not say why",
         status if status.is_success() => NO_WORD,
         _ => status.canonical_reason().unwrap_or("the store refused"),
     }

@@ -18,6 +18,10 @@ use crate::backend::{Attempt, Fault, FaultKind, Held, Listing, OpenSession, Sess
 pub(in crate::backend) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
                                 before show only when they are asked for by their whole key";
 
+/// Says that a server has no such listing.
+pub(in crate::backend) const NOT_LISTED: &str =
+    "the store does not list unfinished uploads: only those that this machine's records name are found";
+
 /// A bucket that lists unfinished uploads in S3's XML: an S3 bucket, or a bucket of a store that adopted this format
 /// (Google Cloud Storage).
 pub(in crate::backend) trait ListsSessions: Clone + Send + Sync + 'static {

@@ -5,6 +5,8 @@
 //! |---|---|---|
 //! | rclone, Tidegate | seconds since 1970 with a fraction, or RFC 3339 | octal: `100644` |
 //! | s3fs | seconds since 1970 | decimal: `33188` |
+//! | rclone for Google and Azure | RFC 3339 | octal |
+//! | gcloud | `goog-reserved-file-mtime`: seconds since 1970 | `goog-reserved-posix-mode`, octal: `644` |
 //! | s3cmd | in `s3cmd-attrs`: `…/mode:33188/mtime:1500000000/…` | the same, decimal |
 
 use std::collections::BTreeMap;
@@ -39,6 +41,8 @@ pub struct FileAttributes {
 const MODIFIED: &str = "mtime";
 const MODE: &str = "mode";
 const S3CMD: &str = "s3cmd-attrs";
+const GCLOUD_MODIFIED: &str = "goog-reserved-file-mtime";
+const GCLOUD_MODE: &str = "goog-reserved-posix-mode";
 
 /// The kind of regular files in a mode, whose lower twelve bits say who may do what.
 const REGULAR: u32 = 0o100_000;
@@ -59,7 +63,19 @@ impl FileAttributes {
         modified.into_iter().chain(mode).collect()
     }
 
-    /// Reads the attributes that Tidegate, rclone, s3cmd or s3fs left in the metadata of an object. The second value is
+    /// The entries of user metadata for a store of this scheme (`s3`, `gs`, `az`, …): those of
+    /// [`to_metadata`](Self::to_metadata), with the time in the form that rclone reads there. For Google and Azure that
+    /// is the form of RFC 3339.
+    pub fn to_metadata_of(&self, scheme: &str) -> BTreeMap<String, String> {
+        let mut entries = self.to_metadata();
+        let is_written_out = matches!(scheme, "gs" | "az" | "abfss");
+        if let Some(time) = self.modified.filter(|_| is_written_out) {
+            entries.insert(MODIFIED.to_owned(), written_out(time));
+        }
+        entries
+    }
+
+    /// Reads the attributes that Tidegate, rclone, gcloud, s3cmd or s3fs left in the metadata of an object. The second value is
     /// how many values make no sense, and are ignored: a text that is no time, or the mode of something that is not a
     /// regular file.
     pub fn from_metadata(metadata: &BTreeMap<String, String>) -> (Self, u64) {
@@ -70,14 +86,14 @@ impl FileAttributes {
             attributes.into_iter().find_map(|(found, value)| (found == name).then_some(value))
         };
         let own = |name: &str| metadata.get(name).map(String::as_str);
-        let modified = first([own(MODIFIED), s3cmd(MODIFIED)], time, &mut ignored);
-        let permissions = first([own(MODE), s3cmd(MODE)], permissions, &mut ignored);
+        let modified = first([own(MODIFIED), own(GCLOUD_MODIFIED), s3cmd(MODIFIED)], time, &mut ignored);
+        let permissions = first([own(MODE), own(GCLOUD_MODE), s3cmd(MODE)], permissions, &mut ignored);
         (Self { modified, permissions }, ignored)
     }
 
     /// Whether [`from_metadata`](Self::from_metadata) reads the metadata entry of this name.
     pub fn is_name(name: &str) -> bool {
-        [MODIFIED, MODE, S3CMD].contains(&name)
+        [MODIFIED, MODE, S3CMD, GCLOUD_MODIFIED, GCLOUD_MODE].contains(&name)
     }
 
     /// Whether a file that was last changed at `time` has this modification time: to the nanosecond, or to the second
@@ -91,7 +107,7 @@ impl FileAttributes {
 }
 
 /// The first value that makes sense; counts those before it that make none.
-fn first<T>(values: [Option<&str>; 2], read: impl Fn(&str) -> Option<T>, ignored: &mut u64) -> Option<T> {
+fn first<T>(values: [Option<&str>; 3], read: impl Fn(&str) -> Option<T>, ignored: &mut u64) -> Option<T> {
     for value in values.into_iter().flatten() {
         match read(value) {
             Some(read) => return Some(read),
@@ -228,4 +244,25 @@ fn seconds(time: SystemTime) -> String {
     };
     let text = format!("{sign}{}.{:09}", distance.as_secs(), distance.subsec_nanos());
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A time in the form of RFC 3339, in UTC, with as many digits behind the point as the time has.
+fn written_out(time: SystemTime) -> String {
+    let (seconds, nanoseconds) = since_1970(time);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // As in `days`: years begin in March, in eras of 400 years.
+    let day = days + 719_468;
+    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day_of_month = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        10.. => (era * 400 + year + 1, month - 9),
+        _ => (era * 400 + year, month + 3),
+    };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let fraction = format!(".{nanoseconds:09}");
+    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+    format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }

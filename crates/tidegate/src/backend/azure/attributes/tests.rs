@@ -1,5 +1,4 @@
 use super::*;
-use crate::types::checksum::Algorithm;
 
 fn with(change: impl FnOnce(&mut Attributes)) -> Result<HeaderMap, Fault> {
     let mut options = WriteOptions::default();
@@ -74,7 +73,8 @@ fn our_own_metadata_is_none_of_the_objects() {
             ("etag", "\"0x1\""),
             ("x-ms-meta-tidegate_writer", "t"),
             ("content-length", "7"),
-            ("x-ms-meta-tidegate_crc64nvme", "AAAAAAAAAAA=:7"),
+            ("content-md5", "CY9rzUYh03PK3k6DJie09g=="),
+            ("x-ms-meta-tidegate_crc64nvme", "AAAAAAAAAAA=:7:CY9rzUYh03PK3k6DJie09g=="),
             ("x-ms-meta-a", "x"),
             ("x-ms-access-tier", "Hot"),
             ("x-ms-access-tier-inferred", "true"),
@@ -96,33 +96,8 @@ fn our_own_metadata_is_none_of_the_objects() {
     }
     assert!(is_directory(&headers(&[("x-ms-resource-type", "directory")])));
     assert!(!is_directory(&headers(&[("x-ms-resource-type", "file")])));
-}
-
-#[test]
-fn a_checksum_of_another_size_is_not_that_of_the_bytes() {
-    let sum = Checksum::of(Algorithm::Crc64Nvme, b"bytes");
-    let sent = to_headers(&WriteOptions::default(), Some(&sum)).unwrap();
-    for (told, is_its) in [
-        (&[("content-length", "5")][..], true),
-        (&[("content-length", "6")], false),
-        (&[], false),
-        (&[("content-length", "2"), ("content-range", "bytes 0-1/5")], true),
-        (&[("content-length", "5"), ("content-range", "bytes 0-4/6")], false),
-        (&[("content-length", "5"), ("content-range", "bytes 0-4/*")], false),
-    ] {
-        let mut answer = sent.clone();
-        answer
-            .extend(told.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())));
-        let object = from_headers("k", &answer);
-        assert_eq!(object.crc64nvme, is_its.then(|| sum.base64()), "{told:?}");
-        assert!(object.attributes.metadata.is_empty());
+    for (length, is) in [("0", true), ("1", false)] {
+        let marked = headers(&[("x-ms-meta-hdi_isfolder", "true"), ("content-length", length)]);
+        assert_eq!(is_directory(&marked), is, "{length}");
     }
-    let old = from_headers(
-        "k",
-        &HeaderMap::from_iter([
-            (CONTENT_LENGTH, "5".parse().unwrap()),
-            (HeaderName::from_static("x-ms-meta-tidegate_crc64nvme"), sum.base64().parse().unwrap()),
-        ]),
-    );
-    assert_eq!(old.crc64nvme, None, "nothing says of how many bytes it is");
 }

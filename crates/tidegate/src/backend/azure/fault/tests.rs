@@ -85,3 +85,19 @@ fn a_page_of_a_server_on_the_way_is_no_word_of_an_object() {
     let bare = fault(404, "", "");
     assert_eq!((bare.kind, bare.answered), (FaultKind::NotFound, false));
 }
+
+#[test]
+fn a_conflict_that_will_not_pass_is_not_tried_again() {
+    for (code, kind) in [
+        ("CopyAcrossAccountsNotSupported", FaultKind::Invalid),
+        ("SnapshotCountExceeded", FaultKind::Invalid),
+        ("ResourceTypeMismatch", FaultKind::Invalid),
+        ("SnapshotOperationRateExceeded", FaultKind::Throttled),
+        ("AccountBeingCreated", FaultKind::Undone),
+        ("PendingCopyOperation", FaultKind::Undone),
+        ("", FaultKind::Undone),
+    ] {
+        let body = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
+        assert_eq!(refusal(StatusCode::CONFLICT, &HeaderMap::new(), body.as_bytes()).kind, kind, "{code}");
+    }
+}

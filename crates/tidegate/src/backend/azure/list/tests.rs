@@ -69,3 +69,30 @@ fn names_without_a_committed_blob_are_told_from_empty_blobs() {
     let uncommitted: Vec<_> = page(body).unwrap().blobs.iter().map(ListedBlob::may_be_uncommitted).collect();
     assert_eq!(uncommitted, [false, true, true]);
 }
+
+#[test]
+fn an_empty_blob_with_the_mark_of_a_directory_is_one_and_names_of_metadata_keep_their_letters() {
+    let blob = |name: &str, size: u32, metadata: &str| {
+        format!(
+            "<Blob><Name>{name}</Name><Properties><Content-Length>{size}</Content-Length></Properties>\
+             <Metadata>{metadata}</Metadata></Blob>"
+        )
+    };
+    let mark = "<hdi_isfolder>true</hdi_isfolder>";
+    let blobs = [
+        blob("d", 0, mark),
+        blob("file", 1, mark),
+        blob("no", 0, "<hdi_isfolder>false</hdi_isfolder>"),
+        blob("other", 0, "<Name>x</Name>"),
+        blob("small", 0, "<name>x</name><documentid>7</documentid>"),
+        blob("written", 0, "<DocumentId>7</DocumentId>"),
+    ];
+    let body =
+        format!("<EnumerationResults><Blobs>{}</Blobs><NextMarker/></EnumerationResults>", blobs.concat());
+    let page = page(&body).unwrap();
+    let capitals: Vec<&str> =
+        page.blobs.iter().filter(|blob| blob.has_capitals).map(|blob| &*blob.object.key).collect();
+    assert_eq!(capitals, ["other", "written"]);
+    let keys: Vec<String> = page.into_entries().iter().map(|entry| entry.key().to_owned()).collect();
+    assert_eq!(keys, ["file", "no", "other", "small", "written"]);
+}

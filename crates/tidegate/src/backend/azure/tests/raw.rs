@@ -256,7 +256,10 @@ async fn azure_itself_lacks_nothing() {
 async fn the_checksum_in_metadata_is_no_confirmation() {
     let (store, asked) = server(|head| {
         let sum = Checksum::of(CRC, b"bytes").base64();
-        let meta = format!("x-ms-meta-tidegate_writer: t\r\nx-ms-meta-tidegate_crc64nvme: {sum}:5\r\n");
+        let md5 = "SzpiGLs+OnMD6KFxpg/Pkg==";
+        let meta = format!(
+            "x-ms-meta-tidegate_writer: t\r\ncontent-md5: {md5}\r\nx-ms-meta-tidegate_crc64nvme: {sum}:5:{md5}\r\n"
+        );
         let headers = format!("etag: \"0x1\"\r\nx-ms-request-id: 1\r\n{meta}content-length: 5\r\n\r\n");
         if head.starts_with("head") { format!("HTTP/1.1 200 OK\r\n{headers}") } else { created("") }
     })
@@ -267,6 +270,43 @@ async fn the_checksum_in_metadata_is_no_confirmation() {
     assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
     let there = store.head("k", Attempt::FIRST).await.unwrap();
     assert_eq!(there.matches(&Checksum::of(CRC, b"bytes")), Some(true));
+}
+
+/// Other programs keep the metadata of a blob whose bytes they replace: blocks of theirs prove nothing of ours.
+#[tokio::test]
+async fn the_checksum_in_metadata_of_a_blob_of_blocks_is_proven_by_the_blocks() {
+    let (_, parts) = two_parts();
+    let ids: Vec<String> = parts.iter().map(|part| part.etag.clone()).collect();
+    let sum = Checksum::of(CRC, b"onethree");
+    for (there, is_proven) in [
+        (blocks("CommittedBlocks", "\"0x1\"", &[(&ids[0], 3), (&ids[1], 5)]), true),
+        (blocks("CommittedBlocks", "\"0x1\"", &[(&ids[0], 3), ("YQ==", 5)]), false),
+        (blocks("CommittedBlocks", "\"0x2\"", &[(&ids[0], 3), (&ids[1], 5)]), false),
+        (blocks("CommittedBlocks", "\"0x1\"", &[]), false),
+        (refused("403 Forbidden", "AuthorizationFailure"), false),
+    ] {
+        let entry = super::super::checksum_entry::ChecksumEntry::of_blocks(sum).text();
+        let modified = crate::types::date::http_date(std::time::SystemTime::now());
+        let (store, asked) = server(move |head| {
+            if head.contains("comp=blocklist") {
+                return there.clone();
+            }
+            let headers = format!(
+                "etag: \"0x1\"\r\nx-ms-request-id: 1\r\nlast-modified: {modified}\r\n\
+                 x-ms-meta-tidegate_crc64nvme: {entry}\r\n"
+            );
+            match head.starts_with("head") {
+                true => format!("HTTP/1.1 200 OK\r\n{headers}content-length: 8\r\n\r\n"),
+                false => said("200 OK", &headers, "onethree"),
+            }
+        })
+        .await;
+        let there = store.head("k", Attempt::FIRST).await.unwrap();
+        assert_eq!(there.matches(&sum), is_proven.then_some(true));
+        assert_eq!(*asked.lock().unwrap(), ["HEAD", "GET"]);
+        let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
+        assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+    }
 }
 
 #[tokio::test]
@@ -455,6 +495,10 @@ async fn a_leased_or_archived_blob_is_no_blob_to_try_again() {
     let error = tide.store(Arc::new(store)).get("k").await.unwrap_err();
     assert!(error.to_string().contains("archive tier"), "{error}");
     assert_eq!(asked.lock().unwrap().len(), 1);
+    let (store, asked) = server(|_| refused("409 Conflict", "BlobArchived")).await;
+    let error = tide.store(Arc::new(store)).put("k", Bytes::from_static(b"bytes")).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be replaced: remove it first"), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
 fn source(store: &Azure) -> CopySource {
@@ -585,4 +629,23 @@ async fn a_listing_goes_on_at_its_marker_and_ends_if_that_does_not_move() {
     .await;
     assert_eq!(kind(store.list("", true).try_collect::<Vec<_>>()).await.0, FaultKind::NotAStore);
     assert_eq!(kind(store.sessions("").try_collect::<Vec<_>>()).await.0, FaultKind::NotAStore);
+}
+
+#[tokio::test]
+async fn a_server_with_an_older_version_of_the_api_is_asked_in_that_version() {
+    let (store, asked) = server(|head| match head.contains("x-ms-version: 2019-12-12") {
+        true => listed(&["k"], ""),
+        false => refused("400 Bad Request", "InvalidHeaderValue"),
+    })
+    .await;
+    for requests in [3, 1] {
+        let keys: Vec<_> = store.list("", true).try_collect::<Vec<_>>().await.unwrap();
+        assert_eq!((keys.len(), std::mem::take(&mut *asked.lock().unwrap()).len()), (1, requests));
+    }
+    let body = "<Error><Code>InvalidHeaderValue</Code><Message>The value is wrong.</Message>\
+                <HeaderName>x-ms-version</HeaderName></Error>";
+    let (store, _) =
+        server(move |_| said("400 Bad Request", "x-ms-error-code: InvalidHeaderValue\r\n", body)).await;
+    let (_, message) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
+    assert!(message.contains("`x-ms-version` (Tidegate sends 2024-11-04"), "{message}");
 }

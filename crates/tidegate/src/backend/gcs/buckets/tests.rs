@@ -81,3 +81,18 @@ fn the_project_comes_from_settings_environment_or_credentials() {
     assert!(unknown.kind == FaultKind::Invalid && unknown.message.contains(PROJECT), "{unknown}");
     assert_eq!(found(None, "two words", None).unwrap_err().kind, FaultKind::Invalid);
 }
+
+#[tokio::test]
+async fn an_emulator_needs_no_project() {
+    let (url, _) = raw_server(|head| {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let project = path.split(['?', '&']).find_map(|pair| pair.strip_prefix("project="));
+        assert!(project.is_some_and(|project| !project.is_empty()), "{path}");
+        answer("200 OK", r#"{"name":"new"}"#)
+    })
+    .await;
+    let settings =
+        GcsSettings::default().with_endpoint_url(url).with_credentials(GcsCredentials::anonymous());
+    let buckets = GcsClient::connect(&settings).await.unwrap().buckets();
+    buckets.create("new", Attempt::FIRST).await.unwrap();
+}

@@ -155,6 +155,9 @@ impl Caller {
         headers.insert("x-goog-request-params", self.routing.clone());
         headers.insert("x-goog-api-client", HeaderValue::from_static(AGENT));
         headers.extend(identity.clone());
+        if let Some(payer) = &self.shared.payer {
+            payer.pays(&mut String::new(), &mut headers);
+        }
         let asked = AnsweredCall { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
         // It is not known here whether a write is the last one of its object.

@@ -1,5 +1,6 @@
 //! Converts between messages and the library's objects, options and checksums.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use base64::Engine as _;
@@ -24,9 +25,18 @@ pub(super) fn size(number: i64) -> Result<u64, Fault> {
 
 /// The object to write, and its condition.
 pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::WriteObjectSpec {
+    let mut spec = of_copy(bucket, key, options);
+    if let Some(resource) = &mut spec.resource {
+        // Lower case, as in the headers by which large objects get their metadata.
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        resource.metadata = std::mem::take(&mut resource.metadata).into_iter().map(lower).collect();
+    }
+    spec
+}
+
+/// As [`spec`], for a copy, whose metadata has the names of its source.
+pub(super) fn of_copy(bucket: &str, key: &str, options: &WriteOptions) -> proto::WriteObjectSpec {
     let attributes = options.attributes.clone();
-    // Lower case, as in the headers by which large objects get their metadata.
-    let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
     let token = options.token.clone().map(|token| (TOKEN.to_owned(), token));
     let resource = proto::Object {
         name: key.to_owned(),
@@ -38,7 +48,7 @@ pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::Wr
         content_disposition: attributes.content_disposition.unwrap_or_default(),
         content_language: attributes.content_language.unwrap_or_default(),
         kms_key: key_name(options).unwrap_or_default().to_owned(),
-        metadata: attributes.metadata.into_iter().map(lower).chain(token).collect(),
+        metadata: attributes.metadata.into_iter().chain(token).collect(),
         ..proto::Object::default()
     };
     proto::WriteObjectSpec {
@@ -90,6 +100,7 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
         is_fresh: false,
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
+        other_checksums: BTreeMap::new(),
         has_composite_checksum: false,
         token,
         tag_count: 0,

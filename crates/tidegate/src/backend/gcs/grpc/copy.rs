@@ -1,6 +1,6 @@
 //! Copies by the store, over gRPC.
 
-use super::convert::{object, signed, size, spec};
+use super::convert::{object, of_copy, signed, size};
 use super::{Grpc, proto};
 use crate::backend::copy::gone;
 use crate::backend::gcs::copy::copied;
@@ -20,7 +20,7 @@ impl Grpc {
         attempt: Attempt,
     ) -> Result<Copied, Fault> {
         // The request has these fields elsewhere; the description must not repeat them.
-        let described = spec(&self.bucket, key, options).resource.map(|resource| proto::Object {
+        let described = of_copy(&self.bucket, key, options).resource.map(|resource| proto::Object {
             name: String::new(),
             bucket: String::new(),
             kms_key: String::new(),

@@ -39,7 +39,8 @@ fn the_text_that_is_signed_is_googles() {
     ] {
         let url = format!("https://{host}/test-bucket/test-object");
         let unsigned =
-            UnsignedUrl::new(&Method::GET, &url, EMAIL, at(time), Duration::from_secs(expires)).unwrap();
+            UnsignedUrl::new(&Method::GET, &url, EMAIL, at(time), Duration::from_secs(expires), None)
+                .unwrap();
         let expected =
             format!("GOOG4-RSA-SHA256\n{date}T090000Z\n{date}/auto/storage/goog4_request\n{digest}");
         assert_eq!(unsigned.to_sign, expected);
@@ -52,8 +53,9 @@ fn the_text_that_is_signed_is_googles() {
 
 #[test]
 fn method_port_and_path_are_signed() {
-    let signed =
-        |method: &Method, url: &str| UnsignedUrl::new(method, url, EMAIL, at(0), LONGEST).unwrap().to_sign;
+    let signed = |method: &Method, url: &str| {
+        UnsignedUrl::new(method, url, EMAIL, at(0), LONGEST, None).unwrap().to_sign
+    };
     let plain = signed(&Method::GET, "http://h/b/k");
     assert_ne!(plain, signed(&Method::PUT, "http://h/b/k"));
     assert_ne!(plain, signed(&Method::GET, "http://h:9000/b/k"));

@@ -62,3 +62,24 @@ async fn attributes_do_not_depend_on_how_an_object_is_made(over: GcsTransport) {
         assert_eq!(head.attributes, options.attributes, "{key}");
     }
 }
+
+/// Metadata in JSON may have names and values that no header carries.
+#[tokio::test]
+async fn a_copy_keeps_metadata_that_no_header_carries() {
+    let place = place(GcsTransport::Http).await;
+    let json = r#"{"name":"from","metadata":{"DocumentId":"7","nächster":"Ünïcödé","a b":"c"}}"#;
+    let body = format!(
+        "--b\r\ncontent-type: application/json\r\n\r\n{json}\r\n--b\r\ncontent-type: text/plain\r\n\r\nbytes\r\n--b--\r\n"
+    );
+    let bucket = &place.store.bucket;
+    let url = bucket.json.uploads(&[("uploadType", "multipart"), ("name", "from")]);
+    let mut request = GcsRequest::new(Method::POST, url, About::Bucket, Attempt::FIRST);
+    set(&mut request.headers, "content-type", Some("multipart/related; boundary=b")).unwrap();
+    bucket.shared.ask(request.with(GcsContent::Text(body.into()))).await.unwrap();
+    let all = Tidegate::builder().build().unwrap().store(Arc::new(place.store.clone()));
+    let from = place.store.head("from", Attempt::FIRST).await.unwrap();
+    assert_eq!(from.attributes.metadata.len(), 3);
+    all.copy("from", &all, "to").run().await.unwrap();
+    let to = place.store.head("to", Attempt::FIRST).await.unwrap();
+    assert_eq!(to.attributes.metadata, from.attributes.metadata);
+}

@@ -108,3 +108,39 @@ async fn a_server_that_fails_to_open_parts_has_none_unless_it_has_opened_some() 
     open(&gcs).await.unwrap();
     assert_eq!(kind(open(&gcs)).await.0, FaultKind::Transient);
 }
+
+#[tokio::test]
+async fn a_write_replaces_nothing_where_the_server_ignores_the_condition() {
+    let options = WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() };
+    for (is_there, expected, requests) in
+        [(true, Some(FaultKind::Exists), &["GET"][..]), (false, None, &["GET", "POST"])]
+    {
+        for write in [Feature::CreateOnly, Feature::CreateOnlyParts] {
+            let (gcs, asked) = raw(move |head| match (head.starts_with("post"), is_there) {
+                (true, _) => said("200 OK", "location: http://127.0.0.1/upload?upload_id=1\r\n", THERE),
+                (false, true) => said("200 OK", "", THERE),
+                (false, false) => said("404 Not Found", "", r#"{"error":{"code":404,"message":"no"}}"#),
+            })
+            .await;
+            let payload = crate::backend::samples::memory_of(b"bytes", Algorithm::Crc32c);
+            let written = match write {
+                Feature::CreateOnly => gcs.put("k", payload, &options, Attempt::FIRST).await.map(drop),
+                _ => Append::open(&gcs, "k", &options, Attempt::FIRST).await.map(drop),
+            };
+            assert_eq!(written.err().map(|fault| fault.kind), expected, "{write:?} {is_there}");
+            assert_eq!(*asked.lock().unwrap(), requests, "{write:?}");
+            assert!(gcs.bucket.shared.facts.lacks(write), "a warning is given");
+        }
+    }
+    // A refusal shows that the server keeps the condition.
+    let (gcs, asked) = raw(|head| match head.starts_with("post") {
+        true => said("412 Precondition Failed", "", r#"{"error":{"message":"no"}}"#),
+        false => said("404 Not Found", "", r#"{"error":{"message":"no"}}"#),
+    })
+    .await;
+    for requests in [&["GET", "POST"][..], &["POST"]] {
+        let payload = crate::backend::samples::memory_of(b"bytes", Algorithm::Crc32c);
+        assert_eq!(kind(gcs.put("k", payload, &options, Attempt::FIRST)).await.0, FaultKind::Exists);
+        assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), requests);
+    }
+}

@@ -115,3 +115,26 @@ async fn only_the_store_says_that_a_bucket_was_created_or_removed() {
     assert_eq!(directory.kind, FaultKind::Unsupported);
     assert!(asked.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_bare_answer_to_a_creation_is_followed_by_the_question_for_the_bucket() {
+    let known = "x-amz-request-id: 1\r\n";
+    let none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let list = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+    for (head, listed, is_made, requests) in [
+        (answer(known, ""), "", true, &["PUT", "HEAD"][..]),
+        (answer("", ""), list, true, &["PUT", "HEAD", "GET"]),
+        (answer("", ""), "<html>Please log in</html>", false, &["PUT", "HEAD", "GET"]),
+        (none.to_owned(), list, false, &["PUT", "HEAD"]),
+    ] {
+        let (url, asked) = raw_server(move |asked| match asked {
+            _ if asked.starts_with("head") => head.clone(),
+            _ if asked.starts_with("get") => answer("", listed),
+            _ => answer("", ""),
+        })
+        .await;
+        let made = buckets(url, "us-east-1").await.create("new", Attempt::FIRST).await;
+        assert_eq!(made.is_ok(), is_made, "{made:?}");
+        assert_eq!(*asked.lock().unwrap(), requests);
+    }
+}

@@ -447,3 +447,163 @@ async fn an_error_names_an_access_point_that_cannot_be_used() {
     let store = store_of(s3);
     assert_eq!(store.head("k").await.map_err(|error| error.kind()).err(), None::<ErrorKind>);
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_the_question_for_a_checksum_is_read_without_it() {
+    let refused = refusal("400 Bad Request", "InvalidArgument", "Unsupported header 'x-amz-checksum-mode'");
+    let (s3, asked) =
+        super::raw::raw(move |head| match (head.contains("x-amz-checksum-mode"), head.starts_with("head")) {
+            // HTTP has no body in the answer to a HEAD.
+            (true, true) => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            (true, false) => refused.clone(),
+            (false, true) => "HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 1\r\n\r\n".to_owned(),
+            (false, false) => said("200 OK", "etag: \"e\"\r\n", "a"),
+        })
+        .await;
+    for requests in [&["HEAD", "HEAD"][..], &["HEAD"]] {
+        assert_eq!(s3.head("k", Attempt::FIRST).await.unwrap().size, 1);
+        assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), requests);
+    }
+    assert_eq!(crate::backend::samples::read_back(&s3, "k", None).await, b"a");
+    assert_eq!(*asked.lock().unwrap(), ["GET"]);
+    assert!(facts(&s3).lacks(Feature::ChecksumMode));
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_head_is_explained_by_that_of_a_get() {
+    let cause =
+        refusal("400 Bad Request", "InvalidRequest", "The object was stored using a form of Encryption");
+    let (s3, _) = super::raw::raw(move |head| match head.starts_with("head") {
+        true => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        false => cause.clone(),
+    })
+    .await;
+    let (_, message) = kind(s3.head("k", Attempt::FIRST)).await;
+    assert!(message.contains("a form of Encryption"), "{message}");
+    assert!(!facts(&s3).lacks(Feature::ChecksumMode), "nothing shows that");
+}
+
+#[tokio::test]
+async fn a_completion_names_the_checksums_of_parts_only_where_their_answers_have_them() {
+    for has_sums in [true, false] {
+        let sum = Checksum::of(Algorithm::Crc64Nvme, DATA).base64();
+        let bodies = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = bodies.clone();
+        let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+        let completed = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
+        let (s3, _) = super::raw::raw(move |head| match head.lines().next().unwrap() {
+            line if line.contains("?uploads") => said("200 OK", "", opened),
+            line if line.starts_with("post") => {
+                log.lock()
+                    .unwrap()
+                    .push(header_of(head, "content-length").unwrap().parse::<usize>().unwrap());
+                said("200 OK", "", completed)
+            }
+            line if line.starts_with("put") && has_sums => {
+                said("200 OK", &format!("etag: \"e\"\r\nx-amz-checksum-crc64nvme: {sum}\r\n"), "")
+            }
+            _ => said("200 OK", "etag: \"e\"\r\n", ""),
+        })
+        .await;
+        let session = s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+        let part = s3.part(&session, 1, 0, in_memory(DATA).into(), Attempt::FIRST).await.unwrap();
+        let (options, whole) = (WriteOptions::default(), part.checksum);
+        s3.complete(&session, &[part.clone()], whole.as_ref(), &options, Attempt::FIRST).await.unwrap();
+        let expected = crate::backend::xml::complete::completion(named(&[part], has_sums)).unwrap();
+        assert_eq!(*bodies.lock().unwrap(), [expected.len()], "{has_sums}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_list_unfinished_uploads_has_none_and_says_so() {
+    let listing = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+    for answer in [refusal("501 Not Implemented", "NotImplemented", "no"), said("200 OK", "", listing)] {
+        let (s3, _) = super::raw::raw(move |_| answer.clone()).await;
+        assert_eq!(s3.unlisted_sessions(), None);
+        let open: Vec<OpenSession> = s3.sessions("").try_collect().await.unwrap();
+        assert!(open.is_empty() && facts(&s3).lacks(Feature::ListSessions));
+        assert!(s3.unlisted_sessions().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_fewer_parts_is_known_by_its_refusal() {
+    let message = "Part number must be an integer between 1 and 1000, inclusive";
+    let (s3, _) = super::raw::raw(move |_| refusal("400 Bad Request", "InvalidArgument", message)).await;
+    let session = Session { key: "k".into(), id: "u".into() };
+    let (_, said) = kind(s3.part(&session, 1001, 0, in_memory(DATA).into(), Attempt::FIRST)).await;
+    assert!(said.contains("`--max-parts 1000`"), "{said}");
+    assert_eq!(facts(&s3).max_parts(), Some(1000));
+}
+
+#[tokio::test]
+async fn every_put_and_post_has_a_length() {
+    let completed = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
+    let (s3, _) = super::raw::raw(move |head| {
+        assert!(header_of(head, "content-length").is_some(), "{head}");
+        match head.contains("?uploads") {
+            true => said(
+                "200 OK",
+                "",
+                "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>",
+            ),
+            false => said("200 OK", "", &completed.replace("CompleteMultipartUpload", "CopyObject")),
+        }
+    })
+    .await;
+    s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
+    let object = Object { etag: Some("\"e\"".into()), size: 1, ..Object::default() };
+    let from = CopySource { location: "s3://bucket".into(), key: "from".into(), object };
+    s3.copy(&from, "k", None, &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_md5_of_the_bytes_is_sent_where_it_is_demanded() {
+    let message =
+        "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock";
+    let refused = refusal("400 Bad Request", "InvalidRequest", message);
+    let (s3, heads) = lacking(
+        |head| head.starts_with("put") && header_of(head, "content-md5").is_none(),
+        refused,
+        |_| kept(),
+    )
+    .await;
+    for puts in [2, 1] {
+        heads.lock().unwrap().clear();
+        s3.put("k", in_memory(DATA), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+        assert_eq!(heads.lock().unwrap().iter().filter(|head| head.starts_with("put")).count(), puts);
+    }
+    assert!(facts(&s3).lacks(Feature::BytesWithoutMd5) && !facts(&s3).lacks(Feature::Crc64Nvme));
+}
+
+#[tokio::test]
+async fn bytes_that_are_too_many_for_a_proxy_are_to_go_in_smaller_parts() {
+    let page = "<html><head><title>413 Request Entity Too Large</title></head></html>";
+    let (s3, asked) =
+        super::raw::raw(move |_| said("413 Payload Too Large", "content-type: text/html\r\n", page)).await;
+    let error = store_of(s3).put("k", bytes::Bytes::from_static(DATA)).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::TooLarge && error.to_string().contains("`--part-size`"), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_bucket_is_listed_by_prefixes_that_end_with_a_slash_and_refused_at_aws() {
+    let settings =
+        S3Settings::default().with_region("us-east-1").with_credentials(Credentials::fixed("a", "b", None));
+    let name = "name--use1-az4--x-s3";
+    let (url, _) = raw_server(|head| {
+        assert!(head.contains("prefix=a%2f "), "{head}");
+        let keys =
+            ["a/c", "a/b2", "a/b1"].map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>"));
+        let body =
+            format!("<ListBucketResult><IsTruncated>false</IsTruncated>{}</ListBucketResult>", keys.concat());
+        said("200 OK", "", &body)
+    })
+    .await;
+    let s3 = S3::connect(name, &settings.clone().with_endpoint_url(url)).await.unwrap();
+    let listed: Vec<Entry> = s3.list("a/b", true).try_collect().await.unwrap();
+    assert_eq!(listed.iter().map(Entry::key).collect::<Vec<_>>(), ["a/b1", "a/b2"]);
+    let aws = settings.with_endpoint_url("https://s3.us-east-1.amazonaws.com");
+    let refused = S3::connect(name, &aws).await.unwrap_err();
+    assert!(refused.kind == FaultKind::Unsupported && refused.message.contains("sessions"), "{refused}");
+}

@@ -50,7 +50,7 @@ fn without_a_body_the_status_and_headers_tell() {
     assert_eq!(bare(404, &[]).kind, FaultKind::NotFound);
     assert_eq!(bare(403, &[]).message, "Forbidden (HTTP 403)");
     assert_eq!(bare(504, &[]).kind, FaultKind::Transient);
-    assert!(bare(400, &[]).message.contains("the session token has expired"));
+    assert_eq!(bare(400, &[]).message, "the store does not say why (HTTP 400)");
     let line = refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), b"Speak TLS.\n", "us-east-1");
     assert_eq!(line.message, "Speak TLS (HTTP 400)");
     let away = bare(301, &[("x-amz-bucket-region", "eu-west-1")]);
@@ -108,4 +108,18 @@ fn clocks_that_are_apart_are_both_told_and_by_how_much() {
     assert!(fault.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", fault.message);
     let fault = skewed(&HeaderMap::new(), "");
     assert!(fault.message.contains("too far"), "{}", fault.message);
+}
+
+#[test]
+fn a_store_that_wants_the_bucket_in_the_host_is_a_matter_of_settings() {
+    for (status, code, message) in [
+        (403, "SecondLevelDomainForbidden", "The bucket must be addressed using OSS third level domain."),
+        (403, "AccessDenied", "Please use virtual hosted style to access."),
+        (400, "PathStyleDomainForbidden", "no"),
+        (400, "InvalidRequest", "Path-style requests are not allowed"),
+    ] {
+        let fault = said(status, code, message);
+        assert_eq!((fault.kind, &*fault.code), (FaultKind::Invalid, PATH_STYLE_REFUSED), "{code}");
+        assert!(fault.message.contains("`--addressing virtual`"), "{fault}");
+    }
 }

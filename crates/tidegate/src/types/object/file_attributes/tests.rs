@@ -121,6 +121,20 @@ fn a_file_is_described() {
     file.as_file().set_modified(time("1.000000001").unwrap()).unwrap();
     let attributes = FileAttributes::of_file(&file.as_file().metadata().unwrap());
     assert_eq!(attributes.to_metadata(), metadata(&[("mtime", "1.000000001"), ("mode", "100751")]));
+    let written_out = metadata(&[("mtime", "1970-01-01T00:00:01.000000001Z"), ("mode", "100751")]);
+    for (scheme, expected) in
+        [("s3", attributes.to_metadata()), ("gs", written_out.clone()), ("az", written_out.clone())]
+    {
+        assert_eq!(attributes.to_metadata_of(scheme), expected, "{scheme}");
+    }
+}
+
+#[test]
+fn what_gcloud_writes_is_read() {
+    let entries = [("goog-reserved-file-mtime", "1754400000"), ("goog-reserved-posix-mode", "640")];
+    assert_eq!(read(&entries), (Some(1_754_400_000 * S), Some(0o640), 0));
+    assert!(entries.iter().all(|(name, _)| FileAttributes::is_name(name)));
+    assert_eq!(read(&[("mtime", "5"), entries[0]]).0, Some(5 * S), "our own comes first");
 }
 
 fn any_attributes() -> impl Strategy<Value = FileAttributes> {
@@ -138,6 +152,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_again(attributes in any_attributes()) {
         prop_assert_eq!(FileAttributes::from_metadata(&attributes.to_metadata()), (attributes, 0));
+        prop_assert_eq!(FileAttributes::from_metadata(&attributes.to_metadata_of("gs")), (attributes, 0));
         prop_assert!(attributes.modified.is_none_or(|time| attributes.is_modified_at(time)));
     }
 
