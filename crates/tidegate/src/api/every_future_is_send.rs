@@ -46,6 +46,7 @@ fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, s
         store().copy("k", &store(), "to"),
         store().rename("k", "to"),
         store().head("k"),
+        store().hides_capitals(&object()),
         store().exists("k"),
         store().tags("k"),
         store().delete("k"),

@@ -21,6 +21,7 @@ use crate::engine::request::{Failure, MinRate, Trickle};
 use crate::engine::retry::{FailedAttempts, UsedUp};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
+use crate::types::telemetry;
 use crate::types::transfer_rate::SliceTurn;
 
 /// A request that is opened for one range, and read up to a byte of it.
@@ -173,6 +174,7 @@ impl Direct {
         let left = self.until - self.at;
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         self.at += piece.len() as u64;
+        telemetry::received(piece.len() as u64);
         if self.breaks.reaches(self.at) {
             self.earlier = None;
         }

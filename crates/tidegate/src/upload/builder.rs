@@ -450,6 +450,10 @@ impl WriteSettings {
     fn into_upload(self, policy: &Policy) -> Upload {
         let mut options = self.options;
         options.token = Some(self.context.engine().retry.token());
+        // Metadata names travel as header names: every store gives them back in lower case.
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        options.attributes.metadata =
+            std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
         Upload::new(&self.context, &self.key, options, self.progress).into_session_of(policy.cut.into())
     }
 

@@ -141,10 +141,6 @@ impl Upload {
         if options.attributes.content_type.is_none() {
             options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
         }
-        // Metadata names travel as header names: every store gives them back in lower case.
-        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
-        options.attributes.metadata =
-            std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
         let mut requests = context.requests(key, progress);
         requests.span = telemetry::upload(&requests.object);
         Self {

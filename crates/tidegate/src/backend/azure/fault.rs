@@ -200,7 +200,10 @@ fn kind_of_code(status: StatusCode, code: &str) -> Option<FaultKind> {
         "BlobArchived"
         | "BlobBeingRehydrated"
         | "SnapshotsPresent"
+        | "SnapshotCountExceeded"
         | "InvalidBlobType"
+        | "ResourceTypeMismatch"
+        | "CopyAcrossAccountsNotSupported"
         | "DirectoryIsNotEmpty" => FaultKind::Invalid,
         "SnapshotOperationRateExceeded" => FaultKind::Throttled,
         // Another request was in the way, and will not be.
@@ -209,8 +212,6 @@ fn kind_of_code(status: StatusCode, code: &str) -> Option<FaultKind> {
         }
         _ if code.starts_with("Lease") || code.starts_with("Authorization") => FaultKind::Denied,
         _ if code.starts_with("Invalid") && status.is_client_error() => FaultKind::Invalid,
-        // The state of the blob or the account is in the way, and the same request would be refused again.
-        _ if status == StatusCode::CONFLICT && !code.is_empty() => FaultKind::Invalid,
         _ => return None,
     })
 }

@@ -104,17 +104,17 @@ async fn token(tokens: &RenewedTokens<IdentitySources>) -> Result<String, Fault>
 }
 
 #[tokio::test]
-async fn a_service_principal_gets_a_token_that_is_renewed_before_it_expires() {
+async fn a_service_principal_gets_a_token_that_is_renewed_when_it_has_expired() {
     let (at, asked) = server(|number, request| {
         assert!(request.starts_with("POST /tenant/oauth2/v2.0/token "), "{request}");
         assert!(request.contains("client_id=client&client_secret=s3cret&grant_type=client_credentials"));
         assert!(request.ends_with("scope=https%3A%2F%2Fstorage.azure.com%2F.default"));
-        entra(&format!("token-{number}"), if number == 1 { 60 } else { 3600 })
+        entra(&format!("token-{number}"), if number == 1 { 0 } else { 3600 })
     })
     .await;
     let tokens = RenewedTokens::new(sources(&at, &PRINCIPAL));
     assert_eq!(token(&tokens).await.unwrap(), "Bearer token-1");
-    // It ends in a minute.
+    // The first has ended when it comes.
     assert_eq!(token(&tokens).await.unwrap(), "Bearer token-2");
     assert_eq!(token(&tokens).await.unwrap(), "Bearer token-2");
     assert_eq!(asked.load(SeqCst), 2);

@@ -144,7 +144,9 @@ async fn odd_answers_are_faults() {
         kind(Append::open(&store, "k", &WriteOptions::default(), Attempt::FIRST)).await.0,
         FaultKind::NotAStore
     );
-    let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"nextPageToken\":\"a\"}").await;
+    let page =
+        "HTTP/1.1 200 OK\r\ncontent-length: 46\r\n\r\n{\"kind\":\"storage#objects\",\"nextPageToken\":\"a\"}";
+    let store = answers(page).await;
     let (stuck, said) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
     assert!(stuck == FaultKind::NotAStore && said.contains("makes no progress"), "{said}");
 }
