@@ -157,7 +157,8 @@ impl Trees {
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
         let steps = merge::merge(source, target);
-        let mut taken = self.target.is_local().then(|| TakenNames::new(self.target.links));
+        let mut taken =
+            self.target.is_local().then(|| TakenNames::new(self.target.links, self.target.directory.clone()));
         let steps = steps.filter(move |step| {
             future::ready(match step {
                 merge::Step::Both { source: object, .. }
@@ -199,7 +200,9 @@ impl Trees {
                 self.target.links == LinkChoice::Preserve
                     || self.target.path(name).is_some_and(|path| path.is_file())
             }
-            Obstacle::File(_) | Obstacle::Replaced(_) | Obstacle::Directory(_) => true,
+            // Nothing is removed through a link.
+            Obstacle::Directory(name) => self.target.link_above(&format!("{name}/")).is_none(),
+            Obstacle::File(_) | Obstacle::Replaced(_) => true,
         };
         is_listed && self.filter.takes_name(obstacle.name())
     }

@@ -39,8 +39,8 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_name = "NAME")]
     azure_account: Option<String>,
 
-    /// Do not compare blobs of az:// with the checksum that Tidegate has put in their metadata (tidegate_crc64nvme):
-    /// reads a blob whose bytes another program has changed without changing that entry.
+    /// Ignore the checksum that Tidegate put in the metadata of az:// blobs. Reads a blob whose bytes another program
+    /// has changed without changing the entry tidegate_crc64nvme.
     #[arg(long)]
     no_metadata_checksum: bool,
 
@@ -70,9 +70,9 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_enum, default_value_t, value_name = "PROTOCOL")]
     gcs_transport: Transport,
 
-    /// Upload in this many parts at most, for S3 stores that take fewer than 10,000: parts grow where an object would
-    /// need more.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "NUMBER")]
+    /// Upload an object in at most this many parts. For S3 stores that take fewer than 10,000: parts grow where an
+    /// object would need more.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     max_parts: Option<u32>,
 
     /// Sign the SHA-256 of each request body, for stores that demand it. It costs much processor time.

@@ -97,9 +97,9 @@ pub(super) async fn compare_fresh(
     let listed = if source.is_local() { &theirs.object } else { &ours.object };
     let (tree, file) = if source.is_local() { (source, ours) } else { (target, theirs) };
     let mut has_other_tag = false;
-    if let (Some(md5), true) = (Kind::Md5.of(listed), tree.is_local()) {
+    if let (Some(md5), true) = (Kind::Md5Tag.of(listed), tree.is_local()) {
         let known = known(tree, file).await?;
-        if known.size() == listed.known_size() && known.checksum(Kind::Md5, readers).await? == Some(md5) {
+        if known.size() == listed.known_size() && known.checksum(Kind::Md5Tag, readers).await? == Some(md5) {
             return Ok(Verdict::Same);
         }
         has_other_tag = true;
@@ -217,12 +217,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("digits");
         std::fs::write(&path, "123456789").unwrap();
-        // The check values of the CRC catalogue (crc-64-nvme, crc-32-iscsi), and of RFC 1321's MD5.
+        // The check values of the CRC catalogue (crc-64-nvme, crc-32-iscsi); MD5 and SHA-256 as OpenSSL computes them.
         assert_eq!(of_file(&path, Kind::Crc64Nvme).unwrap(), "rosUhgp5mIg=");
         assert_eq!(of_file(&path, Kind::Crc32c).unwrap(), "4waSgw==");
         assert_eq!(of_file(&path, Kind::Md5Tag).unwrap(), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(of_file(&path, Kind::Md5).unwrap(), "JfnnlDI7RTiF9RgfG2JNCw==");
-        assert_eq!(of_file(&path, Kind::Sha256).unwrap(), "FeKw09M+kuOmVq1Q8+FelKvyo9kD5mcgyfFoAZljQSU=");
+        assert_eq!(of_file(&path, Kind::Sha256).unwrap(), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Names on a disk that two objects would share: `x` beside `x/y`, and with `--links preserve` `x` beside
 //! `x.rclonelink`. Stores keep both; a disk has one.
 
+use std::path::PathBuf;
+
 use tidegate::backend::local::LINK_SUFFIX;
 
 use crate::file_options::LinkChoice;
@@ -10,13 +12,15 @@ use crate::file_options::LinkChoice;
 #[derive(Debug)]
 pub(super) struct TakenNames {
     links: LinkChoice,
+    /// The target's directory.
+    root: Option<PathBuf>,
     /// The keys that the current one begins with, each of which is a file.
     files: Vec<String>,
 }
 
 impl TakenNames {
-    pub(super) fn new(links: LinkChoice) -> Self {
-        Self { links, files: Vec::new() }
+    pub(super) fn new(links: LinkChoice, root: Option<PathBuf>) -> Self {
+        Self { links, root, files: Vec::new() }
     }
 
     /// The earlier object that leaves no room for the object `key`. Otherwise `key` takes its name.
@@ -29,7 +33,10 @@ impl TakenNames {
         let leaves_no_room = |file: &String| {
             name.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
+        // A directory on the disk stays: the object of its name fails, and those below it do not.
+        let is_directory = |file: &String| self.root.as_ref().is_some_and(|root| root.join(file).is_dir());
         match self.files.iter().position(leaves_no_room) {
+            Some(at) if self.files.get(at).is_some_and(is_directory) => None,
             Some(at) => self.files.get(at).map(String::as_str),
             None => {
                 // Links are made after all files, so none takes a file's place.
@@ -47,7 +54,7 @@ mod tests {
     use super::*;
 
     fn taken(links: LinkChoice, keys: &[&str]) -> String {
-        let mut names = TakenNames::new(links);
+        let mut names = TakenNames::new(links, None);
         let mut keys = keys.to_vec();
         keys.sort_unstable();
         let taken = keys.iter().filter_map(|key| Some(format!("{key}<{}", names.taken_by(key)?)));

@@ -26,7 +26,7 @@ pub(crate) struct Tree {
     pub(super) directory: Option<PathBuf>,
     /// Whether the first write makes the bucket, as in the embedded server.
     pub(super) makes_bucket: bool,
-    pub(super) links: LinkChoice,
+    pub(crate) links: LinkChoice,
     pub(super) rules: LinkRules,
     /// Directories that are left out, also if links lead there.
     pub(super) except: Vec<PathBuf>,

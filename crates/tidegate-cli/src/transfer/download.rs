@@ -116,8 +116,13 @@ async fn through(
         job.writing.left_out.add(attributes::lost_on_disk(&object, false));
     }
     let (attributes, mut left_out) = attributes::between(&from.store, &to.store, &object);
-    if !to.is_local() && from.store.hides_capitals(&object).await? {
-        left_out.push("capital letters in names of metadata");
+    if !to.is_local() {
+        match from.store.hides_capitals(&object).await {
+            Ok(true) => left_out.push("capital letters in names of metadata"),
+            Ok(false) => {}
+            // The copy is right, but for what nobody can be warned of.
+            Err(error) => tracing::warn!(object = source, %error, "the names of its metadata are not known"),
+        }
     }
     let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
     let progress = builder.progress();

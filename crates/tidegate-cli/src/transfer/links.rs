@@ -61,11 +61,14 @@ pub(super) fn is_local_link(place: &ObjectPlace) -> bool {
     link.is_some_and(|link| local_root(&place.store.location()).join(link).is_symlink())
 }
 
-/// Whether a file of this key, or the link that it stands for, is below `root`.
-pub(crate) fn is_there(root: &Path, key: &str) -> bool {
-    let link = key.strip_suffix(LINK_SUFFIX).unwrap_or(key);
-    // A directory is no object: what was a file is gone.
-    [key, link].iter().any(|name| root.join(name).symlink_metadata().is_ok_and(|found| !found.is_dir()))
+/// Whether the file of this key, or the link that the key stands for with [`LinkChoice::Preserve`], is below `root`.
+pub(crate) fn is_there(root: &Path, key: &str, links: LinkChoice) -> bool {
+    let preserves = links == LinkChoice::Preserve;
+    let found = |name: &str| root.join(name).symlink_metadata();
+    let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
+    // A directory is no object: what was a file is gone. Where links have keys of their own, a link is no file.
+    found(key).is_ok_and(|found| !found.is_dir() && !(preserves && found.is_symlink()))
+        || link.is_some_and(|link| found(link).is_ok_and(|found| found.is_symlink()))
 }
 
 /// Copies a link.

@@ -223,8 +223,10 @@ impl S3 {
         if fault.kind != FaultKind::Invalid || !words.iter().any(|word| said.contains(word)) {
             return fault;
         }
+        // Without the code and the status at its end.
+        let words = said.rsplit_once(" (").map_or(&*said, |(words, _)| words);
         let numbers =
-            said.split(|letter: char| !letter.is_ascii_digit()).filter_map(|text| text.parse().ok());
+            words.split(|letter: char| !letter.is_ascii_digit()).filter_map(|text| text.parse().ok());
         let most: Option<u32> = numbers.filter(|most| (2..number).contains(most)).max();
         if let Some(most) = most {
             self.bucket.shared.facts.learn_max_parts(most);

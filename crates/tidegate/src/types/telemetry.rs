@@ -116,6 +116,14 @@ pub(crate) fn part(upload: &Span, number: u32, bytes: u64) -> Span {
     debug_span!(target: TARGET, parent: upload, "part", number, bytes)
 }
 
+/// The store's own id of the request of the present span. The span may be the caller's, where nobody subscribes to ours.
+pub(crate) fn request_id(id: &str) {
+    let span = Span::current();
+    if span.metadata().is_some_and(|metadata| metadata.target() == TARGET && metadata.name() == "request") {
+        span.record("request_id", id);
+    }
+}
+
 /// The span of one attempt of a request, below the present span or else below `whole`. The HTTP client records the
 /// store's own id of the request.
 pub(crate) fn attempt(whole: &Span, operation: &'static str, object: &str, attempt: u32) -> Span {

@@ -44,7 +44,6 @@ pub(crate) async fn all() -> Vec<(Case, Seen)> {
 async fn run(case: &Case) -> Seen {
     let server = Server::builder().journal(true).start().await.expect("a server");
     server.create_bucket("bucket").expect("a bucket");
-    server.set_knobs(Knobs { faults: case.faults.clone(), ..Knobs::default() });
     let mut policy = RetryPolicy::default();
     (policy.attempts, policy.first_pause) = (case.attempts, Duration::from_millis(1));
     if case.hangs {
@@ -54,10 +53,16 @@ async fn run(case: &Case) -> Seen {
     }
     let tide = Tidegate::builder().retry(policy).part_size(PART).build().expect("an engine");
     let store = tide.store(backend(case.way, &server).await);
+    if case.way.is_google() && !case.way.is_grpc() {
+        // An answer shows that the server keeps conditions. Until then create-only writes look first.
+        store.head("another").await.expect_err("there is none");
+    }
+    let before = server.requests().len();
+    server.set_knobs(Knobs { faults: case.faults.clone(), ..Knobs::default() });
 
     let written = write(case, &store).await;
     tide.settled().await;
-    let requests = listed(case, &server.requests());
+    let requests = listed(case, &server.requests()[before..]);
 
     server.set_knobs(Knobs::default());
     let there = match store.head("k").await {

@@ -9,12 +9,14 @@ use tidegate::Store;
 
 use super::extra::ExtraObject;
 use crate::compare::Trees;
-use crate::transfer::links;
+use crate::file_options::LinkChoice;
+use crate::transfer::links::is_there;
 
 /// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
 /// at: a store would take a request for each object.
 pub(super) struct Recheck {
     source: Option<PathBuf>,
+    links: LinkChoice,
     /// The target's store, if it is a directory. A file written since the listing has another ETag; so has one
     /// whose name differs only in case, where the file system ignores case.
     target: Option<Store>,
@@ -25,7 +27,13 @@ pub(super) struct Recheck {
 impl Recheck {
     pub(super) fn of(trees: &Trees, changed: Arc<AtomicU64>) -> Self {
         let target = trees.target.is_local().then(|| trees.target.store.clone());
-        Self { source: trees.source.path(""), target, prefix: trees.target.place("").key, changed }
+        Self {
+            source: trees.source.path(""),
+            links: trees.source.links,
+            target,
+            prefix: trees.target.place("").key,
+            changed,
+        }
     }
 
     /// The keys, in the target's store, of the objects that still only the target has.
@@ -33,7 +41,8 @@ impl Recheck {
         let all = batch.len();
         let batch = match self.source.clone() {
             Some(source) => {
-                let is_missing = move |extra: &ExtraObject| !links::is_there(&source, &extra.key);
+                let links = self.links;
+                let is_missing = move |extra: &ExtraObject| !is_there(&source, &extra.key, links);
                 let missing = move || batch.into_iter().filter(is_missing).collect();
                 tokio::task::spawn_blocking(missing).await.unwrap_or_else(|ended| {
                     resume_unwind(ended.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))

@@ -121,8 +121,11 @@ async fn keeps_names(
         return Ok(false);
     }
     match has_capitals(source, &from.key, attempt).await {
-        // Nothing tells: then the names are kept for certain.
-        Err(fault) if fault.kind == FaultKind::Denied => Ok(true),
+        // Credentials that may not list do not stop the copy, whose names are then in small letters.
+        Err(fault) if !fault.kind.is_retriable() => {
+            tracing::warn!(blob = from.key, %fault, "whether its metadata has capital letters is not known");
+            Ok(false)
+        }
         has_capitals => has_capitals,
     }
 }

@@ -67,15 +67,20 @@ impl AzureShared {
     /// do, gets an older one, which is learned when it takes the request.
     pub(super) async fn exchange(&self, request: AzureRequest) -> Result<AzureAnswer, Fault> {
         let first = self.version.load(Relaxed);
+        if !self.may_lack_features() {
+            return self.exchange_as(VERSIONS[first], request).await;
+        }
         let mut version = first;
         loop {
             let answer = self.exchange_as(VERSIONS[version], request.clone()).await?;
-            let may_be_refused = self.may_lack_features() && is_value_refused(&answer.response);
+            let may_be_refused = is_value_refused(&answer.response);
             if may_be_refused && version + 1 < VERSIONS.len() {
                 version += 1;
                 continue;
             }
-            if !may_be_refused && version != first {
+            let status = answer.response.status();
+            let is_taken = status.is_success() || matches!(status.as_u16(), 404 | 409 | 412);
+            if is_taken && version != first {
                 tracing::debug!(
                     version = VERSIONS[version],
                     "the server takes only an older version of the API"

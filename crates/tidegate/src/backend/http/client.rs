@@ -19,6 +19,7 @@ use super::dialer::{Dialer, ProxyRefusal, authority};
 use super::late::{Heard, WatchedBody, Work, watched};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
+use crate::types::telemetry;
 
 /// The headers that stores name a request by.
 const REQUEST_IDS: [&str; 3] = ["x-amz-request-id", "x-guploader-uploadid", "x-ms-request-id"];
@@ -92,7 +93,7 @@ impl Client {
         let response = sent.map_err(|error| unanswered::fault(error, Some(&at)))?;
         let id = REQUEST_IDS.iter().find_map(|name| response.headers().get(*name)?.to_str().ok());
         if let Some(id) = id {
-            tracing::Span::current().record("request_id", id);
+            telemetry::request_id(id);
         }
         if let Some(connection) = connection
             && may_be_closed(&response)

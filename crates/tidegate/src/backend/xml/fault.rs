@@ -131,8 +131,10 @@ fn refuses_path_style(said: &messages::ErrorDocument) -> bool {
         [PATH_STYLE_REFUSED, "SecondLevelDomainForbidden", "PathStyleDomainForbidden", "InvalidPathAccess"];
     const WORDS: [&str; 6] =
         ["virtual host", "virtual-host", "virtual style", "path style", "path-style", "third level domain"];
+    // Codes of other refusals may have such words too, in a key that the message repeats.
+    let may_be = kind_of_code(&said.code).is_none() || said.code == "AccessDenied";
     let message = said.message.to_ascii_lowercase();
-    CODES.contains(&said.code.as_str()) || WORDS.iter().any(|word| message.contains(word))
+    CODES.contains(&said.code.as_str()) || may_be && WORDS.iter().any(|word| message.contains(word))
 }
 
 fn clause(said: &messages::ErrorDocument) -> Option<String> {
