@@ -67,7 +67,7 @@ pub(crate) fn is_there(root: &Path, key: &str, links: LinkChoice) -> bool {
     let found = |name: &str| root.join(name).symlink_metadata();
     let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
     // A directory is no object: what was a file is gone. Where links have keys of their own, a link is no file.
-    found(key).is_ok_and(|found| !found.is_dir() && !(preserves && found.is_symlink()))
+    found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
         || link.is_some_and(|link| found(link).is_ok_and(|found| found.is_symlink()))
 }
 
