@@ -130,10 +130,13 @@ impl Object {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        // A pickle does not keep the names of what no copy carries.
+        // A pickle does not keep the names of what no copy carries, checksums of other kinds, and how old the
+        // description was.
         let compared = |object: &Self| {
             let mut object = object.0.clone();
             object.not_carried.clear();
+            object.other_checksums.clear();
+            object.is_fresh = false;
             object
         };
         other.cast::<Self>().is_ok_and(|other| compared(other.get()) == compared(self))

@@ -212,13 +212,13 @@ def test_an_exception_of_a_progress_callback_cancels(bucket, options):
 
 
 def test_unknown_and_wrong_options_are_refused(store):
-    with pytest.raises(TypeError, match='no option "nonsense"'):
+    with pytest.raises(TypeError, match="no option 'nonsense'"):
         store.put("a", b"1", nonsense=1)
     with pytest.raises(TypeError, match="part_size"):
         store.put("a", b"1", part_size="large")
     with pytest.raises(ValueError, match="strategy.*quick"):
         store.put("a", b"1", strategy="quick")
-    with pytest.raises(TypeError, match='no option "nonsense"'):
+    with pytest.raises(TypeError, match="no option 'nonsense'"):
         tidegate.Store("s3://bucket", nonsense=1)
     with pytest.raises(TypeError, match="takes no options"):
         tidegate.Store("memory://a", region="x")

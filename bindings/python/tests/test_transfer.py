@@ -22,7 +22,7 @@ def test_upload_and_download(store, tmp_path):
     assert (tmp_path / "deep" / "b").read_bytes() == data
     with pytest.raises(FileExistsError):
         store.download("a", tmp_path / "a", create_only=True)
-    with pytest.raises(tidegate.SourceError):
+    with pytest.raises(FileNotFoundError):
         store.upload(tmp_path / "missing", "b")
     with pytest.raises(TypeError, match="nonsense"):
         store.download("a", tmp_path / "a", nonsense=1)

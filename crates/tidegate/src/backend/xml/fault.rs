@@ -132,7 +132,8 @@ fn refuses_path_style(said: &messages::ErrorDocument) -> bool {
     const WORDS: [&str; 6] =
         ["virtual host", "virtual-host", "virtual style", "path style", "path-style", "third level domain"];
     // Codes of other refusals may have such words too, in a key that the message repeats.
-    let may_be = kind_of_code(&said.code).is_none() || said.code == "AccessDenied";
+    let may_be =
+        kind_of_code(&said.code).is_none() || ["AccessDenied", "InvalidRequest"].contains(&&*said.code);
     let message = said.message.to_ascii_lowercase();
     CODES.contains(&said.code.as_str()) || may_be && WORDS.iter().any(|word| message.contains(word))
 }
