@@ -135,10 +135,13 @@ def test_create_only_is_the_stores_own_condition(tidegate, google, over, counts,
     options = ("--create-only", "--part-size", "5MiB", "--strategy", strategy, *QUIET)
     counts.reset()
     assert tidegate("cp", path, google.at("k"), *options, env=google.env).exit == 0
-    assert counts() == (PUT if strategy == "put" else chunks(3)), "nothing is asked beforehand"
+    asked = counts()
+    # Over HTTP, a server that is not Google's and has not answered yet may ignore the condition: it is asked for the key.
+    assert asked.pop("storage.objects.get", 0) == (1 if over == "http" else 0)
+    assert asked == (PUT if strategy == "put" else chunks(3)), "nothing else is asked beforehand"
     other, _ = make_file(2 * PART)
     run = tidegate("cp", other, google.at("k"), *options, env=google.env)
-    one_sentence(run, google.at("k"), "412" if over == "http" else "FailedPrecondition", exit=1)
+    one_sentence(run, google.at("k"), "has an object already" if over == "http" else "FailedPrecondition", exit=1)
     assert google.bucket.sha256("k") == digest
 
 
