@@ -75,6 +75,8 @@ class Lab:
 
         memory = folder(MEMORY if MEMORY.is_dir() else None)
         self.folders = {"memory": memory, "disk": folder(disk)}
+        for place in self.folders.values():
+            (place / "journal").mkdir()
         started = SERVERS[server](memory)
         stack.callback(started.stop)
         self.endpoint = started.endpoint
