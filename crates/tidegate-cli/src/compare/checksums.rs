@@ -19,6 +19,9 @@ use crate::exit::{CommandFailure, Outcome};
 /// The size of one read of a file.
 const PIECE: usize = 256 << 10;
 
+const BASE64_OF_8_BYTES: usize = 12;
+const BASE64_OF_4_BYTES: usize = 8;
+
 /// A kind of checksum that two objects can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -41,8 +44,9 @@ impl Kind {
     /// The object's checksum of this kind as text, if the description has it.
     fn of(self, object: &Object) -> Option<String> {
         match self {
-            Self::Crc64Nvme => object.crc64nvme.clone(),
-            Self::Crc32c => object.crc32c.clone(),
+            // Moto tells a value of four bytes as CRC-64/NVME: one of another length is none.
+            Self::Crc64Nvme => object.crc64nvme.clone().filter(|text| text.len() == BASE64_OF_8_BYTES),
+            Self::Crc32c => object.crc32c.clone().filter(|text| text.len() == BASE64_OF_4_BYTES),
             Self::Sha256 => object.other_checksums.get("sha256").cloned(),
             Self::Sha512 => object.other_checksums.get("sha512").cloned(),
             Self::Md5 => object.other_checksums.get("md5").cloned(),
@@ -223,6 +227,16 @@ mod tests {
         assert_eq!(of_file(&path, Kind::Md5Tag).unwrap(), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(of_file(&path, Kind::Md5).unwrap(), "JfnnlDI7RTiF9RgfG2JNCw==");
         assert_eq!(of_file(&path, Kind::Sha256).unwrap(), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
+    }
+
+    #[test]
+    fn a_checksum_of_another_length_is_none() {
+        let mut object = Object::default();
+        object.crc64nvme = Some("OTkg9g==".to_owned());
+        object.crc32c = Some("rosUhgp5mIg=".to_owned());
+        assert_eq!(Kind::ALL.map(|kind| kind.of(&object)), [const { None }; 6]);
+        std::mem::swap(&mut object.crc64nvme, &mut object.crc32c);
+        assert!(Kind::Crc64Nvme.of(&object).is_some() && Kind::Crc32c.of(&object).is_some());
     }
 
     #[test]
