@@ -1,6 +1,8 @@
 //! A forked child and the engine that it inherits: nothing is sent, nothing of the parent's is changed, and every call
 //! says so.
 
+#![allow(clippy::unwrap_used)] // the shared helpers are test code as well
+
 use std::sync::Arc;
 use std::time::Duration;
 

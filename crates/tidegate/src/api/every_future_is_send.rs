@@ -129,6 +129,7 @@ fn prefixed(
 }
 
 /// The names of the `pub async fn` in a directory's sources.
+#[allow(clippy::unwrap_used)] // test code as well
 fn public_futures(directory: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

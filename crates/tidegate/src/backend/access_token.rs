@@ -232,7 +232,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_provider_that_panics_is_an_error_of_credentials() {
-        let panics: [fn() -> futures::future::BoxFuture<'static, Result<AccessToken, ProviderError>>; 2] =
+        type Asked = futures::future::BoxFuture<'static, Result<AccessToken, ProviderError>>;
+        let panics: [fn() -> Asked; 2] =
             [|| panic!("no vault"), || Box::pin(async { panic!("no {}", "vault") })];
         for panics in panics {
             let fault = RenewedTokens::new(Provider::new(panics)).identity().await.unwrap_err();

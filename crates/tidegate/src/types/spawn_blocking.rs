@@ -31,6 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::async_yields_async)] // the outer future is awaited elsewhere
     fn work_whose_runtime_has_ended_before_it_began_is_done_elsewhere() {
         let first = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let (end, is_over) = std::sync::mpsc::channel::<()>();

@@ -11,6 +11,7 @@ fn unfinished(directory: &Path) -> Vec<String> {
 }
 
 #[test]
+#[allow(clippy::async_yields_async)] // the outer future is awaited elsewhere
 fn no_cut_of_an_upload_to_a_directory_leaves_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(90);

@@ -508,7 +508,9 @@ async fn a_completion_names_the_checksums_of_parts_only_where_their_answers_have
         let session = s3.open("k", &WriteOptions::default(), PartOrigin::Sent, Attempt::FIRST).await.unwrap();
         let part = s3.part(&session, 1, 0, in_memory(DATA).into(), Attempt::FIRST).await.unwrap();
         let (options, whole) = (WriteOptions::default(), part.checksum);
-        s3.complete(&session, &[part.clone()], whole.as_ref(), &options, Attempt::FIRST).await.unwrap();
+        s3.complete(&session, std::slice::from_ref(&part), whole.as_ref(), &options, Attempt::FIRST)
+            .await
+            .unwrap();
         let expected = crate::backend::xml::complete::completion(named(&[part], has_sums)).unwrap();
         assert_eq!(*bodies.lock().unwrap(), [expected.len()], "{has_sums}");
     }
