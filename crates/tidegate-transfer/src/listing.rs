@@ -17,7 +17,7 @@ pub struct TreeObject {
     pub object: Object,
 }
 
-/// What a listing has instead of an object: it could not be read, or is none.
+/// A name in a listing that is no object, or whose object could not be read.
 pub trait MissedEntry {
     /// Whether this is a single name that can be passed over in a target. Otherwise there is more that was not listed:
     /// it is not missing, and must be neither overwritten nor removed.

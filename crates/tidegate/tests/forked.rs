@@ -119,7 +119,7 @@ fn what_a_child_inherits_is_inert_and_says_so() {
     assert!(is_inert, "see what the child printed");
     assert_eq!((server.counts().total(), journal_bytes()), (requests, journaled));
 
-    // The parent goes on with all of them.
+    // The parent's writers, readers and stores still work.
     ours.block_on(async {
         assert_eq!(reader.try_fold(0, async |sum, piece| Ok(sum + piece.len())).await.unwrap(), 3 << 20);
         for mut writer in writers {

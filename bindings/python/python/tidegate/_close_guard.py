@@ -50,7 +50,7 @@ class Opening:
         self._is_finalizing = _is_in_finalizer()
 
     def renew(self) -> None:
-        """What goes on now counts as what went on at the opening: a ``with`` block begins."""
+        """Takes the exceptions and finalizers of this moment as those of the opening: a ``with`` block begins."""
         self._handled += [error for error in _handled() if not _is_among(error, self._handled)]
         self._blocks += [frame for frame in _ending_blocks() if not _is_among(frame, self._blocks)]
 

@@ -44,7 +44,7 @@ impl Kind {
     /// The object's checksum of this kind as text, if the description has it.
     fn of(self, object: &Object) -> Option<String> {
         match self {
-            // Moto tells a value of four bytes as CRC-64/NVME: one of another length is none.
+            // A value of the wrong length is ignored: moto reports four bytes as CRC-64/NVME.
             Self::Crc64Nvme => object.crc64nvme.clone().filter(|text| text.len() == BASE64_OF_8_BYTES),
             Self::Crc32c => object.crc32c.clone().filter(|text| text.len() == BASE64_OF_4_BYTES),
             Self::Sha256 => object.other_checksums.get("sha256").cloned(),

@@ -14,7 +14,7 @@ pub(super) struct TakenNames {
     links: LinkChoice,
     /// The target's directory.
     root: Option<PathBuf>,
-    /// The keys that the current one begins with, each of which is a file.
+    /// Earlier keys that are prefixes of the current key; each becomes a file.
     files: Vec<String>,
 }
 

@@ -73,7 +73,7 @@ impl Tree {
         self.directory.as_ref().map(|directory| directory.join(key))
     }
 
-    /// The link that leads to the object of this key, below the root of a directory; `None` if there is none.
+    /// The first directory on the way to this key that is a symbolic link; `None` if no directory is.
     pub(crate) fn link_above(&self, key: &str) -> Option<PathBuf> {
         let directory = self.directory.as_deref()?;
         let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));

@@ -120,7 +120,7 @@ async fn through(
         match from.store.hides_capitals(&object).await {
             Ok(true) => left_out.push("capital letters in names of metadata"),
             Ok(false) => {}
-            // The copy is right, but for what nobody can be warned of.
+            // The copy goes on: only the warning about changed names needs the answer.
             Err(error) => tracing::warn!(object = source, %error, "the names of its metadata are not known"),
         }
     }

@@ -200,7 +200,8 @@ impl Aborts {
         }
     }
 
-    /// A channel that is closed once no abort is in flight; `None` if none is, or nothing can wait for them here.
+    /// A channel that closes when the last abort in flight has ended; `None` if no abort is in flight, or if this
+    /// process cannot wait for aborts.
     fn all_aborted(&self) -> Option<mpsc::Receiver<()>> {
         if self.is_inherited() || self.awaited.is_empty() {
             return None;

@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "tidegate_crc64nvme";
 /// How far this machine's clock may be from the service's, which refuses requests from clocks that differ more.
 const APART: Duration = Duration::from_secs(15 * 60);
 
-/// What an entry has besides the checksum, and what other bytes would change.
+/// A property of the blob that is stored with the checksum, and that changes when another program writes other bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Witness {
     /// The MD5 of all bytes, in base64.

@@ -80,7 +80,7 @@ pub(super) async fn copy(
     let mut headers = metadata_headers(&options, entry.as_ref())?;
     let keeps_names = keeps_names(&source, from, &options, attempt).await?;
     if keeps_names {
-        // The service copies the metadata if none is sent.
+        // Azure copies the source's metadata if the request has no metadata headers.
         let sent: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(META)).cloned().collect();
         for name in sent {
             headers.remove(name);

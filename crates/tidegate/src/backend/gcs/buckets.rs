@@ -28,7 +28,7 @@ mod tests;
 /// The variable that Google's tools take the project from.
 const PROJECT: &str = "GOOGLE_CLOUD_PROJECT";
 
-/// The project of an emulator's buckets, if none is set.
+/// The project that an emulator is sent where the user has set none.
 const EMULATORS: &str = "tidegate";
 
 /// The buckets of one project of Google Cloud Storage.
