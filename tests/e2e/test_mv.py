@@ -149,6 +149,20 @@ def test_a_tree_moved_by_two_addresses_replaces_no_object_of_its_own(tidegate, o
         assert ended.exit == 1 and "--assume-distinct" in ended.err, ended
 
 
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_a_copy_by_two_addresses_replaces_no_object_that_is_still_to_be_copied(tidegate, on, tmp_path, command):
+    objects = {"p/k": b"1", "p/p/k": b"2", "p/p/p/k": b"3"}
+    for key, content in objects.items():
+        on.put(key, content)
+    source, target = f"s3://a@{on.name}/p/", f"s3://b@{on.name}/"
+    words = ("sync", source, target) if command == "sync" else ("cp", "--files-from", "-", source, target)
+    env = two_addresses(on, tmp_path)
+    names = "".join(f"{key.removeprefix('p/')}\n" for key in objects).encode()
+    run = tidegate(*words, env=env, stdin=names)
+    assert run.exit == 1 and "--assume-distinct" in run.err, run
+    assert stored(on) == objects | {"k": b"1"}, run
+
+
 def test_a_move_between_two_servers_with_one_bucket_name(tidegate, bucket, embedded, tmp_path):
     other = Bucket(embedded.endpoint, name=bucket.name)
     for key in ("a", "d/b"):

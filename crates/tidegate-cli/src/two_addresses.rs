@@ -48,12 +48,18 @@ pub(crate) fn may_be_one(from: &ObjectPlace, to: &ObjectPlace) -> bool {
 }
 
 /// Whether the copy of `from` to `to` may replace an object of its own source: as [`may_be_one`], for the trees that
-/// both are in. Then one key is the other one without some names in its middle, or the same.
+/// both are in. Then one key is the other one without some names in its middle, or both keys are the same.
 pub(crate) fn may_replace_source(from: &ObjectPlace, to: &ObjectPlace) -> bool {
     let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
         return false;
     };
     ours == theirs && is_shortened(&from_key, &to_key) && !from.store.shares_endpoint_with(&to.store)
+}
+
+/// As [`may_replace_source`], for a copy that keeps its source: an object that is copied onto itself is not lost.
+pub(crate) fn may_replace_another_source(from: &ObjectPlace, to: &ObjectPlace) -> bool {
+    let key = |place| in_bucket(place).map(|(_, key)| key);
+    may_replace_source(from, to) && key(from) != key(to)
 }
 
 /// Whether one text is the other one without a part of it.

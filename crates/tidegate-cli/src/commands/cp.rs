@@ -69,6 +69,9 @@ pub(crate) struct CpArgs {
     /// Compute and send this checksum: crc64nvme or crc32c. Some stores support only crc32c.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME", help_heading = TRANSFER)]
     checksum: Algorithm,
+
+    #[command(flatten)]
+    distinct: DistinctOption,
 }
 
 impl CpArgs {
@@ -79,7 +82,7 @@ impl CpArgs {
             strategy: self.strategy(),
             journals: self.journal.clone(),
             expect_size: self.expect_size,
-            distinct: DistinctOption::default(),
+            distinct: self.distinct,
         };
         let engine = self
             .copy

@@ -79,11 +79,12 @@ pub(crate) async fn copy(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
 }
 
 pub(super) async fn copy_now(job: &CopyJob<'_>, item: CopyItem) -> CopyOutcome {
-    if job.is_plain() {
+    let wants_proof = job.wants_proof(&item.source.place, &item.to);
+    if job.is_plain() && !wants_proof {
         return transfer(job, &item).await.into();
     }
     // Boxed, so that a plain copy needs no room for it.
-    Box::pin(with_conditions(job, item)).await.unwrap_or_else(CopyOutcome::Failed)
+    Box::pin(with_conditions(job, item, wants_proof)).await.unwrap_or_else(CopyOutcome::Failed)
 }
 
 async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> {
@@ -99,15 +100,14 @@ async fn transfer(job: &CopyJob<'_>, item: &CopyItem) -> Outcome<CompletedCopy> 
     }
 }
 
-async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyOutcome> {
+async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem, wants_proof: bool) -> Outcome<CopyOutcome> {
     let skips = job.writing.if_exists == IfExists::Skip;
     // Otherwise the move would remove the only copy.
     if job.moves() && is_same(&item).await? {
         let name = item.source.name();
         return Err(CommandFailure::Usage(format!("{name}: source and target are the same object")));
     }
-    let has_one_name = job.wants_proof() && two_addresses::may_replace_source(&item.source.place, &item.to);
-    if has_one_name {
+    if wants_proof {
         refuse_source(&item).await?;
     }
     match job.writing.if_exists {
@@ -137,7 +137,7 @@ async fn with_conditions(job: &CopyJob<'_>, mut item: CopyItem) -> Outcome<CopyO
         return Ok(CopyOutcome::Planned);
     }
     let from = &item.source.place;
-    let before = match has_one_name {
+    let before = match wants_proof && job.moves() {
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
@@ -178,8 +178,8 @@ fn refuse_obstacle(job: &CopyJob<'_>, to: &ObjectPlace) -> Outcome {
     obstacle.and_then(|obstacle| obstacle.failure(&root, &to.url())).map_or(Ok(()), Err)
 }
 
-/// Refuses a move onto an object that may be one of its source, by another address of its server. What is there by both
-/// addresses, with one time, is taken for one object.
+/// Refuses a copy onto an object that may be one of its source, by another address of its server. If both addresses
+/// describe an object with the same time, the two count as one object.
 async fn refuse_source(item: &CopyItem) -> Outcome {
     let (from, to) = (&item.source.place, &item.to);
     match two_addresses::compare(&from.store, to).await? {
@@ -187,7 +187,7 @@ async fn refuse_source(item: &CopyItem) -> Outcome {
         Places::Alike => {
             let (name, target) = (item.source.name(), to.url());
             Err(CommandFailure::Failed(format!(
-                "{name}: not moved to {target}: source and target are the same object by two addresses, or the target \
+                "{name}: not copied to {target}: source and target are the same object by two addresses, or the target \
                  is another object of the source: {}",
                 two_addresses::REMEDY
             )))

@@ -21,7 +21,7 @@ use super::report::CopyReport;
 use crate::file_options::{FileOptions, LinkChoice, WriteLinks, skipped_links};
 use crate::stores::{ObjectPlace, Stores};
 use crate::text;
-use crate::two_addresses::DistinctOption;
+use crate::two_addresses::{self, DistinctOption};
 
 /// The shared settings and state of one command that copies or moves objects.
 pub(crate) struct CopyJob<'a> {
@@ -60,9 +60,15 @@ impl CopyJob<'_> {
         self.writing.after == AfterCopy::Remove
     }
 
-    /// Whether a move must prove that its source and its target are different places.
-    pub(crate) fn wants_proof(&self) -> bool {
-        self.moves() && self.distinct.wants_proof()
+    /// Whether a copy must first prove that it does not replace an object of its source by another address.
+    pub(crate) fn wants_proof(&self, from: &ObjectPlace, to: &ObjectPlace) -> bool {
+        if !self.distinct.wants_proof() || from.is_local() || to.is_local() {
+            return false;
+        }
+        match self.moves() {
+            true => two_addresses::may_replace_source(from, to),
+            false => two_addresses::may_replace_another_source(from, to),
+        }
     }
 
     /// Whether each object is copied, without a look at the target and without anything afterwards.
