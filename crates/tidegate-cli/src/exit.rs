@@ -5,9 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate::location::LocationError;
-use tidegate::text::printable;
 use tidegate::{Error, ErrorKind};
-use tidegate_transfer::listing::Disorder;
+use tidegate_transfer::{Reach, sentence_of};
 
 use crate::interrupt::Signal;
 use crate::output;
@@ -95,11 +94,7 @@ impl CommandFailure {
     /// Whether the cause concerns this object only or all objects of the command.
     pub(crate) fn reach(&self) -> Reach {
         match self {
-            Self::Store(error) => match error.kind() {
-                ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::ClockSkew => Reach::All,
-                kind if kind == ErrorKind::NotAStore || error.is_unreachable() => Reach::AskStore,
-                _ => Reach::One,
-            },
+            Self::Store(error) => Reach::of(error),
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
             Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) => Reach::One,
             Self::At(_, failure) => failure.reach(),
@@ -108,55 +103,12 @@ impl CommandFailure {
 
     /// A failure of the local file `path`, with the system's message.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
-        let path = path.display().to_string();
-        let failure = Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)));
-        Self::At(path, failure.into())
-    }
-
-    /// A failure of a local file: the error's kind decides the exit code.
-    pub(crate) fn by_kind(kind: Option<io::ErrorKind>, sentence: String) -> Self {
-        match kind {
-            Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Self::NotFound(sentence),
-            Some(io::ErrorKind::PermissionDenied) => Self::Denied(sentence),
-            _ => Self::Failed(sentence),
-        }
+        tidegate_transfer::Error::of_file(path, error).into()
     }
 
     /// There is nothing at `location`; `what` says so in words.
     pub(crate) fn nothing_at(location: &impl ToString, what: &str) -> Self {
-        let location = location.to_string();
-        let sentence = format!("{}: {what}{}", printable(&location), pattern_note(&location));
-        Self::At(location, Self::NotFound(sentence).into())
-    }
-}
-
-/// Whether the cause of a failure concerns one object only, or all objects of the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// This object only.
-    One,
-    /// Every object: the credentials, the bucket, the command line.
-    All,
-    /// Perhaps every object: the store must be asked.
-    AskStore,
-}
-
-/// A hint for keys that look like patterns of another tool.
-fn pattern_note(location: &str) -> &'static str {
-    if location.contains(['?', '[']) {
-        "; only `*` and `**` make a pattern: `?` and `[` are characters of the key"
-    } else if location.contains('*') {
-        "; here, `*` is a character of the key"
-    } else {
-        ""
-    }
-}
-
-/// The sentence for people about an error of the library.
-pub(crate) fn sentence_of(error: &Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => format!("{error}{}", pattern_note(error.object())),
-        _ => error.to_string(),
+        tidegate_transfer::Error::nothing_at(location, what).into()
     }
 }
 
@@ -183,9 +135,31 @@ impl From<Error> for CommandFailure {
     }
 }
 
-impl From<Disorder> for CommandFailure {
-    fn from(disorder: Disorder) -> Self {
-        Self::Failed(disorder.to_string())
+impl From<tidegate_transfer::Error> for CommandFailure {
+    fn from(error: tidegate_transfer::Error) -> Self {
+        use tidegate_transfer::Error as TreeError;
+        match error {
+            TreeError::Refused(sentence) => Self::Usage(sentence),
+            TreeError::NotFound(sentence) => Self::NotFound(sentence),
+            TreeError::Denied(sentence) => Self::Denied(sentence),
+            TreeError::Store(error) => Self::Store(error),
+            TreeError::At { object, error } => Self::At(object, Box::new(Self::from(*error))),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// What the opening of a store tells an operation on trees.
+impl From<CommandFailure> for tidegate_transfer::Error {
+    fn from(failure: CommandFailure) -> Self {
+        match failure {
+            CommandFailure::Usage(sentence) => Self::Refused(sentence),
+            CommandFailure::NotFound(sentence) => Self::NotFound(sentence),
+            CommandFailure::Denied(sentence) => Self::Denied(sentence),
+            CommandFailure::Store(error) => Self::Store(error),
+            CommandFailure::At(object, failure) => Self::At { object, error: Box::new(Self::from(*failure)) },
+            other => Self::Failed(other.sentence().unwrap_or_default()),
+        }
     }
 }
 

@@ -3,10 +3,7 @@
 //! Each command has one file in `commands/`. The code that commands share is beside this file.
 
 mod allocator;
-mod bar;
 mod commands;
-mod common_cause;
-mod compare;
 mod completion;
 mod dev;
 mod exit;
@@ -15,16 +12,11 @@ mod help;
 mod interrupt;
 mod invocation;
 mod label;
-mod lines;
-mod listing;
 mod messages;
 mod notices;
-mod obstacle;
 mod options;
 mod other_tools;
 mod output;
-mod removal;
-mod resolved;
 mod runtime;
 mod select;
 mod shared_output;
@@ -33,9 +25,9 @@ mod standard;
 mod stores;
 mod text;
 mod transfer;
-mod two_addresses;
+mod tree_options;
+mod ui;
 mod values;
-mod walk;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

@@ -67,7 +67,7 @@ impl Message {
     pub(crate) fn of_error(error: &tidegate::Error) -> Self {
         let is_of_requests = error.attempts() > 0;
         Self::Error(DescribedFailure {
-            message: shown(&exit::sentence_of(error)),
+            message: shown(&tidegate_transfer::sentence_of(error)),
             exit_code: exit::code_of(error),
             kind: error.kind().name(),
             object: Some(shown(error.object())),

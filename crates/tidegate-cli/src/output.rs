@@ -1,6 +1,6 @@
 //! Standard output and standard error. All text for people passes through here: control characters, line ends and
 //! characters that reorder text are escaped, very long lines are cut, and passwords in URLs are removed. With `--json`,
-//! each line is a JSON object: see [`lines`](crate::lines) and [`messages`](crate::messages).
+//! each line is a JSON object: see [`lines`](crate::ui::lines) and [`messages`](crate::messages).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signal;
 use crate::invocation::OutputFormat;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::messages::{Message, causes};
 use crate::shared_output::SharedPiece;
 use crate::{label, shared_output, standard};

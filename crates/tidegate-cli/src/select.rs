@@ -1,85 +1,37 @@
-//! Which objects a command takes: patterns in URLs, and the options that choose among the objects of a tree.
+//! The options that choose objects: patterns in URLs, lists of names, and filters.
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, future};
-use tidegate::backend::Entry;
-use tidegate::{Object, Result, Store};
+use std::ffi::OsStr;
+
+use tidegate_transfer::{Source, Wildcards};
+
+use crate::exit::Outcome;
 
 mod filter;
 mod names;
-mod pattern;
-mod source;
 
-pub(crate) use filter::{FilterOptions, ObjectFilter};
-pub(crate) use names::{ListedNames, NamesOption};
-pub(crate) use pattern::KeyPattern;
-pub(crate) use source::{PatternOption, SourceArgument};
+pub(crate) use filter::FilterOptions;
+pub(crate) use names::NamesOption;
 
-/// The objects of a tree that a command takes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    /// The pattern of the URL, for keys below the tree's root.
-    pattern: Option<KeyPattern>,
-    filter: ObjectFilter,
+/// Whether URLs may be patterns.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which objects")]
+pub(crate) struct PatternOption {
+    /// Take `*` in a URL as a character of the key. Without this, `*` stands for any characters but `/`, and `**` for
+    /// any characters; with -r, a pattern also takes everything below its matches. Quote patterns, so that the shell
+    /// leaves them alone. An existing local file whose name has a `*` is taken by that name.
+    #[arg(long)]
+    literal: bool,
 }
 
-impl Selection {
-    pub(crate) fn new(pattern: Option<KeyPattern>, filter: ObjectFilter) -> Self {
-        Self { pattern, filter }
+impl PatternOption {
+    /// Whether `*` is a character like others.
+    pub(crate) fn is_literal(self) -> bool {
+        self.literal
     }
 
-    /// Whether the selection takes everything.
-    pub(crate) fn is_everything(&self) -> bool {
-        self.pattern.is_none() && self.filter.is_everything()
-    }
-
-    /// Whether more than a pattern decides.
-    pub(crate) fn is_filtered(&self) -> bool {
-        !self.filter.is_everything()
-    }
-
-    /// Whether it takes an object whose key below the tree's root is `key`.
-    pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
-        self.matches(key) && self.filter.takes(key, object)
-    }
-
-    /// Whether it takes an object of this key below the tree's root, whatever its time and size.
-    pub(crate) fn takes_name(&self, key: &str) -> bool {
-        self.matches(key) && self.filter.takes_name(key)
-    }
-
-    fn matches(&self, key: &str) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(key))
-    }
-
-    /// Lists the objects below `prefix` that the selection takes, and as [`Entry::Other`] what is no object. Sends no
-    /// more requests than the pattern needs.
-    pub(crate) fn list(&self, store: &Store, prefix: &str) -> BoxStream<'static, Result<Entry>> {
-        let (beginning, is_shallow) = match &self.pattern {
-            Some(pattern) => (pattern.literal_prefix(), pattern.is_shallow()),
-            None => ("", false),
-        };
-        let entries = store.list(format!("{prefix}{beginning}")).recursive(!is_shallow);
-        if self.is_everything() {
-            return entries.boxed();
-        }
-        let (selection, root) = (self.clone(), prefix.len());
-        let is_taken =
-            move |entry: &Entry| !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root);
-        entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
-    }
-
-    /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
-    pub(crate) fn takes_entry(&self, entry: &Entry, root: usize) -> bool {
-        let key = entry.key().get(root..).unwrap_or_default();
-        match entry {
-            Entry::Object(object) => self.takes(key, object),
-            // What is no object has no time and size to choose it by.
-            _ if self.filter.looks_at_objects() => false,
-            _ => {
-                let name = key.strip_suffix('/').unwrap_or(key);
-                self.matches(name) && self.filter.takes_name(name)
-            }
-        }
+    /// Parses a source. If it `is_recursive`, a pattern also takes everything below its matches.
+    pub(crate) fn parse(self, text: &OsStr, is_recursive: bool) -> Outcome<Source> {
+        let wildcards = if self.literal { Wildcards::Literal } else { Wildcards::Pattern };
+        Ok(Source::parse(text, wildcards, is_recursive)?)
     }
 }

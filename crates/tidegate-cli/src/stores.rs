@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use tidegate::backend::local::Local;
-use tidegate::backend::{Backend, BucketEntry, WriteOptions};
+use tidegate::backend::BucketEntry;
 use tidegate::location::Location;
-use tidegate::location::local_root;
 use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
+use tidegate_transfer::{LinkRules, OpenStore, Place, Tree};
 
-use crate::dev::{Dev, DevScheme};
+use crate::dev::{self, Dev, DevScheme};
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::{LinkRules, WriteLinks};
 use crate::interrupt::Signals;
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
@@ -25,7 +24,6 @@ use crate::{output, text};
 mod accounts;
 mod shared;
 
-pub(crate) use accounts::address;
 pub(crate) use shared::SharedEngine;
 
 /// How long aborting sessions may take after a signal: the process must end within two seconds.
@@ -35,56 +33,55 @@ const STOPPING: Duration = Duration::from_millis(200);
 /// The most uploads that are named one by one in the last message.
 const NAMED: usize = 20;
 
-/// The place of one object, which may not exist yet: its store and key.
-#[derive(Clone, Debug)]
-pub(crate) struct ObjectPlace {
-    pub(crate) store: Store,
-    pub(crate) key: String,
-    pub(crate) links: WriteLinks,
-}
-
-impl ObjectPlace {
-    /// The place of an object that the user named: a write to it follows links.
-    pub(crate) fn named(store: Store, key: impl Into<String>) -> Self {
-        Self { store, key: key.into(), links: WriteLinks::Follow }
-    }
-
-    /// The URL, as users write it.
-    pub(crate) fn url(&self) -> String {
-        format!("{}/{}", self.store.location(), self.key)
-    }
-
-    /// The path of the local file.
-    ///
-    /// # Errors
-    /// If the key would lead out of its directory: `a/../../b` is a valid key, but the path of another file.
-    pub(crate) fn file(&self) -> Outcome<PathBuf> {
-        let root = local_root(&self.store.location());
-        let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
-        checked.map_err(|fault| CommandFailure::Failed(format!("{}: {fault}", self.url())))?;
-        Ok(root.join(&self.key))
-    }
-
-    /// Whether the place is a file on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        matches!(self.store.location().parse(), Ok(Location::Local { .. }) | Err(_))
-    }
-}
-
 /// The engine of a command, and its stores.
 #[derive(Debug)]
 pub(crate) struct Stores {
+    opener: Opener,
+    unfinished: UnfinishedUploads,
+    /// The stores of the source, if they have settings of their own.
+    source: OnceLock<Box<Stores>>,
+    /// Whether other commands use the same engine at the same time.
+    is_shared: bool,
+}
+
+/// Opens stores by all the ways that a command knows: profiles, the embedded server, roots with spread keys.
+#[derive(Clone, Debug)]
+struct Opener {
     tide: Tidegate,
     /// The settings that `tide` reaches stores by.
     settings: TidegateBuilder,
     dev: DevScheme,
     /// The root whose keys are spread over prefixes, if any.
     root: Arc<OnceLock<PrefixedRoot>>,
-    unfinished: UnfinishedUploads,
-    /// The stores of the source, if they have settings of their own.
-    source: OnceLock<Box<Stores>>,
-    /// Whether other commands use the same engine at the same time.
-    is_shared: bool,
+}
+
+impl Opener {
+    /// The store of `location`, which is no local path, and its key exactly as written.
+    async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
+        if let Some(found) = self.root.get().and_then(|root| root.find(location)) {
+            return Ok(found);
+        }
+        let Some((scheme, bucket, key)) = location.in_store() else {
+            return Err(CommandFailure::Usage(format!("{location}: this is no URL of a store")));
+        };
+        self.start_dev(scheme).await?;
+        let tide = self.reached_by(location.profile());
+        Ok((tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
+    }
+
+    /// Starts the embedded server if `scheme` is its scheme, unless it was started before.
+    async fn start_dev(&self, scheme: &str) -> Outcome {
+        if scheme == "dev" { self.dev.start().await } else { Ok(()) }
+    }
+}
+
+impl OpenStore for Opener {
+    fn open<'a>(
+        &'a self,
+        location: &'a Location,
+    ) -> BoxFuture<'a, tidegate_transfer::Result<(Store, String)>> {
+        Box::pin(async move { Ok(self.bucket(location).await?) })
+    }
 }
 
 /// How many uploads are unfinished. Clones count together.
@@ -159,29 +156,26 @@ impl Stores {
         let dev = DevScheme::default();
         let engine = engine.scheme("dev", dev.clone());
         let stores = Self {
-            tide: engine.clone().build()?,
-            settings: engine,
-            dev,
-            root: Arc::default(),
+            opener: Opener { tide: engine.clone().build()?, settings: engine, dev, root: Arc::default() },
             unfinished: UnfinishedUploads::default(),
             source: OnceLock::new(),
             is_shared: false,
         };
-        let tide = stores.tide.clone();
+        let tide = stores.tide().clone();
         signals.last_words(Some(Arc::new(move || say_left_behind(&tide.unsettled()))));
         let outcome = {
             let mut work = std::pin::pin!(work(&stores));
             tokio::select! {
                 outcome = &mut work => Ok(outcome),
                 signal = signals.next() => {
-                    let in_journals = stores.tide.progress().snapshot().journaled;
+                    let in_journals = stores.tide().progress().snapshot().journaled;
                     Err((signal, stores.unfinished.interrupted(in_journals)))
                 }
             }
         }; // dropping the work drops every writer, which begins the aborts
         let outcome = match outcome {
             Ok(outcome) => tokio::select! {
-                failed = stores.tide.settled() => {
+                failed = stores.tide().settled() => {
                     let left: Vec<&str> = failed.iter().map(Error::object).collect();
                     if !left.is_empty() {
                         output::warn(&unaborted(&left));
@@ -194,15 +188,15 @@ impl Stores {
                 }
             },
             Err((signal, said)) => {
-                let progress = stores.tide.progress().snapshot();
+                let progress = stores.tide().progress().snapshot();
                 output::interrupted(signal, &(said + &kept(progress.kept, progress.kept_of)));
                 // Whether the aborts finished or the time limit passed, the command ends and names what is left.
-                let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
+                let _ = tokio::time::timeout(ABORTING, stores.tide().settled()).await;
                 stores.say_what_is_left(&signals);
                 Err(CommandFailure::Interrupted(signal))
             }
         };
-        if let Some(dev) = stores.dev.started() {
+        if let Some(dev) = stores.opener.dev.started() {
             let stopped = dev.stop();
             match outcome {
                 Err(CommandFailure::Interrupted(_)) => drop(tokio::time::timeout(STOPPING, stopped).await),
@@ -215,52 +209,30 @@ impl Stores {
     /// Prints the uploads whose end is uncertain, and makes sure that the signal thread does not print them again.
     fn say_what_is_left(&self, signals: &Signals) {
         signals.last_words(None);
-        say_left_behind(&self.tide.unsettled());
+        say_left_behind(&self.tide().unsettled());
     }
 
     pub(crate) fn tide(&self) -> &Tidegate {
-        &self.tide
+        &self.opener.tide
     }
 
     /// From here on, finds keys below `root` where the layout of `root` puts them. Only the first call has an effect.
     pub(crate) fn spread(&self, root: PrefixedRoot) {
-        self.root.get_or_init(|| root);
+        self.opener.root.get_or_init(|| root);
     }
 
     pub(crate) fn unfinished(&self) -> &UnfinishedUploads {
         &self.unfinished
     }
 
-    /// The object that `location` names.
-    pub(crate) async fn object(&self, location: &Location) -> Outcome<ObjectPlace> {
-        self.object_with(location, LinkRules::default()).await
+    /// The stores of one side of an operation on trees.
+    pub(crate) fn side(&self) -> tidegate_transfer::Stores {
+        tidegate_transfer::Stores::new(self.tide(), Arc::new(self.opener.clone()))
     }
 
-    /// The same, with these rules for links in the directory of a file.
-    pub(crate) async fn object_with(&self, location: &Location, below: LinkRules) -> Outcome<ObjectPlace> {
-        let nameless = || CommandFailure::Usage(format!("{location}: this is no object: name one in it"));
-        let place = match location {
-            Location::Local { path } if location.ends_with_slash() && !path.exists() => {
-                return Err(CommandFailure::nothing_at(location, "there is no such directory"));
-            }
-            Location::Local { path } => {
-                let name = path.file_name().ok_or_else(nameless)?;
-                let key = name.to_str().ok_or_else(|| CommandFailure::Usage(not_utf8(path)))?.to_owned();
-                let directory = path.parent().unwrap_or(Path::new("."));
-                ObjectPlace { store: self.files(directory, below), key, links: below.writes }
-            }
-            _ => {
-                let (store, key) = self.bucket(location).await?;
-                ObjectPlace { store, key, links: WriteLinks::Follow }
-            }
-        };
-        // A store may have an object whose key ends with a slash, but a local path that ends with a slash is a
-        // directory.
-        if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. }))
-        {
-            return Err(nameless());
-        }
-        Ok(place)
+    /// The object that `location` names.
+    pub(crate) async fn object(&self, location: &Location) -> Outcome<Place> {
+        Ok(self.side().object_with(location, LinkRules::default()).await?)
     }
 
     /// The store and the key prefix of the tree that `location` names: a bucket, all keys below a key, or a
@@ -284,21 +256,14 @@ impl Stores {
 
     /// The store of `location`, and its key exactly as written.
     pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
-        if let Some(found) = self.root.get().and_then(|root| root.find(location)) {
-            return Ok(found);
-        }
-        let Some((scheme, bucket, key)) = location.in_store() else {
-            if let Location::Local { path } = location
-                && path.is_dir()
-            {
-                return Ok((self.directory(path), String::new()));
+        match location {
+            Location::Local { path } if path.is_dir() => Ok((self.directory(path), String::new())),
+            Location::Local { .. } => {
+                let place = self.object(location).await?;
+                Ok((place.store, place.key))
             }
-            let place = Box::pin(self.object(location)).await?;
-            return Ok((place.store, place.key));
-        };
-        self.start_dev(scheme).await?;
-        let tide = self.reached_by(location.profile());
-        Ok((tide.open(format!("{scheme}://{bucket}")).await?, key.to_owned()))
+            _ => self.opener.bucket(location).await,
+        }
     }
 
     /// Lists the buckets of a scheme: `s3`, `gs` or `dev`.
@@ -306,53 +271,42 @@ impl Stores {
         &self,
         scheme: &str,
     ) -> Outcome<BoxStream<'static, tidegate::Result<BucketEntry>>> {
-        self.start_dev(scheme).await?;
-        Ok(self.tide.buckets(scheme))
+        self.opener.start_dev(scheme).await?;
+        Ok(self.tide().buckets(scheme))
     }
 
     /// Creates the bucket that `location` names.
     pub(crate) async fn create_bucket(&self, location: &Location) -> Outcome {
-        self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
-        let tide = self.reached_by(location.profile());
+        self.opener.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
+        let tide = self.opener.reached_by(location.profile());
         Ok(tide.create_bucket(location.clone().without_profile().to_string()).await?)
     }
 
     /// Removes the empty bucket that `location` names.
     pub(crate) async fn remove_bucket(&self, location: &Location) -> Outcome {
-        self.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
-        let tide = self.reached_by(location.profile());
+        self.opener.start_dev(location.in_store().map_or("", |(scheme, ..)| scheme)).await?;
+        let tide = self.opener.reached_by(location.profile());
         Ok(tide.remove_bucket(location.clone().without_profile().to_string()).await?)
-    }
-
-    /// Starts the embedded server if `scheme` is its scheme, unless it was started before.
-    async fn start_dev(&self, scheme: &str) -> Outcome {
-        if scheme == "dev" { self.dev.start().await } else { Ok(()) }
     }
 
     /// Whether the embedded server was started, by another process, so that it may outlive this command.
     pub(crate) fn dev_outlives_us(&self) -> bool {
-        self.dev.started().is_some_and(Dev::is_of_another_process)
+        self.opener.dev.started().is_some_and(Dev::is_of_another_process)
     }
 
     fn directory(&self, path: &Path) -> Store {
-        self.files(path, LinkRules::default())
+        self.side().files(path, LinkRules::default())
     }
 
-    /// The directory at `path` as a store, with these rules for the links below it.
-    pub(crate) fn files(&self, path: &Path, LinkRules { lists, writes }: LinkRules) -> Store {
-        let local = Local::new(path).links(lists);
-        self.tide.store(Arc::new(match writes {
-            WriteLinks::Follow => local,
-            WriteLinks::Refuse => local.refuse_links(),
-        }))
-    }
-
-    /// As [`tree`](Self::tree), with these rules for the links below a directory.
-    pub(crate) async fn tree_with(&self, location: &Location, links: LinkRules) -> Outcome<(Store, String)> {
-        match location {
-            Location::Local { path } => Ok((self.files(path, links), String::new())),
-            _ => self.tree(location).await,
-        }
+    /// The tree that `location` names, to be read or written as a whole.
+    pub(crate) async fn whole_tree(&self, location: &Location) -> Outcome<Tree> {
+        let (store, prefix) = self.tree(location).await?;
+        let tree = match location {
+            Location::Local { path } => Tree::directory(self.tide(), path),
+            _ => Tree::new(&store, prefix),
+        };
+        let tree = tree.called(location.to_string()).without(&dev::directory());
+        Ok(if matches!(location, Location::Dev { .. }) { tree.makes_bucket() } else { tree })
     }
 }
 
@@ -427,11 +381,6 @@ pub(crate) fn refuse_missing(location: &Location) -> Outcome {
     }
 }
 
-/// Why a file cannot become an object.
-pub(crate) fn not_utf8(path: &Path) -> String {
-    format!("{}: its name is not UTF-8, which keys are", path.display())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,25 +395,6 @@ mod tests {
         drop(journaled);
         let _bound = unfinished.begin(false);
         assert_eq!(unfinished.interrupted(0), "interrupted: aborting 1 unfinished upload");
-    }
-
-    #[test]
-    fn a_place_is_the_file_that_was_named() {
-        use std::os::unix::ffi::OsStrExt;
-        let tide = Tidegate::builder().build().unwrap();
-        let odd = Path::new(std::ffi::OsStr::from_bytes(b"/odd\xff"));
-        for (root, file) in [
-            (Path::new("/"), PathBuf::from("/x.bin")),
-            (Path::new("/a"), "/a/x.bin".into()),
-            (Path::new("/a/"), "/a/x.bin".into()),
-            (Path::new("s3:b"), "./s3:b/x.bin".into()),
-            (odd, odd.join("x.bin")),
-        ] {
-            let place = ObjectPlace::named(tide.store(Arc::new(Local::new(root))), "x.bin");
-            assert!(place.is_local());
-            assert_eq!(place.file().unwrap(), file);
-            assert_eq!(local_root(&place.url()), file, "its URL names it as well");
-        }
     }
 
     #[test]

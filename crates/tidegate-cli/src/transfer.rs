@@ -1,21 +1,8 @@
-//! Transfers of objects, as `cp`, `sync` and `journal resume` make them.
+//! Copies and moves, as `cp` and `mv` make them.
 
-mod carried;
 pub(crate) mod choices;
-pub(crate) mod copies;
 pub(crate) mod copy;
-mod distinct;
-pub(crate) mod download;
-pub(crate) mod emptied;
-pub(crate) mod item;
-pub(crate) mod job;
-pub(crate) mod journaled;
-pub(crate) mod links;
-pub(crate) mod naming;
-mod opened;
+mod object_output;
 pub(crate) mod options;
-pub(crate) mod report;
-mod sources;
 mod stdin;
-pub(crate) mod upload;
-pub(crate) mod verify;
+mod verified;

@@ -1,8 +1,42 @@
-//! Trees of objects: what the command line `tidegate` and the Python package compare and copy, by the same code.
+//! Trees of objects: copy, move, compare and remove them, from any store to any store.
 //!
-//! Nothing here prints, or keeps anything from one call to the next.
+//! An operation is a [`Run`]: a stream of [`Event`]s, and then a [`Report`]; or awaited, the report alone. Nothing here
+//! prints, or keeps anything from one call to the next.
 
+mod ahead;
 pub mod attributes;
+mod check;
+mod common_cause;
+mod compare;
+mod copy;
 pub mod copy_through;
+mod error;
+mod event;
+#[doc(hidden)]
+pub mod figures;
+mod links;
 pub mod listing;
 pub mod merge;
+mod obstacle;
+mod place;
+mod removal;
+mod resolved;
+mod run;
+mod select;
+mod sync;
+mod two_addresses;
+mod walk;
+
+pub use ahead::ahead;
+pub use check::Check;
+pub use compare::{Comparison, Tree};
+pub use copy::{AfterCopy, Copy, IfExists, NameList, journaled, naming};
+pub use error::{Error, Reach, Result, sentence_of};
+pub use event::{CopiedObject, Ends, Event, Failure, Finding, Report, SkipReason, Step, Transfer};
+pub use links::{FileOptions, LinkRules, Links, WriteLinks};
+pub use place::{OpenStore, Place, Stores};
+pub use removal::Remove;
+pub use run::Run;
+pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};
+pub use sync::{Extra, Sync};
+pub use two_addresses::Distinct;

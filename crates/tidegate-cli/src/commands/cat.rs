@@ -11,9 +11,11 @@ use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::ByteOutput;
-use crate::select::{ObjectFilter, PatternOption, SourceArgument};
+use tidegate_transfer::{ObjectFilter, Place, Source};
+
+use crate::select::PatternOption;
 use crate::spread::PrefixedOption;
-use crate::stores::{ObjectPlace, Stores};
+use crate::stores::Stores;
 use crate::values::{self, ByteRange};
 
 /// The heading of options in the help.
@@ -65,7 +67,7 @@ impl CatArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         invocation.refuse_json("the objects themselves")?;
         let parse = |text: &OsString| self.pattern.parse(text, false);
-        let sources: Vec<SourceArgument> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
+        let sources: Vec<Source> = self.objects.iter().map(parse).collect::<Result<_, _>>()?;
         let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
         let engine = match self.bandwidth {
             Some(bytes_per_second) => engine.bandwidth(bytes_per_second),
@@ -86,7 +88,7 @@ impl CatArgs {
 
 async fn show(
     stores: &Stores,
-    sources: &[SourceArgument],
+    sources: &[Source],
     range: Option<ByteRange>,
     output: &mut ByteOutput,
 ) -> Outcome {
@@ -101,18 +103,18 @@ async fn show(
         while let Some(entry) = entries.try_next().await? {
             if let Entry::Object(object) = entry {
                 is_empty = false;
-                let place = ObjectPlace::named(store.clone(), object.key);
+                let place = Place::named(store.clone(), object.key);
                 show_one(&place, range, output).await?;
             }
         }
         if is_empty {
-            return Err(source.no_match());
+            return Err(source.no_match().into());
         }
     }
     Ok(())
 }
 
-async fn show_one(place: &ObjectPlace, range: Option<ByteRange>, output: &mut ByteOutput) -> Outcome {
+async fn show_one(place: &Place, range: Option<ByteRange>, output: &mut ByteOutput) -> Outcome {
     let reader = place.store.reader(&place.key);
     let reader = match range {
         Some(ByteRange { first, last: Some(last) }) => reader.range(first..=last),

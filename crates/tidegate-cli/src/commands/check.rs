@@ -5,14 +5,16 @@ use std::io::Write;
 use futures::StreamExt;
 use serde::Serialize;
 
-use crate::compare::{Change, CompareOptions, TreeArguments, Trees};
+use tidegate_transfer::{Check, Event, Run};
+
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, SourceOptions};
 use crate::select::FilterOptions;
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
-use crate::{output, text};
+use crate::tree_options::{CompareOptions, TreeArguments};
+use crate::{output, text, ui};
 
 /// Compare everything below SRC with everything below DST, and copy nothing
 ///
@@ -67,62 +69,44 @@ impl CheckArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.source.reach(stores, &self.connection, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let trees = Trees::open(stores, &source, &target, self.compare, filter.clone()).await?;
-            self.check(&trees, invocation).await
+            let check = Check::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
+                .compare(self.compare.into())
+                .files(self.compare.files.into())
+                .filter(filter.clone());
+            show(check.start(), invocation).await
         })
         .await
     }
+}
 
-    async fn check(&self, trees: &Trees, invocation: &Invocation) -> Outcome {
-        let mut out = output::text(invocation.format())?;
-        let mut changes = std::pin::pin!(trees.changes());
-        let (mut compared, mut different, mut failed) = (0_u64, 0_u64, None);
-        while let Some(change) = changes.next().await {
-            let change = match change {
-                Ok(change) => change,
-                Err(failure) => {
-                    failed.replace(failure).iter().for_each(output::fail);
-                    continue;
-                }
-            };
-            let (key, difference) = match &change {
-                Change::LeftOut(what) => {
-                    output::warn(&format!("left out: {what}"));
-                    continue;
-                }
-                Change::None => (None, ""),
-                Change::Add(object) | Change::Taken(object, _) => (Some(&object.key), "missing"),
-                Change::Replace(object, how) => (Some(&object.key), how.name()),
-                Change::Remove(object) => (Some(&object.key), "extra"),
-            };
-            compared += 1;
-            let Some(key) = key else { continue };
-            different += 1;
-            if out.is_json() {
-                let source = (difference != "extra").then(|| trees.source.place(key).url());
-                let target = (difference != "missing").then(|| trees.target.place(key).url());
-                out.json(&FoundDifference { key, difference, source, target })?;
-            } else {
-                writeln!(out, "{difference:8}  {key}")?;
-            }
-            out.flow().await?;
+/// Prints each difference, and at the end how many there are.
+async fn show(mut run: Run, invocation: &Invocation) -> Outcome {
+    let mut out = output::text(invocation.format())?;
+    while let Some(event) = run.next().await {
+        let Event::Differs { key, difference, source, target } = event else {
+            ui::tell(event);
+            continue;
+        };
+        let difference = difference.name();
+        if out.is_json() {
+            out.json(&FoundDifference { key: &key, difference, source, target })?;
+        } else {
+            writeln!(out, "{difference:8}  {key}")?;
         }
-        out.finish().await?;
-        trees.skipped_line().iter().for_each(|line| output::say(line));
-        trees.incomparable_line().iter().for_each(|line| output::warn(line));
-        if let Some(failure) = failed {
-            return Err(failure);
+        out.flow().await?;
+    }
+    out.finish().await?;
+    let (report, result) = run.into_parts();
+    result?;
+    let compared = text::count(report.compared, "object");
+    match report.different {
+        0 => {
+            output::say(&format!("{compared} compared, no difference"));
+            Ok(())
         }
-        let compared = text::count(compared, "object");
-        match different {
-            0 => {
-                output::say(&format!("{compared} compared, no difference"));
-                Ok(())
-            }
-            different => {
-                let differences = text::count(different, "difference");
-                Err(CommandFailure::Failed(format!("{compared} compared: {differences}")))
-            }
+        different => {
+            let differences = text::count(different, "difference");
+            Err(CommandFailure::Failed(format!("{compared} compared: {differences}")))
         }
     }
 }

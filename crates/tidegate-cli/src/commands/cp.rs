@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use tidegate::Strategy;
 use tidegate::checksum::Algorithm;
+use tidegate_transfer::AfterCopy;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::transfer::choices::DurabilityChoice;
 use crate::transfer::copy::{CopyArguments, CopyMethod};
-use crate::transfer::job::AfterCopy;
-use crate::two_addresses::DistinctOption;
+use crate::tree_options::DistinctOption;
 use crate::values;
 
 /// The heading of options in the help.

@@ -12,7 +12,9 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
 use crate::output::{self, TextOutput};
-use crate::select::{FilterOptions, ObjectFilter, PatternOption, SourceArgument};
+use tidegate_transfer::{ObjectFilter, Source};
+
+use crate::select::{FilterOptions, PatternOption};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::text;
@@ -74,7 +76,7 @@ enum UsageLine<'a> {
 impl DuArgs {
     pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
         let parse = |text: &String| self.pattern.parse(text.as_ref(), false);
-        let sources: Vec<SourceArgument> = self.places.iter().map(parse).collect::<Result<_, _>>()?;
+        let sources: Vec<Source> = self.places.iter().map(parse).collect::<Result<_, _>>()?;
         let filter = self.filter.clone().filter()?;
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             let locations: Vec<_> = sources.iter().map(|source| &source.location).collect();
@@ -93,7 +95,7 @@ impl DuArgs {
     async fn measure_all(
         &self,
         stores: &Stores,
-        sources: &[SourceArgument],
+        sources: &[Source],
         filter: &ObjectFilter,
         out: &mut TextOutput,
     ) -> Outcome {
@@ -146,7 +148,7 @@ impl DuArgs {
 /// # Errors
 /// If there is neither; an empty bucket or directory is fine. If an entry cannot be listed, or has no known size: the
 /// sum would be wrong.
-async fn measure(stores: &Stores, source: &SourceArgument, filter: &ObjectFilter) -> Outcome<TreeSize> {
+async fn measure(stores: &Stores, source: &Source, filter: &ObjectFilter) -> Outcome<TreeSize> {
     let location = &source.location;
     if let Location::Local { path } = location
         && !path.is_dir()
@@ -168,7 +170,7 @@ async fn measure(stores: &Stores, source: &SourceArgument, filter: &ObjectFilter
     }
     match stored.objects {
         0 if !filter.is_everything() => Ok(stored),
-        0 if source.pattern.is_some() => Err(source.no_match()),
+        0 if source.pattern.is_some() => Err(source.no_match().into()),
         0 if !prefix.is_empty() => measure_object(stores, location).await,
         _ => Ok(stored),
     }

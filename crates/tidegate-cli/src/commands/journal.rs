@@ -18,7 +18,7 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use crate::transfer::journaled::{self, FoundUpload};
+use tidegate_transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
 
 mod abort;
@@ -203,9 +203,9 @@ async fn claim(stores: &Stores, left: &LeftUpload, connection: &ConnectionOption
         matches!(location, Some(Ok(Location::Local { .. })))
     };
     if is_local(left) {
-        return journaled::found(left.claim().await).await;
+        return Ok(journaled::found(left.claim().await).await?);
     }
-    journaled::claim(left, &store(stores, left, connection).await?).await
+    Ok(journaled::claim(left, &store(stores, left, connection).await?).await?)
 }
 
 /// The store that an upload goes to, with the upload's checksum algorithm.

@@ -11,7 +11,9 @@ use tidegate::location::{Location, LocationError};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::ConnectionOptions;
-use crate::select::{FilterOptions, ObjectFilter, PatternOption, SourceArgument};
+use tidegate_transfer::{ObjectFilter, Source};
+
+use crate::select::{FilterOptions, PatternOption};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -136,7 +138,7 @@ impl LsArgs {
     async fn list(
         &self,
         stores: &Stores,
-        source: &SourceArgument,
+        source: &Source,
         filter: &ObjectFilter,
         invocation: &Invocation,
     ) -> Outcome {
@@ -194,7 +196,7 @@ impl LsArgs {
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
             (None, 0) if filter.is_everything() && shown == 0 && source.pattern.is_some() => {
-                Err(source.no_match())
+                Err(source.no_match().into())
             }
             (None, 0) if shown == 0 && !prefix.is_empty() && filter.is_everything() => {
                 Err(CommandFailure::nothing_at(
@@ -239,7 +241,7 @@ enum ListTarget {
     /// The buckets of a scheme.
     Buckets(&'static str),
     /// What begins with a URL, is in a directory, or matches a pattern.
-    Objects(SourceArgument),
+    Objects(Source),
 }
 
 impl ListTarget {

@@ -2,12 +2,12 @@
 
 use tidegate::Strategy;
 use tidegate::checksum::Algorithm;
+use tidegate_transfer::AfterCopy;
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::transfer::copy::{CopyArguments, CopyMethod};
-use crate::transfer::job::AfterCopy;
-use crate::two_addresses::DistinctOption;
+use crate::tree_options::DistinctOption;
 
 /// Move files and objects: copy each, then remove its source
 ///

@@ -6,7 +6,7 @@ use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::spread;
 use crate::stores::Stores;
 

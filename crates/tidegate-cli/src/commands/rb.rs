@@ -5,7 +5,7 @@ use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::RemoveLine;
+use crate::ui::lines::RemoveLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;

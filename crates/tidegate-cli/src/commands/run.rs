@@ -13,7 +13,9 @@ use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::text::printable;
 use tidegate::{ErrorKind, Tidegate, TidegateBuilder};
 
-use crate::exit::{self, CommandFailure, Outcome, Reach};
+use tidegate_transfer::Reach;
+
+use crate::exit::{self, CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::label::{self, labelled};
 use crate::options::Owners;

@@ -3,9 +3,8 @@
 use std::time::SystemTime;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
-use tidegate::Object;
+use tidegate_transfer::ObjectFilter;
 
-use super::pattern::{KeyPattern, Matches};
 use crate::exit::{CommandFailure, Outcome};
 use crate::values;
 
@@ -52,17 +51,30 @@ impl FilterOptions {
 
     /// The filter; refuses a pattern that is too long.
     pub(crate) fn filter(self) -> Outcome<ObjectFilter> {
-        let rule = |rule: NameRule| {
-            let option = if rule.takes { "--include" } else { "--exclude" };
-            let pattern = KeyPattern::new(&rule.pattern, Matches::NameAndBelow)
-                .map_err(|why| CommandFailure::Usage(format!("{option}: {why}")))?;
-            Ok((rule.takes, pattern))
+        let Self { names, newer_than, older_than, min_size, max_size } = self;
+        let mut filter = ObjectFilter::default();
+        for NameRule { pattern, takes } in names.0 {
+            let (option, added) = match takes {
+                true => ("--include", filter.include(&pattern)),
+                false => ("--exclude", filter.exclude(&pattern)),
+            };
+            filter = added.map_err(|error| CommandFailure::Usage(format!("{option}: {error}")))?;
+        }
+        let filter = match newer_than {
+            Some(time) => filter.newer_than(time),
+            None => filter,
         };
-        Ok(ObjectFilter {
-            names: self.names.0.into_iter().map(rule).collect::<Outcome<_>>()?,
-            newer_than: self.newer_than,
-            older_than: self.older_than,
-            sizes: (self.min_size, self.max_size),
+        let filter = match older_than {
+            Some(time) => filter.older_than(time),
+            None => filter,
+        };
+        let filter = match min_size {
+            Some(bytes) => filter.min_size(bytes),
+            None => filter,
+        };
+        Ok(match max_size {
+            Some(bytes) => filter.max_size(bytes),
+            None => filter,
         })
     }
 }
@@ -120,61 +132,12 @@ impl clap::Args for NameRules {
     }
 }
 
-/// Which objects to take, by name, time and size.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ObjectFilter {
-    /// Patterns, and whether names that match are taken. The last that matches decides.
-    names: Vec<(bool, KeyPattern)>,
-    newer_than: Option<SystemTime>,
-    older_than: Option<SystemTime>,
-    /// The least and the largest size.
-    sizes: (Option<u64>, Option<u64>),
-}
-
-impl ObjectFilter {
-    pub(crate) fn is_everything(&self) -> bool {
-        self.names.is_empty() && !self.looks_at_objects()
-    }
-
-    /// The filter without its times and sizes.
-    pub(crate) fn of_names(&self) -> Self {
-        Self { names: self.names.clone(), ..Self::default() }
-    }
-
-    /// Whether a time or a size decides, too.
-    pub(super) fn looks_at_objects(&self) -> bool {
-        self.newer_than.is_some() || self.older_than.is_some() || self.sizes != (None, None)
-    }
-
-    /// Whether to take an object whose key below the tree's root is `key`. An object without a known time or size is
-    /// left out if that decides.
-    pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
-        let (least, most) = self.sizes;
-        let is_size = |fits: &dyn Fn(u64) -> bool| object.known_size().is_some_and(fits);
-        let is_time = |fits: &dyn Fn(SystemTime) -> bool| object.modified.is_some_and(fits);
-        self.takes_name(key)
-            && least.is_none_or(|least| is_size(&|size| size >= least))
-            && most.is_none_or(|most| is_size(&|size| size <= most))
-            && self.newer_than.is_none_or(|after| is_time(&|modified| modified > after))
-            && self.older_than.is_none_or(|before| is_time(&|modified| modified < before))
-    }
-
-    /// Whether the name alone is taken.
-    pub(crate) fn takes_name(&self, key: &str) -> bool {
-        let decides = self.names.iter().rev().find(|(_, pattern)| pattern.matches(key));
-        match (decides, self.names.first()) {
-            (Some((takes, _)), _) => *takes,
-            (None, Some((first_takes, _))) => !first_takes,
-            (None, None) => true,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use clap::Parser;
+    use tidegate::Object;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future};
+use tidegate_transfer::{Error, NameList, Result};
 use tokio::fs::File;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
@@ -28,20 +28,13 @@ pub(crate) struct NamesOption {
     null: bool,
 }
 
-/// The names, and where they come from. A read error ends the list; a name that is not UTF-8 is one failure.
-pub(crate) struct ListedNames {
-    /// The file, in the user's words.
-    pub(crate) from: String,
-    pub(crate) names: BoxStream<'static, Outcome<String>>,
-}
-
 impl NamesOption {
     pub(crate) fn is_given(&self) -> bool {
         self.files_from.is_some()
     }
 
     /// Opens the file of `--files-from`; `None` if the option is not given.
-    pub(crate) async fn open(&self) -> Outcome<Option<ListedNames>> {
+    pub(crate) async fn open(&self) -> Outcome<Option<NameList>> {
         let Some(list) = &self.files_from else { return Ok(None) };
         let from = list.to_string_lossy().into_owned();
         let file = match &*from {
@@ -51,27 +44,27 @@ impl NamesOption {
                 File::open(path).await.map_err(|error| CommandFailure::of_file(path, &error))?
             }
         };
-        Ok(Some(ListedNames { names: names(file, from.clone(), self.null).boxed(), from }))
+        Ok(Some(NameList { names: names(file, from.clone(), self.null).boxed(), from }))
     }
 }
 
-/// The names in a file. Empty ones are skipped; with lines, so are the carriage returns at their ends.
+/// The names in a file. A read error ends them; a name that is not UTF-8 is one failure. Empty ones are skipped; with lines, so are the carriage returns at their ends.
 fn names(
     file: File,
     from: String,
     ends_with_null: bool,
-) -> impl futures::Stream<Item = Outcome<String>> + Send {
+) -> impl futures::Stream<Item = Result<String>> + Send {
     let end = if ends_with_null { 0 } else { b'\n' };
     let codec = AnyDelimiterCodec::new_with_max_length(vec![end], vec![end], LONGEST);
     let mut number = 0_u64;
     let names = FramedRead::new(file, codec).map(move |name| {
         number += 1;
-        let wrong = |why: &str| CommandFailure::Failed(format!("{from}: name {number} {why}"));
+        let wrong = |why: &str| Error::Failed(format!("{from}: name {number} {why}"));
         let name = name.map_err(|error| match error {
             AnyDelimiterCodecError::MaxChunkLengthExceeded => {
                 wrong(&format!("has more than {LONGEST} bytes; with -0, names end with a NUL byte"))
             }
-            AnyDelimiterCodecError::Io(error) => CommandFailure::of_file(Path::new(&from), &error),
+            AnyDelimiterCodecError::Io(error) => Error::of_file(Path::new(&from), &error),
         })?;
         let name = String::from_utf8(name.into()).map_err(|_| wrong("is not UTF-8, which keys are"))?;
         let is_line = !ends_with_null && name.ends_with('\r');
@@ -84,7 +77,7 @@ fn names(
 mod tests {
     use super::*;
 
-    async fn read(content: &[u8], null: bool) -> Vec<Outcome<String>> {
+    async fn read(content: &[u8], null: bool) -> Vec<Result<String>> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("list");
         std::fs::write(&path, content).unwrap();
@@ -108,7 +101,7 @@ mod tests {
         let names = read(b"a\nm\xff\nb\n", false).await;
         let [Ok(a), Err(wrong), Ok(b)] = &names[..] else { panic!("{names:?}") };
         assert!(a == "a" && b == "b");
-        assert!(wrong.sentence().unwrap().ends_with("name 2 is not UTF-8, which keys are"));
+        assert!(wrong.to_string().ends_with("name 2 is not UTF-8, which keys are"));
         let names = read(&b"x".repeat(LONGEST + 2), false).await;
         assert!(matches!(&names[..], [Err(_), ..]), "{names:?}");
     }

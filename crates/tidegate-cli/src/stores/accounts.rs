@@ -5,32 +5,26 @@ use std::sync::OnceLock;
 
 use tidegate::Tidegate;
 use tidegate::backend::s3::S3Settings;
-use tidegate::location::Location;
 
-use super::{ObjectPlace, Stores};
+use super::{Opener, Stores};
 
-/// The URL without the profile by which its store is reached: the same for the same object.
-pub(crate) fn address(url: String) -> String {
-    url.parse().map_or(url, |location: Location| location.without_profile().to_string())
-}
-
-impl Stores {
+impl Opener {
     /// The engine as it reaches URLs that name this profile.
     pub(super) fn reached_by(&self, profile: Option<&str>) -> Cow<'_, Tidegate> {
         let Some(profile) = profile else { return Cow::Borrowed(&self.tide) };
         let settings = self.settings.s3_settings().clone().with_profile_only(profile);
         Cow::Owned(self.settings.clone().s3(settings).build_on(&self.tide))
     }
+}
 
+impl Stores {
     /// From here on, [`source`](Self::source) reaches `s3://` by these settings. Only the first call has an effect.
     pub(crate) fn reach_source(&self, settings: S3Settings) {
-        let settings = self.settings.clone().s3(settings);
+        let settings = self.opener.settings.clone().s3(settings);
+        let tide = settings.clone().build_on(self.tide());
         self.source.get_or_init(|| {
             Box::new(Self {
-                tide: settings.clone().build_on(&self.tide),
-                settings,
-                dev: self.dev.clone(),
-                root: self.root.clone(),
+                opener: Opener { tide, settings, ..self.opener.clone() },
                 unfinished: self.unfinished.clone(),
                 source: OnceLock::new(),
                 is_shared: self.is_shared,
@@ -38,13 +32,9 @@ impl Stores {
         });
     }
 
-    /// Whether a source and a target may be reached by different accounts.
-    pub(crate) fn are_apart(&self, from: &ObjectPlace, to: &ObjectPlace) -> bool {
-        let profile = |place: &ObjectPlace| {
-            let location = place.store.location().parse::<Location>().ok()?;
-            location.profile().map(str::to_owned)
-        };
-        self.source.get().is_some() || profile(from) != profile(to)
+    /// Whether the source of a command has settings of its own.
+    pub(crate) fn has_source(&self) -> bool {
+        self.source.get().is_some()
     }
 
     /// The stores of the source, of a command with a source and a target.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate::{Tidegate, TidegateBuilder};
 
-use super::{Stores, UnfinishedUploads};
+use super::{Opener, Stores, UnfinishedUploads};
 use crate::dev::DevScheme;
 
 /// An engine that several commands share: its memory budget, limiters and journals. The
@@ -18,17 +18,19 @@ pub(crate) struct SharedEngine {
 
 impl SharedEngine {
     pub(crate) fn of(stores: &Stores) -> Self {
-        let Stores { tide, dev, unfinished, .. } = stores;
-        Self { tide: tide.clone(), dev: dev.clone(), unfinished: unfinished.clone() }
+        let Stores { opener, unfinished, .. } = stores;
+        Self { tide: opener.tide.clone(), dev: opener.dev.clone(), unfinished: unfinished.clone() }
     }
 
     /// The stores of one command, reached as `settings` say. Other settings in them have no effect.
     pub(super) fn stores(&self, settings: TidegateBuilder) -> Stores {
         Stores {
-            tide: settings.clone().build_on(&self.tide),
-            settings,
-            dev: self.dev.clone(),
-            root: Arc::default(),
+            opener: Opener {
+                tide: settings.clone().build_on(&self.tide),
+                settings,
+                dev: self.dev.clone(),
+                root: Arc::default(),
+            },
             unfinished: self.unfinished.clone(),
             source: OnceLock::new(),
             is_shared: true,

@@ -3,30 +3,27 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use futures::StreamExt;
 use tidegate::location::Location;
 use tidegate::{Strategy, TidegateBuilder};
+use tidegate_transfer::{AfterCopy, Copy, IfExists, Source};
 
 use super::choices::Carried;
-use super::copies::{self, CopyOutcome};
-use super::distinct::DistinctTargets;
-use super::emptied::EmptiedDirectories;
-use super::item::{self, CopyItem, ItemSource};
-use super::job::{AfterCopy, CopyJob, CopyWriteSettings, IfExists};
-use super::links::{self, DeferredLinks};
+use super::object_output::{ObjectOutput, StreamTarget};
 use super::options::TransferOptions;
-use super::report::{CopyDisplay, CopyReport};
-use super::sources::CopyTarget;
-use super::{download, sources, upload, verify};
+use super::stdin::{Stdin, StdinWait};
+use super::verified;
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::{FileOptions, LinkChoice};
+use crate::file_options::FileOptions;
 use crate::invocation::Invocation;
-use crate::lines::ObjectLines;
-use crate::select::{FilterOptions, NamesOption, ObjectFilter, PatternOption, SourceArgument};
+use crate::runtime::open_files;
+use crate::select::{FilterOptions, NamesOption, PatternOption};
 use crate::spread::PrefixedOption;
 use crate::stores::Stores;
-use crate::two_addresses::DistinctOption;
-use crate::{bar, standard};
+use crate::tree_options::DistinctOption;
+use crate::ui::bar;
+use crate::ui::lines::ObjectLines;
+use crate::ui::report::{CopyDisplay, CopyReport};
+use crate::{dev, standard};
 
 mod check;
 
@@ -99,7 +96,7 @@ struct CopyEnds {
 
 enum CopySource {
     Standard,
-    Place(SourceArgument),
+    Place(Source),
 }
 
 /// The target of a copy.
@@ -109,7 +106,7 @@ enum CopyEnd {
 }
 
 impl CopySource {
-    fn place(&self) -> Option<&SourceArgument> {
+    fn place(&self) -> Option<&Source> {
         match self {
             Self::Standard => None,
             Self::Place(source) => Some(source),
@@ -156,17 +153,6 @@ impl CopyArguments {
             true => CopyDisplay::Nothing,
             false => self.transfer.display(invocation, to_terminal),
         };
-        let if_exists = match (self.create_only, self.if_absent) {
-            (true, _) => IfExists::Fail,
-            (false, true) => IfExists::Skip,
-            (false, false) => IfExists::Replace,
-        };
-        let CopyMethod { after, strategy, journals, expect_size, distinct } = method;
-        // A move to disk removes the source, so the file must survive a loss of power first.
-        let fsync = self.fsync || after == AfterCopy::Remove;
-        let writing = CopyWriteSettings::new(strategy, if_exists, fsync, expect_size, attributes)
-            .with_files(self.files)
-            .then(after);
         Stores::with(invocation, engine, async |stores| {
             let sources = ends.sources.iter().filter_map(|source| Some(&source.place()?.location));
             let sources: Vec<_> = sources.collect();
@@ -174,40 +160,104 @@ impl CopyArguments {
             self.transfer.reach_source(stores, &sources, reads_input)?;
             let named: Vec<_> = sources.into_iter().chain(ends.target.place()).collect();
             self.spread.open(stores, &named).await?;
-            let is_dry_run = self.dry_run;
-            let lines = match (is_dry_run, is_output) {
+            let lines = match (self.dry_run, is_output) {
                 (true, _) => ObjectLines::of_dry_run(invocation)?,
                 (false, true) => ObjectLines::none(),
                 (false, false) => ObjectLines::of(invocation)?,
             };
-            let report = CopyReport::new(show, lines, stores, writing.is_journaled());
-            let job = CopyJob {
-                stores,
-                writing,
-                report,
-                journals: &journals,
-                is_dry_run,
-                links: DeferredLinks::default(),
-                emptied: EmptiedDirectories::default(),
-                distinct,
+            let mut report = CopyReport::new(show, lines, stores);
+            let copied = if let Some(output) = self.output(&ends, method.after) {
+                output.copy(stores, &mut report, self.dry_run).await
+            } else {
+                let copy = self.library_copy(&ends, stores, &method, report.wants_total()).await?;
+                let copy = copy.filter(filter.clone()).attributes(attributes.clone());
+                let mut run = copy.start();
+                report.show(&mut run).await?;
+                report.ended(run)
             };
-            let copied = {
-                let mut copy = std::pin::pin!(self.copy(&job, &ends, &filter));
-                tokio::select! {
-                    copied = &mut copy => copied,
-                    never = job.report.watch() => match never {},
-                }
-            };
-            job.report_left_out();
-            let closed = job.report.close(copied).await?;
+            let closed = report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && !invocation.is_json() && !invocation.is_quiet() => {
-                    verify::say_where(&target, self.spread.given(), closed.verified).await
+                    verified::say_where(&target, self.spread.given(), closed.verified).await
                 }
                 _ => Ok(()),
             }
         })
         .await
+    }
+
+    /// The copy, as the library makes it.
+    async fn library_copy(
+        &self,
+        ends: &CopyEnds,
+        stores: &Stores,
+        method: &CopyMethod,
+        asks_size: bool,
+    ) -> Outcome<Copy> {
+        // `check` has refused the other copies to standard output.
+        let CopyEnd::Place(target) = &ends.target else {
+            return Err(CommandFailure::Usage("-: standard output takes one object".to_owned()));
+        };
+        let (side, target) = (stores.side(), target.clone());
+        let places: Vec<Source> = ends.sources.iter().filter_map(CopySource::place).cloned().collect();
+        let copy = match (&ends.sources[..], self.names.open().await?) {
+            ([CopySource::Standard], _) => {
+                // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
+                let is_journaled = method.strategy == Strategy::Journal;
+                let wait = if is_journaled { StdinWait::Elsewhere } else { StdinWait::Here };
+                Copy::input(side, "-", Stdin::open(wait)?, target)
+            }
+            (_, Some(names)) => Copy::listed(side, places.into_iter().next(), names, target),
+            (_, None) => {
+                places.iter().try_for_each(|place| match &place.location {
+                    Location::Local { path } => standard::refuse_closed_input(path),
+                    _ => Ok(()),
+                })?;
+                Copy::new(side, places, target)
+            }
+        };
+        let copy = match stores.has_source() {
+            true => copy.source_stores(stores.source().side()),
+            false => copy,
+        };
+        let if_exists = match (self.create_only, self.if_absent) {
+            (true, _) => IfExists::Fail,
+            (false, true) => IfExists::Skip,
+            (false, false) => IfExists::Replace,
+        };
+        let verifies = matches!(ends.target.place(), Some(Location::Dev { .. }));
+        Ok(copy
+            .recursive(self.recursive)
+            .after(method.after)
+            .if_exists(if_exists)
+            .dry_run(self.dry_run)
+            .fsync(self.fsync)
+            .files(self.files.into())
+            .strategy(method.strategy)
+            .journals(method.journals.clone())
+            .expect_size(method.expect_size)
+            .distinct(method.distinct.into())
+            .without(&dev::directory())
+            .verify(verifies)
+            .ask_size(asks_size)
+            .open_files(open_files()))
+    }
+
+    /// Where the one object goes if it is written to a stream: standard output, a named pipe or a device.
+    fn output<'a>(&self, ends: &'a CopyEnds, after: AfterCopy) -> Option<ObjectOutput<'a>> {
+        let [CopySource::Place(source)] = &ends.sources[..] else { return None };
+        let to = match &ends.target {
+            CopyEnd::Standard => StreamTarget::Output,
+            CopyEnd::Place(Location::Local { path }) if self.is_single(ends) && after == AfterCopy::Keep => {
+                match path {
+                    path if standard::is_output(path) => StreamTarget::Output,
+                    path if is_stream(path) => StreamTarget::Device(path),
+                    _ => return None,
+                }
+            }
+            CopyEnd::Place(_) => return None,
+        };
+        Some(ObjectOutput { source: &source.location, to })
     }
 
     fn ends(&self) -> Outcome<CopyEnds> {
@@ -245,121 +295,6 @@ impl CopyArguments {
         };
         is_one && !self.names.is_given()
     }
-
-    async fn copy(&self, job: &CopyJob<'_>, ends: &CopyEnds, filter: &ObjectFilter) -> Outcome {
-        let target = match (&ends.sources[..], &ends.target) {
-            ([CopySource::Standard], CopyEnd::Place(target)) if job.is_dry_run => {
-                return job.report.would_copy("-", &target.to_string(), None).await;
-            }
-            ([CopySource::Standard], CopyEnd::Place(target)) => {
-                return upload::standard_input(job, target).await;
-            }
-            ([CopySource::Place(source)], CopyEnd::Standard) => {
-                return to_standard_output(job, &source.location).await;
-            }
-            // `check` has refused the other copies to standard output.
-            (_, CopyEnd::Standard) => return Ok(()),
-            (_, CopyEnd::Place(target)) => target,
-        };
-        let places: Vec<SourceArgument> =
-            ends.sources.iter().filter_map(CopySource::place).cloned().collect();
-        if let ([source], true) = (&places[..], self.is_single(ends)) {
-            return copy_one(job, &source.location, target).await;
-        }
-        let listed = self.names.open().await?;
-        let source_label = match (&places[..], &listed) {
-            ([source], _) => source.text().to_owned(),
-            ([], Some(listed)) => listed.from.clone(),
-            (sources, _) => format!("{} sources", sources.len()),
-        };
-        let found = match listed {
-            Some(listed) => sources::find_listed(job, places.first(), listed, target).await?,
-            None => sources::find(job, &places, target, self.recursive, filter).await?,
-        };
-        job.report.tree(source_label, found.target);
-        // Of one source, no two objects have the same target, unless one is a link.
-        let makes_links = job.writing.links() == LinkChoice::Preserve && is_local(target);
-        let is_one_tree = places.len() == 1 && !self.names.is_given() && !makes_links;
-        let mut distinct =
-            (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
-        let items = found.items.map(|found| match &mut distinct {
-            Some(distinct) => distinct.checked(found),
-            None => found,
-        });
-        let items = items.map(|found| async move {
-            match found {
-                Ok(item) => item::copy(job, item).await,
-                Err(outcome) => outcome,
-            }
-        });
-        copies::all(job, &Vec::from_iter(&found.stores), items).await?;
-        links::copy_deferred(job).await?;
-        if self.recursive {
-            for source in &places {
-                job.emptied.remove(&source.location, source.pattern.is_some()).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Copies or moves one file, pipe, device or object.
-async fn copy_one(job: &CopyJob<'_>, source: &Location, target: &Location) -> Outcome {
-    if let Location::Local { path } = target {
-        if standard::is_output(path) && !job.moves() {
-            return to_standard_output(job, source).await;
-        }
-        // Something that is written to and not replaced: a device, a named pipe.
-        if is_stream(path) {
-            if job.moves() {
-                let message =
-                    format!("{target}: an object can't be moved to a pipe or device: use `tidegate cp`");
-                return Err(CommandFailure::Usage(message));
-            }
-            if job.is_dry_run {
-                return job.report.would_copy(&source.to_string(), &target.to_string(), None).await;
-            }
-            let from = job.stores.source().object(source).await?;
-            return download::to_device(job, source, &from, path).await;
-        }
-    }
-    let from = job.stores.source().object(source).await?;
-    let to = CopyTarget::of_one(job, source, target).await?;
-    let source = match source {
-        Location::Local { path } if job.is_plain() => return upload::path(job, source, &to).await,
-        Location::Local { path } if is_stream(path) => {
-            let message = format!(
-                "{source}: a pipe or device can't be moved, and --dry-run and --if-absent don't apply: use plain `tidegate cp`"
-            );
-            return Err(CommandFailure::Usage(message));
-        }
-        Location::Local { path } => {
-            path.metadata().map_err(|error| CommandFailure::of_file(path, &error))?;
-            ItemSource::file(path.clone(), from)
-        }
-        // One request more, worth it only if a progress bar needs the size.
-        _ if job.report.wants_total() => {
-            let object = from.store.head(&from.key).await?;
-            ItemSource::object(from).described(job, object)
-        }
-        _ => ItemSource::object(from),
-    };
-    match item::copy_now(job, CopyItem { source, to }).await {
-        CopyOutcome::Copied(done) => job.report.done(done).await,
-        CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
-            Err(failure)
-        }
-        CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
-    }
-}
-
-async fn to_standard_output(job: &CopyJob<'_>, source: &Location) -> Outcome {
-    let from = job.stores.source().object(source).await?;
-    if job.is_dry_run {
-        let size = from.store.head(&from.key).await?.known_size();
-        return job.report.would_copy(&source.to_string(), "-", size).await;
-    }
-    download::to_standard_output(job, source, &from).await
 }
 
 fn is_local(location: &Location) -> bool {

@@ -35,7 +35,7 @@ impl Store {
     }
 
     /// The engine that opened this store.
-    pub(crate) fn tide(&self) -> &Tidegate {
+    pub fn tide(&self) -> &Tidegate {
         &self.tide
     }
 

@@ -12,10 +12,10 @@ use tidegate::{ErrorKind, Tidegate};
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use crate::transfer::journaled::{self, FoundUpload};
+use tidegate_transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
 
 /// Abort uploads in a journal directory and delete their journals

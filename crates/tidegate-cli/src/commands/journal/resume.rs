@@ -12,10 +12,10 @@ use tidegate::text::printable;
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use crate::transfer::journaled::FoundUpload;
+use tidegate_transfer::journaled::FoundUpload;
 use crate::{output, text};
 
 /// Publish the uploads in a journal directory whose sources were read to the end

@@ -11,7 +11,7 @@ use tidegate::text::printable;
 use super::list;
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::options::Owners;
 use crate::{output, text};
 

@@ -6,7 +6,7 @@ use tidegate::prefix::PrefixedStore;
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::lines::OutputLine;
+use crate::ui::lines::OutputLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;

@@ -1,12 +1,10 @@
-//! Which combinations of sources, target and options `cp` and `mv` refuse.
+//! Which combinations of standard input and output, sources and options `cp` and `mv` refuse. The library refuses the
+//! other combinations that make no sense.
 
-use tidegate::location::Location;
+use tidegate_transfer::{AfterCopy, naming};
 
 use super::{CopyArguments, CopyEnd, CopyEnds, CopyMethod, CopySource, is_local};
 use crate::exit::{CommandFailure, Outcome};
-use crate::file_options::LinkChoice;
-use crate::transfer::job::AfterCopy;
-use crate::transfer::{naming, sources};
 
 impl CopyArguments {
     /// Refuses combinations of arguments that make no sense, before any request is sent.
@@ -20,21 +18,9 @@ impl CopyArguments {
                 if self.recursive { "leave it out for a single file" } else { "add -r, or use a pattern" };
             return usage(format!("{option}: it chooses among many objects: {remedy}"));
         }
-        if method.after == AfterCopy::Remove && self.files.links == LinkChoice::Follow {
-            return usage("--links follow: files behind a link can't be moved: use `tidegate cp`".to_owned());
-        }
-        let has_pattern = || {
-            let places = ends.sources.iter().filter_map(CopySource::place);
-            places.into_iter().any(|source| source.pattern.is_some())
-        };
-        if self.names.is_given() && (ends.sources.len() > 1 || self.recursive || has_pattern()) {
+        if self.names.is_given() && ends.sources.len() > 1 {
             return usage(
                 "--files-from: it goes with at most one SRC, without -r and without a pattern".to_owned(),
-            );
-        }
-        if method.expect_size.is_some() && !is_single {
-            return usage(
-                "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
             );
         }
         for source in &ends.sources {
@@ -63,62 +49,36 @@ impl CopyArguments {
                 "{to}: a target can't be a pattern: add --literal if `*` is part of the key"
             ));
         }
-        if ends.sources.len() > 1 && !naming::is_container(target) {
-            return usage(format!(
-                "{target}: several sources need a directory or a prefix: end it with a slash"
-            ));
-        }
-        if self.names.is_given() && ends.sources.is_empty() && !naming::is_container(target) {
-            return usage(format!(
-                "{target}: a list of objects needs a directory or a prefix: end it with a slash"
-            ));
-        }
         Ok(())
     }
 
     fn check_source(&self, ends: &CopyEnds, source: &CopySource, method: &CopyMethod) -> Outcome {
         let usage = |message: String| Err(CommandFailure::Usage(message));
-        let source = match (source, &ends.target) {
-            (CopySource::Place(source), _) => source,
+        match (source, &ends.target) {
+            (CopySource::Place(source), CopyEnd::Standard) if naming::is_container(&source.location) => {
+                usage(format!("{}: this is a directory: add -r to copy all that is below it", source.text()))
+            }
+            (CopySource::Place(_), _) => Ok(()),
             (CopySource::Standard, _) if method.after == AfterCopy::Remove => {
-                return usage("-: standard input can't be moved: use `tidegate cp`".to_owned());
+                usage("-: standard input can't be moved: use `tidegate cp`".to_owned())
             }
             (CopySource::Standard, CopyEnd::Standard) => {
-                return usage("-: standard input to standard output needs no tidegate".to_owned());
+                usage("-: standard input to standard output needs no tidegate".to_owned())
             }
             (CopySource::Standard, _) if self.recursive => {
-                return usage("-: standard input is no directory: leave out -r".to_owned());
+                usage("-: standard input is no directory: leave out -r".to_owned())
             }
             (CopySource::Standard, _) if ends.sources.len() > 1 || self.names.is_given() => {
-                return usage("-: standard input can't be one of several sources".to_owned());
+                usage("-: standard input can't be one of several sources".to_owned())
             }
             (CopySource::Standard, CopyEnd::Place(place)) if naming::is_container(place) => {
                 let to = self.paths.last().map(|path| path.to_string_lossy()).unwrap_or_default();
-                return usage(format!(
+                usage(format!(
                     "{to}: this is a directory, and standard input has no name to keep in it: add one"
-                ));
+                ))
             }
-            (CopySource::Standard, _) => return Ok(()),
-        };
-        let from = source.text();
-        if let Location::Local { path } = &source.location {
-            sources::refuse_journals(path, &method.journals)?;
+            (CopySource::Standard, _) => Ok(()),
         }
-        if !method.journals.is_empty() && !is_local(&source.location) {
-            return usage(
-                "--journal: it is for files and standard input, an object is in a store already".to_owned(),
-            );
-        }
-        if method.expect_size.is_some() && !is_local(&source.location) {
-            return usage(
-                "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
-            );
-        }
-        let needs_recursion = source.pattern.is_none() && naming::is_container(&source.location);
-        if needs_recursion && !self.recursive && !self.names.is_given() {
-            let verb = if method.after == AfterCopy::Remove { "move" } else { "copy" };
-            return usage(format!("{from}: this is a directory: add -r to {verb} all that is below it"));
-        }
-        Ok(())
     }
 }
+

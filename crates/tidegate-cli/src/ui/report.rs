@@ -1,0 +1,284 @@
+//! The output of `cp`: the bar, the line at the end, a line for each object.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use tidegate::Progress;
+use tidegate_transfer::{CopiedObject, Ends, Event, Run, Transfer};
+
+use super::bar::{Bar, BarFigures};
+use super::lines::{CopyLine, ObjectLines, RemoveLine, SkipLine};
+use crate::exit::{CommandFailure, Outcome};
+use crate::stores::{Begun, Stores};
+use crate::{output, text};
+
+/// What to show of a copy on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyDisplay {
+    /// A bar during the copy, and a line at the end.
+    Bar,
+    /// A line at the end.
+    Line,
+    Nothing,
+}
+
+/// The report of one `cp`.
+pub(crate) struct CopyReport<'a> {
+    show: CopyDisplay,
+    began: Instant,
+    stores: &'a Stores,
+    bar: Option<Bar>,
+    lines: ObjectLines,
+    totals: Totals,
+}
+
+/// The figures of all transfers together.
+#[derive(Default)]
+struct Totals {
+    live: BTreeMap<u64, LiveTransfer>,
+    /// Whether any transfer uploads to a store.
+    sends: bool,
+    /// Total bytes to transfer; `None` if unknown.
+    expected: Option<u64>,
+    /// Source and target, of one object or of a whole tree.
+    label: Option<(String, String)>,
+    is_tree: bool,
+    /// How long the last transfer took.
+    seconds: f64,
+    objects: u64,
+    bytes: u64,
+    parts: u64,
+    requests: u64,
+    retries: u64,
+    hedges: u64,
+    verified: u64,
+    failed: u64,
+    /// How many failures have a cause of their own.
+    told: u64,
+    /// How many later failures share the cause that ended the command.
+    alike: u64,
+}
+
+/// The result of a `cp` that copied everything.
+pub(crate) struct Closed {
+    /// The object, or the place that all objects lie below; `None` if there was nothing to copy.
+    pub(crate) target: Option<String>,
+    /// How many objects were read back.
+    pub(crate) verified: u64,
+}
+
+/// A transfer in progress.
+struct LiveTransfer {
+    key: String,
+    progress: Progress,
+    /// Counts as an unfinished upload until it is dropped.
+    _begun: Option<Begun>,
+}
+
+impl<'a> CopyReport<'a> {
+    /// The most failures of the shared cause that are printed.
+    const ALIKE: u64 = 9;
+    /// How often the bar is drawn.
+    const BEAT: Duration = Duration::from_millis(100);
+
+    /// A report that shows `show`, and adds each copied object to `lines`.
+    pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores) -> Self {
+        // Bars of several commands would overwrite each other.
+        let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
+        let totals = Totals { expected: Some(0), ..Totals::default() };
+        let bar = (show == CopyDisplay::Bar).then(Bar::new);
+        Self { show, began: Instant::now(), stores, bar, lines, totals }
+    }
+
+    /// Whether the total is shown.
+    pub(crate) fn wants_total(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Shows all events of an operation, and the bar meanwhile.
+    pub(crate) async fn show(&mut self, run: &mut Run) -> Outcome {
+        let mut beat = tokio::time::interval(Self::BEAT);
+        loop {
+            let event = tokio::select! {
+                biased;
+                _ = beat.tick(), if self.bar.is_some() => {
+                    self.draw(run.found());
+                    continue;
+                }
+                event = run.next() => event,
+            };
+            match event {
+                Some(event) => self.tell(event).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Draws the bar until the work is done. No event comes meanwhile.
+    pub(crate) async fn drawing<T>(&self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+        let mut work = std::pin::pin!(work);
+        let mut beat = tokio::time::interval(Self::BEAT);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                _ = beat.tick(), if self.bar.is_some() => self.draw(0),
+            }
+        }
+    }
+
+    /// What an operation came to, whose events were all shown.
+    pub(crate) fn ended(&mut self, run: Run) -> Outcome {
+        let (report, result) = run.into_parts();
+        self.totals.failed = report.failed;
+        Ok(result?)
+    }
+
+    /// Shows one event.
+    pub(crate) async fn tell(&mut self, event: Event) -> Outcome {
+        let totals = &mut self.totals;
+        match event {
+            Event::Trees { source, target } => {
+                totals.label = Some((source, target));
+                totals.is_tree = true;
+            }
+            Event::Started(Transfer { id, key, progress, sends, journaled, bytes }) => {
+                totals.sends |= sends;
+                totals.expected = totals.expected.zip(bytes).map(|(before, more)| before.saturating_add(more));
+                let begun = sends.then(|| self.stores.unfinished().begin(journaled));
+                totals.live.insert(id, LiveTransfer { key, progress, _begun: begun });
+            }
+            Event::Ended(id) => drop(totals.live.remove(&id)),
+            Event::Copied(copied) => {
+                self.lines.print(&CopyLine::done(&copied)).await?;
+                self.totals.add(*copied);
+            }
+            Event::WouldCopy { source, target, bytes } => {
+                self.lines.print(&CopyLine::planned(&source, &target, bytes)).await?;
+            }
+            Event::Removed { url } => self.lines.print(&RemoveLine { url: &url, dry_run: false }).await?,
+            Event::WouldRemove { url } => self.lines.print(&RemoveLine { url: &url, dry_run: true }).await?,
+            Event::Skipped { source, target, reason, dry_run } => {
+                let line = SkipLine { source: &source, target: &target, reason, dry_run };
+                self.lines.print(&line).await?;
+            }
+            Event::Failed(failure) => {
+                totals.failed += 1;
+                let is_told = match failure.ends {
+                    Ends::Nothing => {
+                        totals.told += 1;
+                        true
+                    }
+                    Ends::SameCause => {
+                        totals.alike += 1;
+                        totals.alike <= Self::ALIKE
+                    }
+                };
+                if is_told {
+                    output::fail(&failure.error.into());
+                }
+            }
+            event => super::tell(event),
+        }
+        Ok(())
+    }
+
+    /// Draws the bar; `found` objects of a tree were found so far.
+    fn draw(&self, found: u64) {
+        let Some(bar) = &self.bar else { return };
+        let waiting = self.stores.tide().progress().snapshot().waiting;
+        let totals = &self.totals;
+        let (mut moved, mut stored) = (totals.bytes, totals.bytes);
+        for live in totals.live.values() {
+            let live = live.progress.snapshot();
+            moved += live.sent.max(live.acknowledged);
+            stored += live.acknowledged;
+        }
+        let done = totals.objects + totals.failed;
+        bar.show(&BarFigures {
+            name: totals.live.values().next().map_or_else(String::new, |live| live.key.clone()),
+            moved,
+            stored: totals.sends.then_some(stored),
+            expected: totals.expected,
+            objects: totals.is_tree.then_some((done, found.max(done + totals.live.len() as u64))),
+            waiting,
+        });
+    }
+
+    /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
+    pub(crate) async fn close(self, copied: Outcome) -> Outcome<Closed> {
+        let Self { show, began, bar, lines, totals, .. } = self;
+        drop(bar);
+        // For a single object, the time of the transfer alone, without the start and the read-back.
+        let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
+        if matches!(show, CopyDisplay::Bar | CopyDisplay::Line)
+            && totals.objects > 0
+            && let Some(line) = totals.line(seconds)
+        {
+            output::say(&line);
+        }
+        lines.finish().await?;
+        let all = text::count(totals.objects + totals.failed, "object");
+        match copied {
+            Ok(()) if totals.failed == 0 => {
+                Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
+            }
+            Ok(()) => Err(CommandFailure::Failed(format!("{} of {all} could not be copied", totals.failed))),
+            // Nothing was copied, so the exit code is that of the cause.
+            Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
+            Err(cause) => Err(match cause.sentence() {
+                Some(why) if totals.is_tree => {
+                    let copied = totals.objects;
+                    CommandFailure::Failed(format!("stopped: {why}; {copied} of {all} were copied"))
+                }
+                _ => cause,
+            }),
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, copied: CopiedObject) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(copied.bytes); // saturating, because a store may report any size
+        self.seconds = copied.seconds;
+        self.parts += copied.parts;
+        self.requests += copied.requests;
+        self.retries += copied.retries;
+        self.hedges += copied.hedges;
+        self.verified += u64::from(copied.verified);
+        if !self.is_tree {
+            self.label = Some((copied.source, copied.target));
+        }
+    }
+
+    fn line(&self, seconds: f64) -> Option<String> {
+        let (source, target) = self.label.as_ref()?;
+        let mut line = format!("{source} -> {target}: ");
+        if self.is_tree {
+            line += &match self.failed {
+                0 => format!("{}, ", text::count(self.objects, "object")),
+                failed => {
+                    format!("{} of {}, ", self.objects, text::count(self.objects + failed, "object"))
+                }
+            };
+        }
+        let (size, rate) = (text::size(self.bytes), text::rate(self.bytes, seconds));
+        line += &format!("{size} in {} ({rate})", text::seconds(seconds));
+        for (number, what) in [(self.parts, "part"), (self.requests, "request")] {
+            if number > 0 {
+                line += &format!(", {}", text::count(number, what));
+            }
+        }
+        match self.retries {
+            0 => {}
+            1 => line += ", 1 retry",
+            retries => line += &format!(", {retries} retries"),
+        }
+        if self.hedges > 0 {
+            line += &format!(", {}", text::count(self.hedges, "hedge"));
+        }
+        Some(line)
+    }
+}

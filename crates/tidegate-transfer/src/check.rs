@@ -1,0 +1,106 @@
+//! Compares two trees and copies nothing.
+
+use std::future::IntoFuture;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+
+use crate::compare::{Change, CompareOptions, Comparison, Tree, Trees};
+use crate::error::Result;
+use crate::event::{Event, Events, Finding, Report, Step};
+use crate::links::FileOptions;
+use crate::run::Run;
+use crate::select::ObjectFilter;
+
+/// Compares everything below two trees. Configure it, then [`start`](Self::start) it for its events, or await it for its
+/// report: [`Event::Differs`] names each key that differs, and [`Report::different`] says how many do.
+///
+/// # Errors
+/// As [`Run`]. Differences are no errors.
+#[derive(Debug)]
+#[must_use = "a check does nothing unless it is started or awaited"]
+pub struct Check {
+    source: Tree,
+    target: Tree,
+    options: CompareOptions,
+    filter: ObjectFilter,
+}
+
+impl Check {
+    /// Compares `target` with `source`.
+    pub fn new(source: Tree, target: Tree) -> Self {
+        let (options, filter) = (CompareOptions::default(), ObjectFilter::default());
+        Self { source, target, options, filter }
+    }
+
+    /// How objects are compared. Default: by size and time.
+    pub fn compare(mut self, by: Comparison) -> Self {
+        self.options.by = by;
+        self
+    }
+
+    /// What counts of files, and what becomes of links.
+    pub fn files(mut self, files: FileOptions) -> Self {
+        self.options.files = files;
+        self
+    }
+
+    /// Compares some of the objects only.
+    pub fn filter(self, filter: ObjectFilter) -> Self {
+        Self { filter, ..self }
+    }
+
+    /// The operation as a stream of events. Nothing is done before the first event is asked for.
+    pub fn start(self) -> Run {
+        let events = Events::new(self.target.store.tide());
+        Run::new(events.clone(), self.work(events))
+    }
+
+    async fn work(self, events: Events) -> Result {
+        let trees = Trees::new(self.source, self.target, self.options, self.filter)?;
+        let mut changes = std::pin::pin!(trees.changes());
+        let mut failed = None;
+        while let Some(change) = changes.next().await {
+            let change = match change {
+                Ok(change) => change,
+                Err(failure) => {
+                    if let Some(before) = failed.replace(failure) {
+                        events.failed(Step::List, before);
+                    }
+                    continue;
+                }
+            };
+            let (key, difference) = match change {
+                Change::LeftOut(what) => {
+                    events.count(|report| report.left_out += 1);
+                    events.warn(format!("left out: {what}"));
+                    continue;
+                }
+                Change::None => {
+                    events.count(|report| (report.compared, report.unchanged) = (report.compared + 1, report.unchanged + 1));
+                    continue;
+                }
+                Change::Add(object) | Change::Taken(object, _) => (object.key, Finding::Missing),
+                Change::Replace(object, how) => (object.key, how.finding()),
+                Change::Remove(object) => (object.key, Finding::Extra),
+            };
+            events.count(|report| report.compared += 1);
+            let source = (difference != Finding::Extra).then(|| trees.source.place(&key).url());
+            let target = (difference != Finding::Missing).then(|| trees.target.place(&key).url());
+            events.push(Event::Differs { key, difference, source, target });
+            events.flow().await;
+        }
+        trees.skipped_line().into_iter().for_each(|line| events.say(line));
+        trees.incomparable_line().into_iter().for_each(|line| events.warn(line));
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl IntoFuture for Check {
+    type Output = Result<Report>;
+    type IntoFuture = BoxFuture<'static, Result<Report>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        IntoFuture::into_future(self.start())
+    }
+}

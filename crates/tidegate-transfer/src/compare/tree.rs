@@ -1,0 +1,247 @@
+//! One of the two trees that are compared.
+
+use std::path::{Path, PathBuf};
+
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, future};
+use tidegate::backend::local::LINK_SUFFIX;
+use tidegate::backend::{Entry, OtherKind};
+use tidegate::location::{Location, local_root};
+use tidegate::{ErrorKind, Store, Tidegate};
+use crate::listing::TreeObject;
+
+use crate::ahead;
+use crate::error::Error;
+use crate::links::{Links, LinkRules};
+use crate::select::ObjectFilter;
+use crate::place::{Place, Stores, address, is_local};
+use crate::two_addresses;
+use crate::walk::{self, Missed, OtherTree};
+
+/// One of the two trees: everything below a prefix of a store, or below a local directory.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) store: Store,
+    /// What the user calls it.
+    pub(super) name: Option<String>,
+    pub(super) prefix: String,
+    /// The directory, if the tree is on this machine.
+    pub(super) directory: Option<PathBuf>,
+    /// Whether the first write makes the bucket, as in the embedded server.
+    pub(super) makes_bucket: bool,
+    pub(crate) links: Links,
+    pub(super) rules: LinkRules,
+    /// Directories that are left out, also if links lead there.
+    pub(super) except: Vec<PathBuf>,
+    /// The other tree, which this one must not hold, if both are on this machine.
+    pub(super) other: Option<OtherTree>,
+}
+
+/// The objects of a tree in key order, and what could not be listed.
+pub(crate) type TreeListing = BoxStream<'static, std::result::Result<TreeObject, Missed>>;
+
+impl Tree {
+    /// Everything below `prefix` of a store; of a store that is a directory, everything below the directory. A prefix that
+    /// is not empty ends with a slash: it is added if it is not there.
+    pub fn new(store: &Store, prefix: impl Into<String>) -> Self {
+        let mut prefix = prefix.into();
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            prefix.push('/');
+        }
+        let directory = is_local(store).then(|| local_root(&store.location()).join(&prefix));
+        let (store, prefix) = match &directory {
+            Some(path) => (Stores::from(store.tide()).files(path, LinkRules::default()), String::new()),
+            None => (store.clone(), prefix),
+        };
+        Self {
+            store,
+            name: None,
+            prefix,
+            directory,
+            makes_bucket: false,
+            links: Links::default(),
+            rules: LinkRules::default(),
+            except: Vec::new(),
+            other: None,
+        }
+    }
+
+    /// Everything below a directory on this machine.
+    pub fn directory(tide: &Tidegate, path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let store = Stores::from(tide).files(&path, LinkRules::default());
+        Self { directory: Some(path), ..Self::new(&store, "") }
+    }
+
+    /// Leaves out what lies below a directory, by whatever path.
+    #[must_use]
+    pub fn without(mut self, directory: &Path) -> Self {
+        self.except.extend(directory.canonicalize());
+        self
+    }
+
+    /// As a target, counts as empty if its bucket does not exist: the first write makes the bucket.
+    #[must_use]
+    pub fn makes_bucket(self) -> Self {
+        Self { makes_bucket: true, ..self }
+    }
+
+    /// The same tree with these rules for the links below its directory.
+    pub(super) fn with_links(mut self, links: Links, rules: LinkRules) -> Self {
+        if let Some(path) = &self.directory {
+            self.store = Stores::from(self.store.tide()).files(path, rules);
+        }
+        Self { links, rules, ..self }
+    }
+
+    /// The path of the directory, or the URL without the slash at its end.
+    pub(crate) fn name(&self) -> String {
+        match (&self.name, &self.directory) {
+            (Some(name), _) => name.clone(),
+            (None, Some(path)) => path.display().to_string(),
+            (None, None) => self.place("").url(),
+        }
+    }
+
+    /// The same tree, by the name that its user gave it in messages.
+    #[must_use]
+    pub fn called(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// Whether the tree is all of its store.
+    pub(crate) fn is_whole_store(&self) -> bool {
+        let location: Option<Location> = self.place("").url().parse().ok();
+        location.and_then(|location| location.in_store().map(|(_, _, key)| key.is_empty())).unwrap_or(true)
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// Where the object of a key below the root is.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        Place {
+            store: self.store.clone(),
+            key: format!("{}{key}", self.prefix),
+            links: self.rules.writes,
+        }
+    }
+
+    /// The path of the file of a key below the root; `None` in a store.
+    pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.join(key))
+    }
+
+    /// The first directory on the way to this key that is a symbolic link; `None` if no directory is.
+    pub(crate) fn link_above(&self, key: &str) -> Option<PathBuf> {
+        let directory = self.directory.as_deref()?;
+        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
+        above.into_iter().find(|path| path.is_symlink())
+    }
+
+    /// The key of a path in the directory of the tree.
+    pub(super) fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+    }
+
+    /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
+    pub(super) fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
+        let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == Links::Preserve)?;
+        let text = std::fs::read_link(self.path(link)?).ok()?;
+        Some(text.into_os_string().into_encoded_bytes())
+    }
+
+    /// The URL of the tree, or the path of the directory.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/{}", self.store.location(), self.prefix)
+    }
+
+    /// Whether one of the trees lies in the other, or both are the same.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        match (&self.directory, &other.directory) {
+            (Some(ours), Some(theirs)) => two_addresses::are_nested(ours, theirs),
+            (None, None) => {
+                let (ours, theirs) = (address(self.url()), address(other.url()));
+                self.store.shares_endpoint_with(&other.store)
+                    && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
+            }
+            _ => false,
+        }
+    }
+
+    /// Lists the objects that `names` takes, and what is no object, ahead of the consumer. The embedded server's own
+    /// files are left out.
+    ///
+    /// With `as_files`, an object whose key ends with a slash is left out: no file can have its name. Some tools leave
+    /// such an object, without content, in place of a directory.
+    pub(crate) fn list(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+        if let Some(directory) = &self.directory {
+            let (except, links) = (self.except.clone(), self.links);
+            let files = walk::files(self.named(names), directory.clone(), except, &[], links);
+            let files = walk::without(files, directory.clone(), self.other.clone());
+            let object =
+                |file: walk::FoundFile| TreeObject { key: file.object.key.clone(), object: file.object };
+            return files.map(move |file| file.map(object)).boxed();
+        }
+        let (prefix, root) = (self.prefix.clone(), self.store.location());
+        let entries = ahead::ahead(self.named(names));
+        let found = entries.filter_map(move |entry| {
+            future::ready(match entry {
+                Ok(Entry::Object(object)) => {
+                    let key = object.key.strip_prefix(&prefix).unwrap_or(&object.key).to_owned();
+                    match key.is_empty() || as_files && key.ends_with('/') {
+                        true if object.known_size() == Some(0) => None,
+                        true => Some(Err(nameless(&root, &object.key))),
+                        false => Some(Ok(TreeObject { key, object })),
+                    }
+                }
+                Ok(_) => None,
+                Err(error) => Some(Err(Missed::Failed(error.into()))),
+            })
+        });
+        found.boxed()
+    }
+
+    /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps
+    /// what it has below such a name.
+    pub(super) fn named(
+        &self,
+        names: &ObjectFilter,
+    ) -> impl Stream<Item = tidegate::Result<Entry>> + Send + use<> {
+        let (names, root) = (names.clone(), self.prefix.len());
+        self.store.list(&self.prefix).try_filter(move |entry| {
+            let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
+            let key = entry.key().get(root..).unwrap_or_default();
+            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
+        })
+    }
+
+    /// As [`list`](Self::list), for a target: a directory, or a bucket of the embedded server, that does not exist yet
+    /// is empty.
+    pub(crate) fn list_target(&self, names: &ObjectFilter, as_files: bool) -> TreeListing {
+        match &self.directory {
+            Some(directory) if directory.symlink_metadata().is_err_and(|error| is_missing(&error)) => {
+                stream::empty().boxed()
+            }
+            None if self.makes_bucket => {
+                let listed = self.list(names, as_files).filter(|entry| future::ready(!is_no_bucket(entry)));
+                listed.boxed()
+            }
+            _ => self.list(names, as_files),
+        }
+    }
+}
+
+fn is_no_bucket(entry: &std::result::Result<TreeObject, Missed>) -> bool {
+    matches!(entry, Err(Missed::Failed(Error::Store(error))) if error.kind() == ErrorKind::NoBucket)
+}
+
+fn is_missing(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
+}
+
+fn nameless(root: &str, key: &str) -> Missed {
+    let message = format!("{root}/{key}: its name ends with a slash, so it can't be a file");
+    Missed::Failed(Error::Failed(message))
+}

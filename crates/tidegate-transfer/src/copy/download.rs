@@ -1,0 +1,126 @@
+//! Copies one object out of a store: to a file, or to another store.
+
+use futures::TryStreamExt;
+use tidegate::ErrorKind;
+use tidegate::download::ReaderBuilder;
+
+use super::item::ListedFacts;
+use super::job::CopyJob;
+use super::verify;
+use crate::attributes;
+use crate::copy_through;
+use crate::error::Result;
+use crate::event::{CopiedObject, StartedTransfer};
+use crate::place::Place;
+
+/// Copies an object to a file or another store; a store copies within itself if it can. If the transfer fails,
+/// nothing is published. The caller has already announced the object to the report; `listed` is what is known of it.
+pub(crate) async fn object(
+    job: &CopyJob,
+    source: &str,
+    from: &Place,
+    listed: ListedFacts,
+    to: &Place,
+) -> Result<Box<CopiedObject>> {
+    if to.is_local() && !from.is_local() {
+        // The file is published whole or not at all; an interrupted download is resumed.
+        let download = job.writing.download(from, to, to.file()?);
+        let events = job.events.clone();
+        let mut download = download.on_warning(move |text| events.warn(text));
+        if let Some(size) = listed.size {
+            download = download.size_hint(size);
+        }
+        if let Some(modified) = listed.modified {
+            download = download.listed_time(modified);
+        }
+        let progress = download.progress();
+        let live = job.events.start(StartedTransfer {
+        key: &from.key,
+        progress: &progress,
+        counted: vec![progress.clone()],
+        sends: false,
+        journaled: false,
+        bytes: listed.size,
+    });
+        let object = download.await?;
+        job.writing.downloaded(&object);
+        return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
+    }
+    if let Some(copy) = job.writing.copy_within(from, to) {
+        let progress = copy.progress();
+        let live = job.events.start(StartedTransfer {
+        key: &to.key,
+        progress: &progress,
+        counted: vec![progress.clone()],
+        sends: true,
+        journaled: false,
+        bytes: listed.size,
+    });
+        match copy.await {
+            Ok(object) => {
+                job.writing.copy_ended(true);
+                job.writing.left_out.add(object.not_carried.iter().copied());
+                let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
+                return verify::read_back(job, to, &object, done).await;
+            }
+            // Not every store that speaks S3 supports copies: then this process transfers the bytes.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            // The target's account may not read the source, and the source's own account may.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && job.stores.are_apart(from, to) => {
+                job.writing.copy_ended(false);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Boxed, so that downloads into files need no room for it.
+    Box::pin(through(job, source, from, listed, to)).await
+}
+
+async fn through(
+    job: &CopyJob,
+    source: &str,
+    from: &Place,
+    listed: ListedFacts,
+    to: &Place,
+) -> Result<Box<CopiedObject>> {
+    let mut counted = Vec::new();
+    let counts = |reading: &ReaderBuilder| counted.push(reading.progress());
+    let (object, mut reader) = copy_through::open(&from.store, &from.key, !to.is_local(), counts).await?;
+    if to.is_local() {
+        job.writing.left_out.add(attributes::lost_on_disk(&object, false));
+    }
+    let (attributes, mut left_out) = attributes::between(&from.store, &to.store, &object);
+    if !to.is_local() {
+        match from.store.hides_capitals(&object).await {
+            Ok(true) => left_out.push("capital letters in names of metadata"),
+            Ok(false) => {}
+            // The copy goes on: only the warning about changed names needs the answer.
+            Err(error) => tracing::warn!(object = source, %error, "the names of its metadata are not known"),
+        }
+    }
+    let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
+    let progress = builder.progress();
+    if !to.is_local() {
+        counted.push(progress.clone());
+    }
+    let live = job.events.start(StartedTransfer {
+        key: &to.key,
+        progress: &progress,
+        counted: counted,
+        sends: true,
+        journaled: false,
+        bytes: listed.size,
+    });
+    let mut writer = builder.await?;
+    let strategy = writer.strategy();
+    while let Some(piece) = reader.try_next().await? {
+        writer.write_bytes(piece).await?;
+    }
+    let written = writer.finish().await?;
+    if !to.is_local() {
+        job.writing.left_out.add(left_out);
+    }
+    let known = if to.is_local() { &object } else { &written };
+    let done = live.done(source.to_owned(), to.url(), written.size, known);
+    verify::read_back(job, to, &written, done.by(strategy)).await
+}

@@ -1,0 +1,95 @@
+//! The directories that a move empties.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::location::Location;
+
+use crate::error::{Error, Result};
+
+/// The directories that files were moved from. Other directories are left alone, also if they are empty.
+#[derive(Debug, Default)]
+pub(crate) struct EmptiedDirectories(Mutex<BTreeSet<PathBuf>>);
+
+impl EmptiedDirectories {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the directory of a file that was moved.
+    pub(crate) fn add_parent_of(&self, file: &Path) {
+        self.lock().extend(file.parent().map(Path::to_owned));
+    }
+
+    /// Removes those directories below `source` that have nothing left, and their parents if they become empty so;
+    /// `source` itself, too, unless it `stays`.
+    pub(crate) async fn remove(&self, source: &Location, stays: bool) -> Result {
+        let Location::Local { path: root } = source else { return Ok(()) };
+        let is_below = |directory: &&PathBuf| directory.starts_with(root);
+        let emptied: Vec<PathBuf> = self.lock().iter().filter(is_below).cloned().collect();
+        let root = root.clone();
+        let removed = tokio::task::spawn_blocking(move || remove(emptied, &root, stays)).await;
+        removed.map_err(|ended| Error::Failed(ended.to_string()))?
+    }
+}
+
+fn remove(emptied: Vec<PathBuf>, root: &Path, root_stays: bool) -> Result {
+    // A directory comes before those below it: from the end, each is empty before its parent is tried.
+    for directory in emptied.iter().rev() {
+        for directory in directory.ancestors().take_while(|directory| directory.starts_with(root)) {
+            if directory == root && root_stays {
+                break;
+            }
+            match std::fs::remove_dir(directory) {
+                Ok(()) => {}
+                // It has something left, or it was removed already: its parents may be empty all the same.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => break,
+                // The working directory by the name `.`, a link to a directory, or the root of a file system: these
+                // stay.
+                Err(error) if directory == root && is_kept(&error) => break,
+                Err(error) => return Err(Error::of_file(directory, &error)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_kept(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotADirectory | ErrorKind::ResourceBusy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{create_dir_all, remove_file, write};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_was_emptied_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        let emptied = EmptiedDirectories::default();
+        for file in ["a/b/c/1", "a/b/c/2", "a/kept/1", "x/1"] {
+            let file = root.join(file);
+            create_dir_all(file.parent().unwrap()).unwrap();
+            write(&file, "1").unwrap();
+            remove_file(&file).unwrap();
+            emptied.add_parent_of(&file);
+        }
+        write(root.join("a/kept/new"), "1").unwrap();
+        create_dir_all(root.join("empty/before")).unwrap();
+        let location = |path: &Path| Location::Local { path: path.to_owned() };
+        emptied.remove(&location(&root), false).await.unwrap();
+        assert!(!root.join("a/b").exists() && !root.join("x").exists());
+        assert!(root.join("a/kept/new").exists() && root.join("empty/before").exists());
+        remove_file(root.join("a/kept/new")).unwrap();
+        std::fs::remove_dir_all(root.join("empty")).unwrap();
+        emptied.remove(&location(&root), true).await.unwrap();
+        assert!(root.exists());
+        emptied.remove(&location(&root), false).await.unwrap();
+        assert!(!root.exists() && directory.path().exists());
+    }
+}

@@ -1,0 +1,256 @@
+//! One object to copy or move: where it is, where it goes, and what is done with it.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use tidegate::location::local_root;
+use tidegate::{ErrorKind, Object};
+
+use super::copies::CopyOutcome;
+use super::job::{CopyJob, IfExists};
+use super::{download, link, upload};
+use crate::compare::time_of_file;
+use crate::error::{Error, Result};
+use crate::event::{CopiedObject, Event, SkipReason};
+use crate::obstacle::Obstacle;
+use crate::place::Place;
+use crate::two_addresses::{self, Places};
+
+/// An object to copy or move, and its target.
+#[derive(Debug)]
+pub(crate) struct CopyItem {
+    pub(crate) source: ItemSource,
+    pub(crate) to: Place,
+}
+
+/// What a listing tells of an object that is copied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ListedFacts {
+    pub(crate) size: Option<u64>,
+    pub(crate) modified: Option<SystemTime>,
+}
+
+/// An object to copy or move.
+#[derive(Debug)]
+pub(crate) struct ItemSource {
+    place: Place,
+    /// The path, if the object is a file on this machine.
+    path: Option<PathBuf>,
+    /// What the listing tells.
+    listed: ListedFacts,
+    /// The description in the listing, if the object is to be moved.
+    object: Option<Box<Object>>,
+}
+
+impl ItemSource {
+    /// A file on this machine; `place` is the same file.
+    pub(crate) fn file(path: PathBuf, place: Place) -> Self {
+        Self { place, path: Some(path), listed: ListedFacts::default(), object: None }
+    }
+
+    /// An object of a store.
+    pub(crate) fn object(place: Place) -> Self {
+        Self { place, path: None, listed: ListedFacts::default(), object: None }
+    }
+
+    /// Adds what a listing says of the object.
+    pub(crate) fn described(mut self, job: &CopyJob, object: Object) -> Self {
+        self.listed = ListedFacts { size: object.known_size(), modified: time_of_file(&object) };
+        self.object = job.moves().then(|| Box::new(object));
+        self
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The path or URL.
+    pub(crate) fn name(&self) -> String {
+        self.path.as_ref().map_or_else(|| self.place.url(), |path| path.display().to_string())
+    }
+}
+
+/// Copies or moves the object, or passes it over, or only says what would be done. A symbolic link that is to be made
+/// on this machine waits until all files are in place.
+pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
+    if item.to.is_local() && link::is_link(job, &item.source.place, &item.to) {
+        job.links.push(item);
+        return CopyOutcome::LeftOut;
+    }
+    copy_now(job, item).await
+}
+
+pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
+    let wants_proof = job.wants_proof(&item.source.place, &item.to);
+    if job.is_plain() && !wants_proof {
+        return transfer(job, &item).await.into();
+    }
+    // Boxed, so that a plain copy needs no room for it.
+    Box::pin(with_conditions(job, item, wants_proof)).await.unwrap_or_else(CopyOutcome::Failed)
+}
+
+async fn transfer(job: &CopyJob, item: &CopyItem) -> Result<Box<CopiedObject>> {
+    let CopyItem { source, to } = item;
+    if link::is_link(job, &source.place, to) {
+        // Boxed, so that other objects need no room for it.
+        return Box::pin(link::copy(job, source.name(), &source.place, to)).await;
+    }
+    match &source.path {
+        Some(path) => upload::file(job, path, source.name(), source.listed.size, to).await,
+        None => download::object(job, &source.name(), &source.place, source.listed, to).await,
+    }
+}
+
+async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -> Result<CopyOutcome> {
+    let skips = job.writing.if_exists == IfExists::Skip;
+    // Otherwise the move would remove the only copy.
+    if job.moves() && is_same(&item).await? {
+        let name = item.source.name();
+        return Err(Error::Refused(format!("{name}: source and target are the same object")));
+    }
+    if wants_proof {
+        refuse_source(&item).await?;
+    }
+    match job.writing.if_exists {
+        IfExists::Skip if exists(&item.to).await? => return Ok(skipped(job, &item)),
+        IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
+            let target = item.to.url();
+            return Err(Error::Failed(format!(
+                "{target}: it exists, and --create-only leaves it as it is"
+            )));
+        }
+        _ => {}
+    }
+    let source = match item.source.object.take() {
+        Some(object) => Some(object),
+        None if job.moves() || job.is_dry_run && item.source.listed.size.is_none() => {
+            Some(Box::new(item.source.place.store.head(&item.source.place.key).await?))
+        }
+        None => None,
+    };
+    if job.is_dry_run {
+        refuse_obstacle(job, &item.to)?;
+        let bytes = source.as_ref().and_then(|object| object.known_size());
+        job.events.push(Event::WouldCopy {
+            source: item.source.name(),
+            target: item.to.url(),
+            bytes: bytes.or(item.source.listed.size),
+        });
+        if job.moves() {
+            job.events.push(Event::WouldRemove { url: item.source.name() });
+        }
+        return Ok(CopyOutcome::Planned);
+    }
+    let from = &item.source.place;
+    let before = match wants_proof && job.moves() {
+        true => Some(from.store.head(&from.key).await?),
+        false => None,
+    };
+    let done = match transfer(job, &item).await {
+        Err(Error::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
+            return Ok(skipped(job, &item));
+        }
+        done => done?,
+    };
+    if let Some(before) = before {
+        let now = item.source.place.store.head(&item.source.place.key).await?;
+        if (&now.token, now.modified, &now.version) != (&before.token, before.modified, &before.version) {
+            let name = item.source.name();
+            return Err(Error::Failed(format!(
+                "{name}: not removed: source and target are the same object by two addresses, or it has changed meanwhile"
+            )));
+        }
+    }
+    if let Some(object) = source.filter(|_| job.moves()) {
+        remove(&item.source, &object).await?;
+        if let Some(path) = &item.source.path {
+            job.emptied.add_parent_of(path);
+        }
+        job.events.push(Event::Copied(done));
+        job.events.push(Event::Removed { url: item.source.name() });
+        return Ok(CopyOutcome::Moved);
+    }
+    Ok(CopyOutcome::Copied(done))
+}
+
+/// Refuses what a real run could not write, because something is in the way.
+fn refuse_obstacle(job: &CopyJob, to: &Place) -> Result {
+    if !to.is_local() {
+        return Ok(());
+    }
+    let root = local_root(&to.store.location());
+    let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
+    obstacle.and_then(|obstacle| obstacle.failure(&root, &to.url())).map_or(Ok(()), Err)
+}
+
+/// Refuses a copy onto an object that may be one of its source, by another address of its server. If both addresses
+/// describe an object with the same time, the two count as one object.
+async fn refuse_source(item: &CopyItem) -> Result {
+    let (from, to) = (&item.source.place, &item.to);
+    match two_addresses::compare(&from.store, to).await? {
+        Places::Different | Places::Empty => Ok(()),
+        Places::Alike => {
+            let (name, target) = (item.source.name(), to.url());
+            Err(Error::Failed(format!(
+                "{name}: not copied to {target}: source and target are the same object by two addresses, or the target \
+                 is another object of the source: {}",
+                two_addresses::REMEDY
+            )))
+        }
+    }
+}
+
+/// Whether source and target are one object, or one file by whatever links.
+async fn is_same(item: &CopyItem) -> Result<bool> {
+    let (from, to) = (&item.source.place, &item.to);
+    if let Some(path) = item.source.path.as_ref().filter(|_| to.is_local()) {
+        let target = to.file()?;
+        let (path, target) = (tokio::fs::canonicalize(path).await, tokio::fs::canonicalize(target).await);
+        if path.ok().zip(target.ok()).is_some_and(|(path, target)| path == target) {
+            return Ok(true);
+        }
+    }
+    Ok(from.store.is_one_place(&from.key, &to.store, &to.key).await)
+}
+
+fn skipped(job: &CopyJob, item: &CopyItem) -> CopyOutcome {
+    job.events.push(Event::Skipped {
+        source: item.source.name(),
+        target: item.to.url(),
+        reason: SkipReason::Exists,
+        dry_run: job.is_dry_run,
+    });
+    CopyOutcome::LeftOut
+}
+
+/// Removes the object that was copied, unless another has replaced it meanwhile.
+async fn remove(source: &ItemSource, object: &Object) -> Result {
+    let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
+    // A link whose file was moved before counts as no object.
+    if let (Ok(()), Some(path)) = (&removed, &source.path)
+        && path.is_symlink()
+    {
+        return tokio::fs::remove_file(path).await.map_err(|error| Error::of_file(path, &error));
+    }
+    removed.map_err(|error| {
+        let name = source.name();
+        match error.kind() {
+            ErrorKind::Replaced => Error::Failed(format!(
+                "{name}: copied, but not removed, because it has changed meanwhile: move it again"
+            )),
+            _ => Error::Failed(format!("{name}: copied, but not removed: {error}")),
+        }
+    })
+}
+
+async fn exists(place: &Place) -> Result<bool> {
+    if !place.is_local() {
+        return Ok(place.store.exists(&place.key).await?);
+    }
+    let path = place.file()?;
+    match tokio::fs::symlink_metadata(&path).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::of_file(&path, &error)),
+    }
+}

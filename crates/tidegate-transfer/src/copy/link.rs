@@ -1,0 +1,127 @@
+//! Symbolic links as objects (`--links preserve`): an object NAME.rclonelink holds the text of the link NAME, as
+//! `rclone --links` writes it.
+//!
+//! Links are made on this machine when all files of the command are in place, so that no file is written through one of
+//! them.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate::Strategy;
+use tidegate::backend::local::{LINK_SUFFIX, LONGEST_LINK};
+use tidegate::location::local_root;
+use tidegate::object::FileAttributes;
+
+use super::copies;
+use super::item::{self, CopyItem};
+use super::job::CopyJob;
+use super::verify;
+use crate::error::{Error, Result};
+use crate::event::{CopiedObject, StartedTransfer};
+use crate::links::Links;
+use crate::place::Place;
+
+/// The links that are made at the end of a command.
+#[derive(Debug, Default)]
+pub(crate) struct DeferredLinks(Mutex<Vec<CopyItem>>);
+
+impl DeferredLinks {
+    pub(crate) fn push(&self, link: CopyItem) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+    }
+}
+
+/// Makes the links that were deferred.
+pub(crate) async fn copy_deferred(job: &CopyJob) -> Result {
+    let links = std::mem::take(&mut *job.links.0.lock().unwrap_or_else(PoisonError::into_inner));
+    let Some(first) = links.first() else { return Ok(()) };
+    let store = first.source.place().store.clone();
+    let stores: Vec<_> = (!first.source.place().is_local()).then_some(&store).into_iter().collect();
+    let copies = stream::iter(links).map(|link| item::copy_now(job, link));
+    copies::all(job, &stores, copies).await.map(drop)
+}
+
+/// Whether the object is a link that is copied as one. Between two stores it is an object like others.
+pub(super) fn is_link(job: &CopyJob, from: &Place, to: &Place) -> bool {
+    if job.writing.links() != Links::Preserve {
+        return false;
+    }
+    match from.key.strip_suffix(LINK_SUFFIX) {
+        Some(_) if from.is_local() => is_local_link(from),
+        Some(link) => to.is_local() && !link.is_empty() && !link.ends_with('/'),
+        None => false,
+    }
+}
+
+/// Whether the object of this key on this machine is a link: its key is the link's name with a suffix.
+pub(super) fn is_local_link(place: &Place) -> bool {
+    let link = place.key.strip_suffix(LINK_SUFFIX).filter(|_| place.is_local());
+    link.is_some_and(|link| local_root(&place.store.location()).join(link).is_symlink())
+}
+
+/// Whether the file of this key, or the link that the key stands for with [`Links::Preserve`], is below `root`.
+pub(crate) fn is_there(root: &Path, key: &str, links: Links) -> bool {
+    let preserves = links == Links::Preserve;
+    let found = |name: &str| root.join(name).symlink_metadata();
+    let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
+    // A directory is no object: what was a file is gone. Where links have keys of their own, a link is no file.
+    found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
+        || link.is_some_and(|link| found(link).is_ok_and(|found| found.is_symlink()))
+}
+
+/// Copies a link.
+pub(super) async fn copy(
+    job: &CopyJob,
+    source: String,
+    from: &Place,
+    to: &Place,
+) -> Result<Box<CopiedObject>> {
+    let reading = from.store.reader(&from.key);
+    let mut counted = vec![reading.progress()];
+    let mut reader = reading.await?;
+    let object = reader.object().clone();
+    let unusable = |why: String| Error::Failed(format!("{source}: {why}"));
+    if object.size > LONGEST_LINK {
+        return Err(unusable(format!(
+            "it has {} bytes, and the text of a symbolic link has at most {LONGEST_LINK}",
+            object.size
+        )));
+    }
+    let mut text = Vec::new();
+    while let Some(piece) = reader.try_next().await? {
+        text.extend_from_slice(&piece);
+    }
+    if text.is_empty() || text.contains(&0) {
+        return Err(unusable("its content is no text of a symbolic link".to_owned()));
+    }
+    let builder = job.writing.builder(to).strategy(Strategy::Put).size_hint(text.len() as u64);
+    let builder = match job.writing.time_of_link(&object, from, to) {
+        Some(time) => builder.file_attributes(&attributes(time)),
+        None => builder,
+    };
+    let progress = builder.progress();
+    if !to.is_local() {
+        counted = vec![progress.clone()];
+    }
+    let live = job.events.start(StartedTransfer {
+        key: &to.key,
+        progress: &progress,
+        counted,
+        sends: true,
+        journaled: false,
+        bytes: Some(text.len() as u64),
+    });
+    let mut writer = builder.await?;
+    writer.write_bytes(text.into()).await?;
+    let written = writer.finish().await?;
+    let done = live.done(source, to.url(), written.size, &written);
+    verify::read_back(job, to, &written, done.by(Strategy::Put)).await
+}
+
+fn attributes(modified: SystemTime) -> FileAttributes {
+    let mut attributes = FileAttributes::default();
+    attributes.modified = Some(modified);
+    attributes
+}

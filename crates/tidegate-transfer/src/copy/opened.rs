@@ -1,0 +1,65 @@
+//! A file that is read to its end and must not change until then.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tidegate::object::FileAttributes;
+
+use crate::error::{Error, Result};
+
+/// An open file, with its size and modification time when it was opened.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl OpenedFile {
+    /// Opens the file. Blocks while the disk responds.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
+    }
+
+    /// A handle to read the file. Call it once: clones share one position in the file.
+    pub(crate) fn source(&self) -> io::Result<tokio::fs::File> {
+        Ok(tokio::fs::File::from_std(self.file.try_clone()?))
+    }
+
+    /// Its time and its permissions.
+    pub(crate) fn attributes(&self) -> io::Result<FileAttributes> {
+        Ok(FileAttributes::of_file(&self.file.metadata()?))
+    }
+
+    /// The failure of the file, with the system's message.
+    pub(crate) fn failure(&self, error: &io::Error) -> Error {
+        Error::of_file(&self.path, error)
+    }
+
+    /// Fails if the file was written to while its bytes were `read`.
+    pub(crate) fn check_unchanged(&self, read: u64) -> Result {
+        let now = self.file.metadata().map_err(|error| self.failure(&error))?;
+        let is_same = match self.size {
+            // The system generates some files as they are read (/proc); it reports their size as 0.
+            0 => now.len() == 0 || now.len() == read,
+            size => now.len() == size && read == size && modified(&now) == self.modified,
+        };
+        if is_same {
+            return Ok(());
+        }
+        let (path, before, now) = (self.path.display(), self.size, now.len());
+        Err(Error::Failed(format!(
+            "{path}: the file changed while it was read: it had {before} bytes and has {now}; nothing was published, \
+             and what was read is in the journal (copy it again: if it has only grown, that goes on)"
+        )))
+    }
+}
+
+fn modified(found: &Metadata) -> Option<SystemTime> {
+    found.modified().ok()
+}

@@ -1,0 +1,153 @@
+//! Why something was not done.
+
+use std::io;
+use std::path::Path;
+
+use tidegate::location::LocationError;
+use tidegate::text::printable;
+use tidegate::{Error as StoreError, ErrorKind};
+
+use crate::event::Report;
+use crate::listing::Disorder;
+
+/// The result of an operation on trees.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for makes no sense, or would change something that it does not name. Nothing was done for it.
+    #[error("{0}")]
+    Refused(String),
+    /// The object, bucket, directory or file does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// The system denies access.
+    #[error("{0}")]
+    Denied(String),
+    /// An error of a store.
+    #[error("{}", sentence_of(_0))]
+    Store(#[from] StoreError),
+    /// Any other failure, in one sentence.
+    #[error("{0}")]
+    Failed(String),
+    /// A failure that concerns one object, place or file.
+    #[error("{error}")]
+    At {
+        /// The URL or path.
+        object: String,
+        /// The failure.
+        #[source]
+        error: Box<Error>,
+    },
+    /// The operation came to its end, and did not do everything: the report has the failures.
+    #[error("{} of {} failed", .0.failed, .0.failed + .0.done())]
+    Incomplete(Box<Report>),
+}
+
+impl Error {
+    /// The URL or path of what the failure concerns, if that is one object, place or file.
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            Self::Store(error) => Some(error.object()),
+            Self::At { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// A failure of the local file `path`, with the system's message.
+    pub fn of_file(path: &Path, error: &io::Error) -> Self {
+        let path = path.display().to_string();
+        let failure = Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)));
+        Self::At { object: path, error: failure.into() }
+    }
+
+    /// A failure of a local file: the system's kind of error decides what it is.
+    pub(crate) fn by_kind(kind: Option<io::ErrorKind>, sentence: String) -> Self {
+        match kind {
+            Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Self::NotFound(sentence),
+            Some(io::ErrorKind::PermissionDenied) => Self::Denied(sentence),
+            _ => Self::Failed(sentence),
+        }
+    }
+
+    /// There is nothing at `location`; `what` says so in words.
+    pub fn nothing_at(location: &impl ToString, what: &str) -> Self {
+        let location = location.to_string();
+        let sentence = format!("{}: {what}{}", printable(&location), pattern_note(&location));
+        Self::At { object: location, error: Self::NotFound(sentence).into() }
+    }
+
+    /// Whether two failures are of one kind.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::At { error, .. }, other) | (other, Self::At { error, .. }) => other.is_alike(error),
+            (Self::Store(one), Self::Store(other)) => one.kind() == other.kind(),
+            (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Whether the cause concerns this object only or all objects of the operation.
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Store(error) => Reach::of(error),
+            Self::Refused(_) => Reach::All,
+            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::Incomplete(_) => Reach::One,
+            Self::At { error, .. } => error.reach(),
+        }
+    }
+}
+
+/// Whether the cause of a failure concerns one object only, or all objects of the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// This object only.
+    One,
+    /// Every object: the credentials, the bucket, what was asked for.
+    All,
+    /// Perhaps every object: the store must be asked.
+    AskStore,
+}
+
+impl Reach {
+    /// Whether the cause of an error of a store concerns one object only.
+    pub fn of(error: &StoreError) -> Self {
+        match error.kind() {
+            ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::ClockSkew => Self::All,
+            kind if kind == ErrorKind::NotAStore || error.is_unreachable() => Self::AskStore,
+            _ => Self::One,
+        }
+    }
+}
+
+/// A hint for keys that look like patterns of another tool.
+fn pattern_note(location: &str) -> &'static str {
+    if location.contains(['?', '[']) {
+        "; only `*` and `**` make a pattern: `?` and `[` are characters of the key"
+    } else if location.contains('*') {
+        "; here, `*` is a character of the key"
+    } else {
+        ""
+    }
+}
+
+/// The sentence for people about an error of a store.
+pub fn sentence_of(error: &StoreError) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("{error}{}", pattern_note(error.object())),
+        _ => error.to_string(),
+    }
+}
+
+impl From<Disorder> for Error {
+    fn from(disorder: Disorder) -> Self {
+        Self::Failed(disorder.to_string())
+    }
+}
+
+impl From<LocationError> for Error {
+    fn from(error: LocationError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}

@@ -1,0 +1,445 @@
+//! What an operation on trees tells while it runs, and its report at the end.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tidegate::progress::Snapshot;
+use tidegate::{Object, Progress, Strategy, Tidegate};
+
+use crate::error::Error;
+
+/// What an operation tells while it runs, in the order in which it happens.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// What the operation is about: its source and its target, in the words of the caller, or as URLs.
+    Trees {
+        /// The source, or how many there are.
+        source: String,
+        /// The URL or path that everything goes below.
+        target: String,
+    },
+    /// A dry run: the object would be copied.
+    WouldCopy {
+        /// The URL or path of the source.
+        source: String,
+        /// The URL or path of the target.
+        target: String,
+        /// The size, if the source's listing has it.
+        bytes: Option<u64>,
+    },
+    /// A dry run: the object would be removed.
+    WouldRemove {
+        /// The URL or path.
+        url: String,
+    },
+    /// A transfer begins. Its figures are those of [`Transfer::progress`] until [`Event::Ended`] has the same id.
+    Started(Transfer),
+    /// The transfer of this id is over, well or not.
+    Ended(u64),
+    /// An object is at its target, whole, and its store has confirmed it.
+    Copied(Box<CopiedObject>),
+    /// An object was removed.
+    Removed {
+        /// The URL or path.
+        url: String,
+    },
+    /// An object was not copied, and need not be.
+    Skipped {
+        /// The URL or path of the source.
+        source: String,
+        /// The URL or path of the target.
+        target: String,
+        /// Why.
+        reason: SkipReason,
+        /// Whether this is a dry run.
+        dry_run: bool,
+    },
+    /// Two objects of one key differ, or only one side has it: what a check finds.
+    Differs {
+        /// The key below both trees.
+        key: String,
+        /// How they differ.
+        difference: Finding,
+        /// The URL or path of the source's object, if there is one.
+        source: Option<String>,
+        /// The URL or path of the target's object, if there is one.
+        target: Option<String>,
+    },
+    /// Something was not done for a reason that is no failure, or could not be done as asked.
+    Warning(String),
+    /// Something that a person may want to know.
+    Notice(String),
+    /// Something failed. The operation goes on with other objects, or ends soon.
+    Failed(Failure),
+}
+
+/// A transfer that has begun.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// A number of its own among the transfers of the operation.
+    pub id: u64,
+    /// The key.
+    pub key: String,
+    /// The figures so far.
+    pub progress: Progress,
+    /// Whether it sends bytes to a store. If it is cut, an upload has to be aborted, or stays in a journal.
+    pub sends: bool,
+    /// Whether it stays in a journal if it is cut.
+    pub journaled: bool,
+    /// How many bytes it has, if that is known.
+    pub bytes: Option<u64>,
+}
+
+/// An object that was copied.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CopiedObject {
+    /// The URL or path of the source.
+    pub source: String,
+    /// The URL or path of the target.
+    pub target: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How long the transfer took.
+    pub seconds: f64,
+    /// How the object was sent; `copy` if the store made the copy itself, `None` for a download.
+    pub strategy: Option<&'static str>,
+    /// The parts that it was sent in; 0 if it was sent in one request.
+    pub parts: u64,
+    /// The requests that it took.
+    pub requests: u64,
+    /// How many of them were retries.
+    pub retries: u64,
+    /// How many of them were hedges.
+    pub hedges: u64,
+    /// The checksum of the object, as its store reports it: the algorithm, a colon, and the value in Base64.
+    pub checksum: Option<String>,
+    /// The most bytes that the engine has held in buffers so far.
+    pub peak_buffered_bytes: u64,
+    /// Whether the object was read back and compared.
+    pub verified: bool,
+}
+
+/// Why an object was not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// The target has an object of this name.
+    Exists,
+}
+
+/// How the two sides of a key differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Only the source has it.
+    Missing,
+    /// Only the target has it.
+    Extra,
+    /// The sizes differ.
+    Size,
+    /// The source is newer.
+    Newer,
+    /// The contents differ.
+    Checksum,
+    /// Nothing that both have can be compared.
+    Unproven,
+}
+
+impl Finding {
+    /// The word for it: `missing`, `extra`, `size`, `newer`, `checksum` or `unproven`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Size => "size",
+            Self::Newer => "newer",
+            Self::Checksum => "checksum",
+            Self::Unproven => "unproven",
+        }
+    }
+}
+
+/// A failure of a part of an operation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What failed.
+    pub step: Step,
+    /// Why.
+    pub error: Error,
+    /// Whether the operation ends early because of it, or a failure of the same cause has ended it. Such failures may be
+    /// many alike.
+    pub ends: Ends,
+}
+
+/// The step of an operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// To list or compare.
+    List,
+    /// To copy or move an object.
+    Copy,
+    /// To remove an object.
+    Remove,
+}
+
+/// Whether a failure ends an operation early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Other objects go on.
+    Nothing,
+    /// The operation has ended for the same cause before this object failed.
+    SameCause,
+}
+
+/// What an operation has done.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+#[must_use = "a report may have failures"]
+pub struct Report {
+    /// Objects that were copied, or in a dry run would be.
+    pub copied: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Objects of both sides that needed no copy.
+    pub unchanged: u64,
+    /// Objects that were removed, or in a dry run would be.
+    pub removed: u64,
+    /// Objects that were skipped because their targets exist.
+    pub skipped: u64,
+    /// What was left out and is no object, such as pipes and links, and what was not done for a reason that is no
+    /// failure.
+    pub left_out: u64,
+    /// Keys that a check has compared.
+    pub compared: u64,
+    /// Keys whose sides differ: what a check finds.
+    pub different: u64,
+    /// How many failures there were.
+    pub failed: u64,
+    /// The first failures, up to [`Report::KEPT`].
+    pub failures: Vec<Failure>,
+    /// The warnings, up to [`Report::KEPT`].
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// How many failures and warnings a report keeps; events have all.
+    pub const KEPT: usize = 1000;
+
+    /// How many objects were copied and removed.
+    pub fn done(&self) -> u64 {
+        self.copied + self.removed
+    }
+}
+
+/// Takes the events of one operation, until the caller asks for them.
+///
+/// It never waits: an operation runs only while its caller asks for the next event, so few are waiting.
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    shared: Arc<Mutex<Waiting>>,
+    /// How many objects were found to look at.
+    found: Arc<AtomicU64>,
+    tide: Tidegate,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Event>,
+    report: Report,
+    transfers: u64,
+    /// Whether the caller asks for events; otherwise there is only the report.
+    streams: bool,
+}
+
+impl Events {
+    pub(crate) fn new(tide: &Tidegate) -> Self {
+        Self { shared: Arc::default(), found: Arc::default(), tide: tide.clone() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From here on, the caller asks for events.
+    pub(crate) fn stream(&self) {
+        self.waiting().streams = true;
+    }
+
+    /// Counts the objects of a tree as they are found, before they are looked at.
+    pub(crate) fn found(&self) -> Arc<AtomicU64> {
+        self.found.clone()
+    }
+
+    pub(crate) fn next(&self) -> Option<Event> {
+        self.waiting().queue.pop_front()
+    }
+
+    /// How many objects needed no copy, and how many were removed.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let report = &self.waiting().report;
+        (report.unchanged, report.removed)
+    }
+
+    /// The report so far.
+    pub(crate) fn report(&self) -> Report {
+        std::mem::take(&mut self.waiting().report)
+    }
+
+    /// Lets the caller have the events, if many are waiting.
+    pub(crate) async fn flow(&self) {
+        const MANY: usize = 1024;
+        if self.waiting().queue.len() >= MANY {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Adds to the figures of the report.
+    pub(crate) fn count(&self, add: impl FnOnce(&mut Report)) {
+        add(&mut self.waiting().report);
+    }
+
+    pub(crate) fn failures(&self) -> u64 {
+        self.waiting().report.failed
+    }
+
+    pub(crate) fn push(&self, event: Event) {
+        let mut waiting = self.waiting();
+        let Waiting { queue, report, streams, .. } = &mut *waiting;
+        match &event {
+            Event::Copied(copied) => {
+                report.copied += 1;
+                report.bytes = report.bytes.saturating_add(copied.bytes); // a store may report any size
+            }
+            Event::WouldCopy { bytes, .. } => {
+                report.copied += 1;
+                report.bytes = report.bytes.saturating_add(bytes.unwrap_or(0));
+            }
+            Event::Removed { .. } | Event::WouldRemove { .. } => report.removed += 1,
+            Event::Skipped { .. } => report.skipped += 1,
+            Event::Differs { .. } => report.different += 1,
+            Event::Warning(text) if report.warnings.len() < Report::KEPT => report.warnings.push(text.clone()),
+            Event::Failed(_) => report.failed += 1,
+            _ => {}
+        }
+        match event {
+            event if *streams => queue.push_back(event),
+            Event::Failed(failure) if report.failures.len() < Report::KEPT => report.failures.push(failure),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        self.push(Event::Warning(text.into()));
+    }
+
+    pub(crate) fn say(&self, text: impl Into<String>) {
+        self.push(Event::Notice(text.into()));
+    }
+
+    pub(crate) fn failed(&self, step: Step, error: Error) {
+        self.push(Event::Failed(Failure { step, error, ends: Ends::Nothing }));
+    }
+
+    /// Begins a transfer. Its figures are in `progress`; the requests of `counted` are counted.
+    pub(crate) fn start(&self, transfer: StartedTransfer<'_>) -> TransferInProgress {
+        let StartedTransfer { key, progress, counted, sends, journaled, bytes } = transfer;
+        let id = {
+            let mut waiting = self.waiting();
+            waiting.transfers += 1;
+            waiting.transfers
+        };
+        let transfer = Transfer { id, key: key.to_owned(), progress: progress.clone(), sends, journaled, bytes };
+        self.push(Event::Started(transfer));
+        TransferInProgress { events: self.clone(), id, began: Instant::now(), counted }
+    }
+}
+
+/// What is known of a transfer when it begins.
+pub(crate) struct StartedTransfer<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) progress: &'a Progress,
+    pub(crate) counted: Vec<Progress>,
+    pub(crate) sends: bool,
+    pub(crate) journaled: bool,
+    pub(crate) bytes: Option<u64>,
+}
+
+/// A transfer in progress, until it is dropped.
+pub(crate) struct TransferInProgress {
+    events: Events,
+    id: u64,
+    began: Instant,
+    counted: Vec<Progress>,
+}
+
+impl fmt::Debug for TransferInProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransferInProgress").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl TransferInProgress {
+    /// The record of the completed transfer. `object` is the target store's description, or else the source store's.
+    pub(crate) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> Box<CopiedObject> {
+        Box::new(CopiedObject {
+            target,
+            bytes,
+            peak_buffered_bytes: self.events.tide.usage().peak,
+            ..CopiedObject::read(source, &self.counted, self.began, object)
+        })
+    }
+}
+
+impl Drop for TransferInProgress {
+    fn drop(&mut self) {
+        self.events.push(Event::Ended(self.id));
+    }
+}
+
+impl CopiedObject {
+    /// An object that was read since `began`, with the figures of these requests.
+    #[must_use]
+    pub fn read(source: String, requests: &[Progress], began: Instant, object: &Object) -> Self {
+        let sum = |figure: fn(&Snapshot) -> u64| {
+            requests.iter().map(|progress| figure(&progress.snapshot())).sum()
+        };
+        Self {
+            source,
+            target: String::new(),
+            bytes: object.size,
+            seconds: began.elapsed().as_secs_f64(),
+            strategy: None,
+            parts: sum(|snapshot| snapshot.parts),
+            requests: sum(|snapshot| snapshot.requests),
+            retries: sum(|snapshot| snapshot.retries),
+            hedges: sum(|snapshot| snapshot.hedges),
+            checksum: checksum(object),
+            peak_buffered_bytes: 0,
+            verified: false,
+        }
+    }
+
+    pub(crate) fn by(mut self: Box<Self>, strategy: Strategy) -> Box<Self> {
+        self.strategy = Some(strategy.name());
+        self
+    }
+
+    /// Marks a copy that the store made itself.
+    pub(crate) fn by_store(mut self: Box<Self>) -> Box<Self> {
+        self.strategy = Some("copy");
+        self
+    }
+}
+
+/// The checksum of the whole object, as the store reported it.
+fn checksum(object: &Object) -> Option<String> {
+    let named = |name: &str, sum: &Option<String>| sum.as_ref().map(|sum| format!("{name}:{sum}"));
+    named("crc64nvme", &object.crc64nvme).or_else(|| named("crc32c", &object.crc32c))
+}

@@ -1,0 +1,106 @@
+//! Chooses among the objects of a tree: by name, time and size.
+
+use std::time::SystemTime;
+
+use tidegate::Object;
+
+use super::pattern::{KeyPattern, Matches};
+use crate::error::{Error, Result};
+
+/// Which objects to take, by name, time and size.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectFilter {
+    /// Patterns, and whether names that match are taken. The last that matches decides.
+    names: Vec<(bool, KeyPattern)>,
+    newer_than: Option<SystemTime>,
+    older_than: Option<SystemTime>,
+    /// The least and the largest size.
+    sizes: (Option<u64>, Option<u64>),
+}
+
+impl ObjectFilter {
+    /// Takes names that match a pattern, and everything below them.
+    ///
+    /// In a pattern, `*` stands for any characters but `/`, and `**` for any characters. It is a name at any depth, or
+    /// begins with `/` for the top. Of several patterns, the last that matches decides; what none matches is taken if
+    /// the first one [excludes](Self::exclude).
+    ///
+    /// # Errors
+    /// If the pattern is too long.
+    pub fn include(self, pattern: &str) -> Result<Self> {
+        self.with(true, pattern)
+    }
+
+    /// Leaves out names that match a pattern, and everything below them: see [`include`](Self::include).
+    ///
+    /// # Errors
+    /// If the pattern is too long.
+    pub fn exclude(self, pattern: &str) -> Result<Self> {
+        self.with(false, pattern)
+    }
+
+    fn with(mut self, takes: bool, pattern: &str) -> Result<Self> {
+        let compiled = KeyPattern::new(pattern, Matches::NameAndBelow);
+        self.names.push((takes, compiled.map_err(|why| Error::Refused(format!("{pattern}: {why}")))?));
+        Ok(self)
+    }
+
+    /// Takes objects that were modified after this time.
+    pub fn newer_than(self, time: SystemTime) -> Self {
+        Self { newer_than: Some(time), ..self }
+    }
+
+    /// Takes objects that were modified before this time.
+    pub fn older_than(self, time: SystemTime) -> Self {
+        Self { older_than: Some(time), ..self }
+    }
+
+    /// Takes objects of at least this many bytes.
+    pub fn min_size(self, bytes: u64) -> Self {
+        Self { sizes: (Some(bytes), self.sizes.1), ..self }
+    }
+
+    /// Takes objects of at most this many bytes.
+    pub fn max_size(self, bytes: u64) -> Self {
+        Self { sizes: (self.sizes.0, Some(bytes)), ..self }
+    }
+
+    /// Whether it takes everything.
+    pub fn is_everything(&self) -> bool {
+        self.names.is_empty() && !self.looks_at_objects()
+    }
+
+    /// The filter without its times and sizes.
+    pub(crate) fn of_names(&self) -> Self {
+        Self { names: self.names.clone(), ..Self::default() }
+    }
+
+    /// Whether a time or a size decides, too.
+    pub(super) fn looks_at_objects(&self) -> bool {
+        self.newer_than.is_some() || self.older_than.is_some() || self.sizes != (None, None)
+    }
+
+    /// Whether to take an object whose key below the tree's root is `key`. An object without a known time or size is
+    /// left out if that decides.
+    pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
+        let (least, most) = self.sizes;
+        let is_size = |fits: &dyn Fn(u64) -> bool| object.known_size().is_some_and(fits);
+        let is_time = |fits: &dyn Fn(SystemTime) -> bool| object.modified.is_some_and(fits);
+        self.takes_name(key)
+            && least.is_none_or(|least| is_size(&|size| size >= least))
+            && most.is_none_or(|most| is_size(&|size| size <= most))
+            && self.newer_than.is_none_or(|after| is_time(&|modified| modified > after))
+            && self.older_than.is_none_or(|before| is_time(&|modified| modified < before))
+    }
+
+    /// Whether the name alone is taken.
+    pub(crate) fn takes_name(&self, key: &str) -> bool {
+        let decides = self.names.iter().rev().find(|(_, pattern)| pattern.matches(key));
+        match (decides, self.names.first()) {
+            (Some((takes, _)), _) => *takes,
+            (None, Some((first_takes, _))) => !first_takes,
+            (None, None) => true,
+        }
+    }
+}
+

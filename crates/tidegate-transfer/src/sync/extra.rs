@@ -1,0 +1,112 @@
+//! What only the target of a `sync --delete` has, until it is removed.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::sync::{Arc, OnceLock};
+
+use futures::{Stream, stream};
+use crate::listing::TreeObject;
+
+use crate::error::Error;
+
+/// What only the target has, or what waits for its removal, in a file without a name: a million keys would take much
+/// memory. There is no file before the first one.
+#[derive(Default)]
+pub(super) struct ExtraObjects {
+    file: Option<BufWriter<File>>,
+    pub(super) count: u64,
+}
+
+/// An object that only the target has.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ExtraObject {
+    /// The key below the root of the tree.
+    pub(super) key: String,
+    /// The ETag in the listing; empty if there was none.
+    pub(super) etag: String,
+}
+
+impl ExtraObjects {
+    /// Adds an object: key and ETag, each with its length in four bytes before it.
+    pub(super) fn push(&mut self, object: &TreeObject) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(BufWriter::new(tempfile::tempfile()?)),
+        };
+        for text in [&*object.key, object.object.etag.as_deref().unwrap_or_default()] {
+            let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+            file.write_all(&length.to_le_bytes())?;
+            file.write_all(text.as_bytes())?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The objects in the order in which they were added. They end early with an error, which is then in the second
+    /// value. They may be read again, and not at the same time.
+    pub(super) fn read(
+        &mut self,
+    ) -> io::Result<(impl Stream<Item = ExtraObject> + Send + 'static, Arc<OnceLock<io::Error>>)> {
+        let file = match &mut self.file {
+            Some(file) => {
+                file.flush()?;
+                let mut file = file.get_ref().try_clone()?;
+                file.rewind()?;
+                Some(BufReader::new(file))
+            }
+            None => None,
+        };
+        let (mut file, mut left, unread) = (file, self.count, Arc::new(OnceLock::new()));
+        let error = unread.clone();
+        let objects = std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let file = file.as_mut()?;
+            let read = read_text(file).and_then(|key| Ok(ExtraObject { key, etag: read_text(file)? }));
+            read.map_err(|unread| error.get_or_init(|| unread).kind()).ok()
+        });
+        Ok((stream::iter(objects.fuse()), unread))
+    }
+}
+
+fn read_text(file: &mut impl Read) -> io::Result<String> {
+    let mut length = [0; 4];
+    file.read_exact(&mut length)?;
+    let mut text = vec![0; u32::from_le_bytes(length) as usize];
+    file.read_exact(&mut text)?;
+    String::from_utf8(text).map_err(io::Error::other)
+}
+
+/// The failure of that file.
+pub(super) fn lost_keys(error: &io::Error) -> Error {
+    Error::Failed(format!("the keys to remove could not be kept in a temporary file: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use tidegate::Object;
+
+    use super::*;
+
+    fn object(number: usize) -> TreeObject {
+        let mut object = Object::default();
+        object.etag = number.is_multiple_of(2).then(|| format!("\"{number}\""));
+        TreeObject { key: format!("é/{number}\n"), object }
+    }
+
+    #[tokio::test]
+    async fn objects_to_remove_are_kept_in_order() {
+        let mut kept = ExtraObjects::default();
+        (0..2000).for_each(|number| kept.push(&object(number)).unwrap());
+        assert_eq!(kept.count, 2000);
+        drop(kept.read().unwrap().0.next().await);
+        let (read, unread) = kept.read().unwrap();
+        let read: Vec<_> = read.collect().await;
+        let expected: Vec<_> = (0..2000)
+            .map(object)
+            .map(|object| ExtraObject { key: object.key, etag: object.object.etag.unwrap_or_default() })
+            .collect();
+        assert!(read == expected && unread.get().is_none());
+        assert_eq!(ExtraObjects::default().read().unwrap().0.collect::<Vec<_>>().await, []);
+    }
+}

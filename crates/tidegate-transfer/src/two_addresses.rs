@@ -1,0 +1,286 @@
+//! Whether two addresses are of one place. One server may be reached by two endpoints, two profiles or two protocols,
+//! and a directory by a bind mount: then the names alone do not tell.
+//!
+//! A move, or a removal of what the source does not have, must not hit the source itself. So where the names leave it
+//! open, the places are proven to be different, by reading, before anything is removed.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tidegate::location::Location;
+use tidegate::{ErrorKind, Object, Store};
+
+use crate::error::{Error, Result};
+use crate::resolved::resolved;
+use crate::place::Place;
+
+/// Whether two places of one bucket name are taken for different.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distinct {
+    /// A bucket at two endpoints or by two protocols is one place, until the answers of both show that it is not.
+    #[default]
+    Proven,
+    /// They are different: the caller says so.
+    Assumed,
+}
+
+impl Distinct {
+    /// Whether places need a proof.
+    pub(crate) fn wants_proof(self) -> bool {
+        self == Self::Proven
+    }
+}
+
+/// The bucket and the key of a place in a store; `None` on this machine.
+fn in_bucket(place: &Place) -> Option<(String, String)> {
+    let location: Location = place.url().parse().ok()?;
+    location.in_store().map(|(_, bucket, key)| (bucket.to_owned(), key.to_owned()))
+}
+
+/// Whether two trees, or two objects, may be one place, or one in the other, although their addresses differ: both have
+/// the same bucket, and one key begins with the other.
+pub(crate) fn may_be_one(from: &Place, to: &Place) -> bool {
+    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
+        return false;
+    };
+    let is_nested = from_key.starts_with(&to_key) || to_key.starts_with(&from_key);
+    ours == theirs && is_nested && !from.store.shares_endpoint_with(&to.store)
+}
+
+/// Whether the copy of `from` to `to` may replace an object of its own source: as [`may_be_one`], for the trees that
+/// both are in. Then one key is the other one without some names in its middle, or both keys are the same.
+pub(crate) fn may_replace_source(from: &Place, to: &Place) -> bool {
+    let (Some((ours, from_key)), Some((theirs, to_key))) = (in_bucket(from), in_bucket(to)) else {
+        return false;
+    };
+    ours == theirs && is_shortened(&from_key, &to_key) && !from.store.shares_endpoint_with(&to.store)
+}
+
+/// As [`may_replace_source`], for a copy that keeps its source: an object that is copied onto itself is not lost.
+pub(crate) fn may_replace_another_source(from: &Place, to: &Place) -> bool {
+    let key = |place| in_bucket(place).map(|(_, key)| key);
+    may_replace_source(from, to) && key(from) != key(to)
+}
+
+/// Whether one text is the other one without a part of it.
+fn is_shortened(one: &str, other: &str) -> bool {
+    let begin = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+    let end = one.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
+    begin + end >= one.len().min(other.len())
+}
+
+/// What two addresses answer about one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// The answers differ: two places.
+    Different,
+    /// The answers are the same: one place, or a copy that the answers do not tell apart.
+    Alike,
+    /// Neither has the key, so nothing can be compared, and nothing can be replaced.
+    Empty,
+}
+
+/// Asks both addresses for the key of `to`: that of `to`, and that of `from` for the same key of its own bucket.
+pub(crate) async fn compare(from: &Store, to: &Place) -> Result<Places> {
+    let theirs = described(&to.store, &to.key).await?;
+    let Some(key) = key_in(from, to) else { return Ok(Places::Alike) };
+    let ours = described(from, &key).await?;
+    let (ours, theirs) = match (ours, theirs) {
+        (None, None) => return Ok(Places::Empty),
+        (Some(ours), Some(theirs)) => (ours, theirs),
+        _ => return Ok(Places::Different),
+    };
+    if !differ(&ours, &theirs, scheme(from) == scheme(&to.store)) {
+        return Ok(Places::Alike);
+    }
+    // It may have been replaced between the two answers.
+    let again = described(&to.store, &to.key).await?;
+    let is_unchanged = again.is_some_and(|again| !differ(&again, &theirs, true));
+    Ok(if is_unchanged { Places::Different } else { Places::Alike })
+}
+
+/// Whether two descriptions cannot be of one object: the times differ, or the versions. Whole seconds are compared, as
+/// most answers have them. Two protocols number versions in two ways.
+fn differ(ours: &Object, theirs: &Object, is_one_protocol: bool) -> bool {
+    let times = ours.modified.zip(theirs.modified);
+    let versions = ours.version.as_ref().zip(theirs.version.as_ref()).filter(|_| is_one_protocol);
+    times.is_some_and(|(ours, theirs)| seconds(ours) != seconds(theirs))
+        || versions.is_some_and(|(ours, theirs)| ours != theirs)
+}
+
+fn seconds(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+async fn described(store: &Store, key: &str) -> Result<Option<Object>> {
+    match store.head(key).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn scheme(store: &Store) -> Option<String> {
+    let location = store.location();
+    location.split_once("://").map(|(scheme, _)| scheme.to_owned())
+}
+
+/// The key by which `store` has what is at `place`, if its bucket is the same.
+fn key_in(store: &Store, place: &Place) -> Option<String> {
+    let (_, root) = in_bucket(&Place::named(store.clone(), ""))?;
+    let (_, key) = in_bucket(place)?;
+    let root = root.trim_end_matches('/');
+    match root.is_empty() {
+        true => Some(key),
+        false => key.strip_prefix(root)?.strip_prefix('/').map(str::to_owned),
+    }
+}
+
+/// What to do if nothing proves that two places are different.
+pub(crate) const REMEDY: &str = "add --assume-distinct if they are different places";
+
+/// The failure of a removal of `extra` from the target, where nothing proves that the tree `source` does not hold it.
+pub(crate) fn unproven(source: &str, extra: &Place) -> Error {
+    let extra = extra.url();
+    Error::Failed(format!(
+        "nothing removed: {extra} may be in {source} by another address of one server, which answers the same for it: \
+         {REMEDY}"
+    ))
+}
+
+/// Device and inode of a directory.
+pub(crate) type DirectoryId = (u64, u64);
+
+pub(crate) fn directory_id(path: &Path) -> Option<DirectoryId> {
+    let found = path.metadata().ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// A path on its device, whatever mount leads there: two paths that lead to one directory are the same here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DevicePath {
+    device: String,
+    path: PathBuf,
+}
+
+impl DevicePath {
+    /// `path` with links resolved, as far as it exists.
+    pub(crate) fn of(path: &Path) -> Self {
+        let path = resolved(path);
+        // Other systems than Linux have no such file, and no bind mounts.
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Self::by_mounts(&mounts, &path).unwrap_or(Self { device: String::new(), path })
+    }
+
+    /// The path by a table of mounts, see proc_pid_mountinfo(5): a mount shows the directory `root` of a device.
+    fn by_mounts(mounts: &str, path: &Path) -> Option<Self> {
+        let mounts = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(2);
+            let (device, root, at) = (fields.next()?, unescaped(fields.next()?), unescaped(fields.next()?));
+            Some((device, root, path.strip_prefix(&at).ok()?, at.components().count()))
+        });
+        // Of two mounts at one place, the last one is seen.
+        let (device, root, below, _) = mounts.max_by_key(|(.., depth)| *depth)?;
+        let path = if below.as_os_str().is_empty() { root } else { root.join(below) };
+        Some(Self { device: device.to_owned(), path })
+    }
+
+    /// Whether this directory is `other`, or below it.
+    fn is_in(&self, other: &Self) -> bool {
+        self.device == other.device && self.path.starts_with(&other.path)
+    }
+}
+
+impl std::fmt::Display for DevicePath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.device, self.path.display())
+    }
+}
+
+/// A path of the table of mounts, without the escapes of blanks and backslashes.
+fn unescaped(text: &str) -> PathBuf {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (escape, character)| text.replace(escape, character)).into()
+}
+
+/// Whether one directory lies in the other, or both are the same, by whatever mounts and links.
+pub(crate) fn are_nested(one: &Path, other: &Path) -> bool {
+    let (one, other) = (DevicePath::of(one), DevicePath::of(other));
+    one.is_in(&other) || other.is_in(&one)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn object(seconds: u64, version: Option<&str>) -> Object {
+        let mut object = Object::default();
+        object.modified = Some(UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 7 * seconds));
+        object.version = version.map(str::to_owned);
+        object
+    }
+
+    #[test]
+    fn only_another_time_or_version_tells_two_objects_apart() {
+        let plain = object(5, None);
+        assert!(!differ(&plain, &plain, true));
+        let mut later = plain.clone();
+        later.modified = Some(UNIX_EPOCH + Duration::from_secs(5));
+        assert!(!differ(&plain, &later, true), "one answer has milliseconds");
+        assert!(differ(&plain, &object(6, None), true));
+        let (one, two) = (object(5, Some("1")), object(5, Some("2")));
+        assert!(differ(&one, &two, true) && !differ(&one, &two, false) && !differ(&one, &plain, true));
+        let mut tagged = plain.clone();
+        tagged.etag = Some("\"other\"".to_owned());
+        assert!(!differ(&plain, &tagged, true), "a gateway may write other tags");
+        assert!(!differ(&Object::default(), &plain, true), "no time proves nothing");
+    }
+
+    #[test]
+    fn a_key_that_is_another_without_a_part_may_be_an_object_of_the_source() {
+        for (from, to) in
+            [("src/one", "one"), ("k", "k"), ("a/src/x/y", "a/x/y"), ("x", "dst/x"), ("a/b", "a/new/b")]
+        {
+            assert!(is_shortened(from, to), "{from} {to}");
+        }
+        for (from, to) in [("x/k", "y/k"), ("a/one", "b/two"), ("src/one", "two")] {
+            assert!(!is_shortened(from, to), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_directory_is_known_by_another_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/src/x")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+        assert!(are_nested(&root.join("link/src"), &root.join("a")));
+        assert!(are_nested(&root.join("a"), &root.join("link/new")));
+        assert!(!are_nested(&root.join("a/src"), &root.join("link/new")));
+    }
+
+    #[test]
+    fn a_bind_mount_leads_to_the_directory_of_its_device() {
+        let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+                      30 22 8:2 / /home rw - ext4 /dev/sda2 rw\n\
+                      31 22 8:1 /data/src /mnt/a\\040b rw - ext4 /dev/sda1 rw\n\
+                      32 22 8:1 /old /mnt/twice rw - ext4 /dev/sda1 rw\n\
+                      33 22 8:1 /new /mnt/twice rw - ext4 /dev/sda1 rw\n";
+        let at = |path: &str| DevicePath::by_mounts(mounts, Path::new(path)).unwrap();
+        for (path, device, expected) in [
+            ("/data/src/x", "8:1", "/data/src/x"),
+            ("/mnt/a b/x", "8:1", "/data/src/x"),
+            ("/mnt/a b", "8:1", "/data/src"),
+            ("/home/x", "8:2", "/x"),
+            ("/homes", "8:1", "/homes"),
+            ("/mnt/twice/x", "8:1", "/new/x"),
+        ] {
+            assert_eq!(at(path), DevicePath { device: device.to_owned(), path: expected.into() }, "{path}");
+        }
+        assert!(at("/mnt/a b").is_in(&at("/data")) && !at("/data").is_in(&at("/mnt/a b")));
+        assert!(!at("/home/x").is_in(&at("/x")), "another device");
+    }
+}

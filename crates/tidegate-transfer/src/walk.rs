@@ -1,0 +1,359 @@
+//! Lists the files below a local directory.
+
+use std::path::{Path, PathBuf};
+
+use futures::{Stream, StreamExt};
+use tidegate::Object;
+use tidegate::backend::{Entry, OtherKind};
+use crate::listing::MissedEntry;
+
+use crate::error::Error;
+use crate::links::Links;
+use crate::ahead;
+use crate::two_addresses::{DirectoryId, directory_id};
+
+/// A file, and its description as an object whose key is its path below the directory.
+#[derive(Debug)]
+pub(crate) struct FoundFile {
+    pub(crate) path: PathBuf,
+    pub(crate) object: Object,
+}
+
+/// An entry that is no object.
+#[derive(Debug)]
+pub(crate) enum Missed {
+    /// The entry could not be read, or has no key.
+    Failed(Error),
+    /// A device, a named pipe, a socket, or a link that is not copied.
+    LeftOut(PathBuf, OtherKind),
+}
+
+impl MissedEntry for Missed {
+    /// A link that leads nowhere, or something that is no file, can be passed over.
+    fn is_harmless(&self) -> bool {
+        !matches!(self, Self::Failed(Error::Store(_) | Error::Refused(_)))
+    }
+}
+
+/// The directory of the other tree of a command, by whatever path a walk comes there.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherTree {
+    path: PathBuf,
+    id: DirectoryId,
+}
+
+impl OtherTree {
+    /// `None` if there is no such directory yet.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        Some(Self { path: path.to_owned(), id: directory_id(path)? })
+    }
+}
+
+/// The same files, up to the first that is in the other tree: a bind mount leads there. Its copy could replace what is
+/// still to be copied, and its removal would be that of the other tree's file.
+pub(crate) fn without(
+    files: impl Stream<Item = Result<FoundFile, Missed>>,
+    root: PathBuf,
+    other: Option<OtherTree>,
+) -> impl Stream<Item = Result<FoundFile, Missed>> {
+    let mut last = String::new();
+    files.scan(false, move |ended, file| {
+        let leads_there = match (&other, &file) {
+            (Some(other), Ok(file)) => leads_to(other, &root, &mut last, &file.object.key),
+            _ => None,
+        };
+        let file = match leads_there {
+            Some(failure) => Err(Missed::Failed(failure)),
+            None => file,
+        };
+        let before = *ended;
+        *ended = matches!(&file, Err(Missed::Failed(Error::Refused(_))));
+        std::future::ready((!before).then_some(file))
+    })
+}
+
+/// The failure if a directory of `key` is the other tree. `last` is the key before this one, whose directories are
+/// known to be others.
+pub(crate) fn leads_to(
+    other: &OtherTree,
+    root: &Path,
+    last: &mut String,
+    key: &str,
+) -> Option<Error> {
+    let ends = key.match_indices('/').map(|(at, _)| at);
+    let mut new = ends.filter(|end| last.get(..=*end) != key.get(..=*end));
+    let found = new.find(|end| directory_id(&root.join(&key[..*end])) == Some(other.id));
+    let Some(end) = found else {
+        key.clone_into(last);
+        return None;
+    };
+    let (path, other) = (root.join(&key[..end]), other.path.display());
+    Some(Error::Refused(format!("{} and {other} overlap: they are one directory", path.display())))
+}
+
+/// The files among the entries of a listing of the directory `root`, except those below `except`, which are absolute
+/// paths without links. What becomes of links is up to the listing; a broken link is a failure. A link into a
+/// directory of `journals` ends the walk.
+pub(crate) fn files<Entries>(
+    entries: Entries,
+    root: PathBuf,
+    except: Vec<PathBuf>,
+    journals: &[PathBuf],
+    links: Links,
+) -> impl Stream<Item = Result<FoundFile, Missed>> + use<Entries>
+where
+    Entries: Stream<Item = tidegate::Result<Entry>> + Send + 'static,
+{
+    // A directory that can't be read holds no journal of this command; opening the journal reports the error.
+    let journals = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
+    let walk = FileWalk::new(root, except, journals, links);
+    let found = ahead::ahead(entries).filter_map(move |entry| {
+        let found = walk.look_at(entry);
+        std::future::ready(found)
+    });
+    // The walk ends after the first entry that refuses the whole copy.
+    found.scan(false, |ended, found| {
+        let before = *ended;
+        *ended = matches!(&found, Err(Missed::Failed(Error::Refused(_))));
+        std::future::ready((!before).then_some(found))
+    })
+}
+
+/// What a walk needs to know of each entry.
+struct FileWalk {
+    root: PathBuf,
+    /// The directories to leave out: their key prefixes, and their paths.
+    except_below: Vec<String>,
+    except: Vec<PathBuf>,
+    journals: Vec<PathBuf>,
+    links: Links,
+}
+
+impl FileWalk {
+    fn new(root: PathBuf, except: Vec<PathBuf>, journals: Vec<PathBuf>, links: Links) -> Self {
+        let except_below = except.iter().filter_map(|except| key_below(&root, except)).collect();
+        Self { root, except_below, except, journals, links }
+    }
+
+    fn look_at(&self, entry: tidegate::Result<Entry>) -> Option<Result<FoundFile, Missed>> {
+        let entry = match entry {
+            Ok(entry) if self.except_below.iter().any(|except| entry.key().starts_with(except)) => {
+                return None;
+            }
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(Missed::Failed(error.into()))),
+        };
+        let path = self.root.join(entry.key());
+        // By following links, the walk reaches directories under other names.
+        if self.links == Links::Follow
+            && !self.except.is_empty()
+            && let Ok(canonical) = path.canonicalize()
+            && self.except.iter().any(|except| canonical.starts_with(except))
+        {
+            return None;
+        }
+        if let Some(failure) = self.refused(&path) {
+            return Some(Err(Missed::Failed(failure)));
+        }
+        Some(match entry {
+            Entry::Object(object) => Ok(FoundFile { path, object }),
+            Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
+                Err(Missed::Failed(Error::Failed(format!("{}: this is {kind}", path.display()))))
+            }
+            Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
+            _ => return None,
+        })
+    }
+
+    /// The error for a link that leads into a journal directory: journals change while they are copied, and so would
+    /// the journals of those copies.
+    fn refused(&self, path: &Path) -> Option<Error> {
+        // Without links on the way, a file lies below the directory that the user named, which was checked before.
+        let may_be_elsewhere = match self.links {
+            Links::Files => path.is_symlink() && !path.is_dir(),
+            Links::Skip | Links::Preserve => false,
+            Links::Follow => true,
+        };
+        if self.journals.is_empty() || !may_be_elsewhere {
+            return None;
+        }
+        let canonical = path.canonicalize().ok()?;
+        let journal = self.journals.iter().find(|journal| canonical.starts_with(journal))?;
+        let (path, journal) = (path.display(), journal.display());
+        Some(Error::Refused(format!(
+            "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
+        )))
+    }
+}
+
+/// The key prefix of the directory `path` below `root`; `None` if it is not below.
+fn key_below(root: &Path, path: &Path) -> Option<String> {
+    let root = root.canonicalize().ok()?;
+    let below = path.strip_prefix(root).ok()?.to_str()?;
+    Some(format!("{below}/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use futures::StreamExt;
+
+    use super::*;
+
+    fn store(root: &Path) -> tidegate::Store {
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(root)))
+    }
+
+    async fn keys(root: &Path, except: Option<PathBuf>) -> (Vec<String>, Vec<Missed>) {
+        keys_beside(root, except, &[]).await
+    }
+
+    async fn keys_beside(
+        root: &Path,
+        except: Option<PathBuf>,
+        journals: &[PathBuf],
+    ) -> (Vec<String>, Vec<Missed>) {
+        let (mut keys, mut missed) = (Vec::new(), Vec::new());
+        let store = store(root);
+        let except = except.into_iter().collect();
+        let files = files(store.list(""), root.to_owned(), except, journals, Links::Files);
+        let mut files = Box::pin(files);
+        while let Some(file) = files.next().await {
+            match file {
+                Ok(found) => keys.push(found.object.key),
+                Err(file) => missed.push(file),
+            }
+        }
+        keys.sort();
+        (keys, missed)
+    }
+
+    #[tokio::test]
+    async fn links_to_files_are_files() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join("a/b/file"), "1").unwrap();
+        symlink("a/b/file", root.path().join("link")).unwrap();
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a/b/file", "link"]);
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[tokio::test]
+    async fn links_to_directories_are_left_out_and_broken_ones_fail() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(root.path().join("a")).unwrap();
+        fs::write(root.path().join("a/file"), "1").unwrap();
+        fs::write(elsewhere.path().join("other"), "1").unwrap();
+        symlink("..", root.path().join("a/up")).unwrap();
+        symlink(elsewhere.path(), root.path().join("out")).unwrap();
+        symlink("nowhere", root.path().join("broken")).unwrap();
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a/file"]);
+        let [up, broken, out] = &missed[..] else { panic!("{missed:?}") };
+        for (missed, name) in [(up, "a/up"), (out, "out")] {
+            let Missed::LeftOut(path, OtherKind::LinkToDirectory) = missed else { panic!("{missed:?}") };
+            assert_eq!(*path, root.path().join(name));
+        }
+        let Missed::Failed(Error::Failed(sentence)) = broken else { panic!("{broken:?}") };
+        assert!(sentence.contains("broken: this is a symbolic link that leads nowhere"), "{sentence}");
+    }
+
+    #[tokio::test]
+    async fn names_that_are_no_keys_fail_and_the_others_are_found() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tempfile::tempdir().unwrap();
+        let odd = root.path().join(std::ffi::OsStr::from_bytes(b"m\xff"));
+        for path in [root.path().join("a"), odd, root.path().join("z")] {
+            fs::write(path, "1").unwrap();
+        }
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a", "z"]);
+        let [Missed::Failed(failure)] = &missed[..] else { panic!("{missed:?}") };
+        assert!(failure.sentence().is_some_and(|sentence| sentence.contains("not UTF-8")), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn the_exception_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("store")).unwrap();
+        fs::write(root.path().join("store/file"), "1").unwrap();
+        fs::write(root.path().join("file"), "1").unwrap();
+        let except = root.path().join("store").canonicalize().unwrap();
+        assert_eq!(keys(root.path(), Some(except)).await.0, ["file"]);
+    }
+
+    #[tokio::test]
+    async fn followed_links_lead_neither_to_what_is_left_out_nor_to_journals() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| elsewhere.path().join(name);
+        for name in ["store/file", "journal/1.journal", "z"] {
+            fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs::write(at(name), "1").unwrap();
+        }
+        symlink(elsewhere.path(), root.path().join("link")).unwrap();
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let local =
+            tidegate::backend::local::Local::new(root.path()).links(Links::Follow.of_source().lists);
+        let store = tide.store(std::sync::Arc::new(local));
+        let except = vec![at("store").canonicalize().unwrap()];
+        let walk = |journals: &[PathBuf]| {
+            files(store.list(""), root.path().to_owned(), except.clone(), journals, Links::Follow)
+        };
+        let found: Vec<_> = walk(&[]).map(|file| file.unwrap().object.key).collect().await;
+        assert_eq!(found, ["link/journal/1.journal", "link/z"]);
+        let found: Vec<_> = walk(&[at("journal")]).collect().await;
+        assert!(matches!(&found[..], [Err(Missed::Failed(Error::Refused(_)))]), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn a_walk_ends_where_a_mount_leads_into_the_other_tree() {
+        let (root, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["a", "b/c", "m/x", "z"] {
+            fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+            fs::write(root.path().join(name), "1").unwrap();
+        }
+        let walk = |other: &Path| {
+            let files =
+                files(store(root.path()).list(""), root.path().to_owned(), vec![], &[], Links::Files);
+            without(files, root.path().to_owned(), OtherTree::at(other)).collect::<Vec<_>>()
+        };
+        assert_eq!(walk(target.path()).await.len(), 4);
+        // The directory itself stands for a mount: both have its device and inode.
+        let found = walk(&root.path().join("m")).await;
+        let [Ok(_), Ok(_), Err(Missed::Failed(Error::Refused(why)))] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(why.ends_with("overlap: they are one directory"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_link_to_where_journals_are_ends_the_walk() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journal = elsewhere.path().join("disk/journal");
+        fs::create_dir_all(&journal).unwrap();
+        fs::write(journal.join("1.journal"), "1").unwrap();
+        fs::write(elsewhere.path().join("disk/file"), "1").unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        let link = root.path().join("a/link");
+        symlink(elsewhere.path().join("disk/journal/1.journal"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
+        assert!(keys.is_empty(), "{keys:?}");
+        let [Missed::Failed(Error::Refused(sentence))] = &missed[..] else { panic!("{missed:?}") };
+        for path in [&link, &journal] {
+            assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
+        }
+        fs::remove_file(&link).unwrap();
+        // A link to a directory is not entered.
+        symlink(elsewhere.path().join("disk"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
+        assert!(keys.is_empty() && matches!(&missed[..], [Missed::LeftOut(..)]), "{keys:?} {missed:?}");
+        fs::remove_file(&link).unwrap();
+        symlink(elsewhere.path().join("disk/file"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, &[journal]).await;
+        assert!(keys == ["a/link"] && missed.is_empty(), "{keys:?} {missed:?}");
+    }
+}
