@@ -23,6 +23,28 @@ pub(crate) fn exception(py: Python<'_>, error: &tidegate::Error) -> PyResult<Py<
     Ok(make.call1((error.to_string(), fields))?.unbind())
 }
 
+/// The exception for an error of an operation on trees, to be returned instead of raised.
+pub(crate) fn of_trees(py: Python<'_>, error: &tidegate_transfer::Error) -> PyResult<Py<PyAny>> {
+    use tidegate_transfer::Error;
+    let mut cause = error;
+    while let Error::At { error, .. } = cause {
+        cause = error;
+    }
+    let kind = match cause {
+        Error::Store(error) => return exception(py, error),
+        Error::Refused(_) | Error::NotRemoved(_) => "invalid_input",
+        Error::Disorder(_) => "unsupported",
+        Error::NotFound(_) => "not_found",
+        Error::Denied(_) => "permission_denied",
+        _ => "failed",
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("kind", kind)?;
+    fields.set_item("url", error.object().unwrap_or_default())?;
+    let make = function(py, &MAKE, "from_fields")?;
+    Ok(make.call1((error.to_string(), fields))?.unbind())
+}
+
 /// The exception for the use of what process `parent` made, in a process that was forked from it; with the object's
 /// URL, where it is known.
 pub(crate) fn forked(py: Python<'_>, parent: i32, url: &str) -> PyErr {

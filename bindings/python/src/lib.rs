@@ -17,8 +17,8 @@ mod process;
 mod reader;
 mod settings;
 mod store;
-mod sync;
 mod target;
+mod trees;
 mod write_options;
 mod writer;
 
@@ -51,6 +51,8 @@ mod native {
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::trees::TreeRun;
     #[pymodule_export]
     use crate::writer::Writer;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::operation::{Operation, wait};
 use crate::process::OfProcess;
 use crate::reader::{self, Reader};
 use crate::settings;
-use crate::sync::{SyncOptions, sync};
+use crate::trees::TreeRun;
 use crate::write_options::WriteOptions;
 use crate::writer::Writer;
 
@@ -37,6 +38,10 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     pub(crate) fn get<'a>(&'a self, py: Python<'_>) -> PyResult<&'a tidegate::Store> {
         self.store.get(py)
     }
@@ -218,17 +223,35 @@ impl Store {
     }
 
     /// Makes another store like this one.
-    fn sync_to(
+    fn sync_to(&self, py: Python<'_>, to: &Self, options: &Bound<'_, PyDict>) -> PyResult<TreeRun> {
+        TreeRun::sync(self, py, to, options)
+    }
+
+    /// Compares another store with this one.
+    fn check_with(&self, py: Python<'_>, to: &Self, options: &Bound<'_, PyDict>) -> PyResult<TreeRun> {
+        TreeRun::check(self, py, to, options)
+    }
+
+    /// Copies or moves what the names stand for to the target, which the engine of `to` opens.
+    fn copy_trees(
         &self,
         py: Python<'_>,
+        sources: Vec<OsString>,
         to: &Self,
-        delete: bool,
-        delete_all: bool,
-        dry_run: bool,
-    ) -> PyResult<Operation> {
-        let (source, target) = (self.get(py)?.clone(), to.get(py)?.clone());
-        let options = SyncOptions { delete, delete_all, dry_run };
-        Ok(Operation::new(&self.shared, None, sync(source, target, options), |py, report| report.value(py)))
+        target: OsString,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<TreeRun> {
+        TreeRun::copy(self, py, (sources, to, target), options)
+    }
+
+    /// Removes what the names stand for.
+    fn remove_trees(
+        &self,
+        py: Python<'_>,
+        sources: Vec<OsString>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<TreeRun> {
+        TreeRun::remove(self, py, sources, options)
     }
 
     fn rename(&self, py: Python<'_>, key: String, to_key: String, create_only: bool) -> PyResult<Operation> {

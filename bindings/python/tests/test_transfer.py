@@ -1,5 +1,6 @@
 """Uploads and downloads of files, copies between stores, and synchronized trees."""
 
+import asyncio
 import http.server
 import os
 import threading
@@ -8,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 import tidegate
+import tidegate.aio
 from reach import reached
 
 
@@ -93,7 +95,7 @@ def test_sync_removes_only_if_told_to(store, photos):
 def test_sync_of_an_empty_source_removes_nothing(store, photos, tmp_path):
     tidegate.sync(photos, store)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty is empty"):
+    with pytest.raises(ValueError, match="the source is empty"):
         tidegate.sync(tmp_path / "empty", store, delete=True)
     assert len(list(store.list())) == 3
     assert tidegate.sync(tmp_path / "empty", store, delete=True, delete_all=True).removed == 3
@@ -166,16 +168,19 @@ def test_sync_of_trees_side_by_side_is_no_overlap(store, photos):
 
 
 def test_sync_keeps_what_the_target_has_in_place_of_names_that_are_no_objects(store, photos, tmp_path):
-    os.symlink("nowhere", photos / "broken")
+    os.symlink("nowhere", photos / "link")
     os.mkfifo(photos / "pipe")
     (tmp_path / "linked").mkdir()
     os.symlink(tmp_path / "linked", photos / "directory")
-    for key in ["broken", "pipe", "directory/a", "directory-b", "extra"]:
+    for key in ["link", "pipe", "directory/a", "directory-b", "extra"]:
         store.put(key, b"1")
-    report = tidegate.sync(photos, store, delete=True)
+    with pytest.raises(tidegate.SyncError, match="a symbolic link that leads nowhere"):
+        tidegate.sync(photos, store, delete=True)
+    assert store.exists("extra")
+    report = tidegate.sync(photos, store, delete=True, links="skip")
     assert (report.removed, report.left_out) == (2, 3)
     kept = [entry.key for entry in store.list()]
-    assert kept == ["a", "b/c", "b/d/e", "broken", "directory/a", "pipe"]
+    assert kept == ["a", "b/c", "b/d/e", "directory/a", "link", "pipe"]
 
 
 class Unordered(http.server.BaseHTTPRequestHandler):
@@ -222,9 +227,9 @@ def test_sync_with_a_listing_out_of_order_removes_nothing(tmp_path):
             "s3://bucket/t", endpoint_url=endpoint, access_key="a", secret_key="b", region="us-east-1"
         )
         for source, target in [(tmp_path / "all", store), (store, tmp_path / "all"), (tmp_path / "some", store)]:
-            with pytest.raises(tidegate.SyncError, match="nothing was removed: a-b: a listing is not in") as caught:
+            with pytest.raises(tidegate.Error, match="a-b: a listing is not in") as caught:
                 tidegate.sync(source, target, delete=True)
-            assert (caught.value.kind, caught.value.report.removed) == ("unsupported", 0)
+            assert caught.value.kind == "unsupported"
         server.shutdown()
     assert not {"DELETE", "POST"} & set(Unordered.asked)
     assert sorted(tree(tmp_path / "all")) == keys
@@ -255,3 +260,53 @@ def test_a_copy_between_stores_keeps_the_tags(store, minio_bucket):
         f"{store.url}/a", f"{minio.url}/c", source=dict(store._options), target=dict(minio._options), tags={"own": "1"}
     )
     assert [minio.tags(key) for key in "abc"] == [{"project": "tide"}, {"project": "tide"}, {"own": "1"}]
+
+
+def test_trees_are_copied_moved_compared_and_removed(store, options, photos, tmp_path):
+    trees = tidegate.trees
+    events = list(trees.sync(photos, store, exclude="d"))
+    assert sorted((event.kind, event.source) for event in events) == [
+        ("copied", str(photos / "a")),
+        ("copied", str(photos / "b" / "c")),
+    ]
+    run = trees.check(photos, store)
+    assert [(event.key, event.message) for event in run] == [("b/d/e", "missing")]
+    assert run.report_at_end().different == 1
+    url = store.url
+    moved = trees.move(f"{url}/b/", f"{url}/moved/", recursive=True, source_options=options, target_options=options)
+    assert moved.report().copied == 1
+    down = trees.copy(f"{url}/**", tmp_path / "down", source_options=options)
+    assert down.report().copied == 2
+    assert tree(tmp_path / "down") == {"a": b"a", "moved/c": b"b/c"}
+    planned = trees.remove(f"{url}/*", store_options=options, dry_run=True)
+    assert [(event.kind, event.target, event.dry_run) for event in planned] == [("removed", f"{url}/a", True)]
+    with pytest.raises(FileNotFoundError):
+        trees.remove(f"{url}/none", store_options=options).report()
+    assert trees.remove(url, store_options=options, recursive=True).report().removed == 2
+
+
+def test_a_run_that_is_stopped_removes_nothing_more(store, options, photos):
+    tidegate.sync(photos, store)
+    with tidegate.trees.remove(store.url, store_options=options, recursive=True) as run:
+        assert run.progress() is not None
+    with pytest.raises(ValueError, match="was stopped"):
+        run.report()
+    assert len(list(store.list())) == 3
+
+
+def test_options_of_trees_are_named_if_they_are_wrong(store, photos):
+    with pytest.raises(TypeError, match="deleet"):
+        tidegate.trees.sync(photos, store, deleet=True)
+    with pytest.raises(ValueError, match='compare: "age" is not one of'):
+        tidegate.trees.sync(photos, store, compare="age")
+    with pytest.raises(ValueError, match="filter: 'x' begins with neither"):
+        tidegate.trees.sync(photos, store, filter=["x"])
+
+
+def test_trees_in_asyncio(store, photos):
+    async def main():
+        run = tidegate.aio.trees.sync(photos, store)
+        assert [event.kind async for event in run] == ["copied"] * 3
+        assert (await tidegate.aio.trees.check(photos, store)).different == 0
+
+    asyncio.run(main())

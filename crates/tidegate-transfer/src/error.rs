@@ -26,6 +26,12 @@ pub enum Error {
     /// The system denies access.
     #[error("{0}")]
     Denied(String),
+    /// Nothing was removed: more objects than allowed would be, or everything.
+    #[error("nothing removed: {0}")]
+    NotRemoved(String),
+    /// A listing is not in the order of its keys, so trees can't be compared.
+    #[error(transparent)]
+    Disorder(#[from] Disorder),
     /// An error of a store.
     #[error("{}", sentence_of(_0))]
     Store(#[from] StoreError),
@@ -56,6 +62,14 @@ impl Error {
         }
     }
 
+    /// The same failure, of this object unless it names one.
+    pub(crate) fn of_object(self, object: &str) -> Self {
+        match self.object() {
+            Some(_) => self,
+            None => Self::At { object: object.to_owned(), error: self.into() },
+        }
+    }
+
     /// A failure of the local file `path`, with the system's message.
     pub fn of_file(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
@@ -79,6 +93,14 @@ impl Error {
         Self::At { object: location, error: Self::NotFound(sentence).into() }
     }
 
+    /// Whether what was asked for is wrong.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::At { error, .. } => error.is_refusal(),
+            error => matches!(error, Self::Refused(_)),
+        }
+    }
+
     /// Whether two failures are of one kind.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         match (self, other) {
@@ -93,7 +115,12 @@ impl Error {
         match self {
             Self::Store(error) => Reach::of(error),
             Self::Refused(_) => Reach::All,
-            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::Incomplete(_) => Reach::One,
+            Self::NotFound(_)
+            | Self::Denied(_)
+            | Self::NotRemoved(_)
+            | Self::Disorder(_)
+            | Self::Failed(_)
+            | Self::Incomplete(_) => Reach::One,
             Self::At { error, .. } => error.reach(),
         }
     }
@@ -137,12 +164,6 @@ pub fn sentence_of(error: &StoreError) -> String {
     match error.kind() {
         ErrorKind::NotFound => format!("{error}{}", pattern_note(error.object())),
         _ => error.to_string(),
-    }
-}
-
-impl From<Disorder> for Error {
-    fn from(disorder: Disorder) -> Self {
-        Self::Failed(disorder.to_string())
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an operation on trees tells while it runs, and its report at the end.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -249,11 +249,48 @@ pub(crate) struct Events {
     tide: Tidegate,
 }
 
+/// How far an operation is.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunProgress {
+    /// The key of an object in flight.
+    pub key: Option<String>,
+    /// Bytes written to sockets, or received from them, of objects that are done and in flight.
+    pub moved: u64,
+    /// Bytes that stores have acknowledged, or that were received.
+    pub stored: u64,
+    /// How many bytes all transfers so far have; `None` if that is not known of one of them.
+    pub expected: Option<u64>,
+    /// Whether a transfer has sent bytes to a store.
+    pub sends: bool,
+    /// Objects that were copied, or failed.
+    pub done: u64,
+    /// Objects in flight.
+    pub in_flight: u64,
+    /// Objects that were found so far, in trees and lists. They may turn out to need nothing.
+    pub found: u64,
+}
+
+impl RunProgress {
+    /// How far a single read is, of `bytes` if that is known.
+    pub fn of_one(key: &str, progress: &Progress, bytes: Option<u64>) -> Self {
+        let read = progress.snapshot();
+        let (moved, stored) = (read.sent.max(read.acknowledged), read.acknowledged);
+        Self { key: Some(key.to_owned()), moved, stored, expected: bytes, in_flight: 1, ..Self::default() }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
     queue: VecDeque<Event>,
     report: Report,
     transfers: u64,
+    /// The transfers in flight, by their ids.
+    live: BTreeMap<u64, (String, Progress)>,
+    sends: bool,
+    /// How many bytes transfers have of which that is known, and how many it is not known of.
+    expected: u64,
+    without_size: u64,
     /// Whether the caller asks for events; otherwise there is only the report.
     streams: bool,
 }
@@ -279,6 +316,27 @@ impl Events {
 
     pub(crate) fn next(&self) -> Option<Event> {
         self.waiting().queue.pop_front()
+    }
+
+    /// How far the operation is.
+    pub(crate) fn progress(&self) -> RunProgress {
+        let waiting = self.waiting();
+        let mut progress = RunProgress {
+            key: waiting.live.values().next().map(|(key, _)| key.clone()),
+            moved: waiting.report.bytes,
+            stored: waiting.report.bytes,
+            expected: (waiting.without_size == 0).then_some(waiting.expected),
+            sends: waiting.sends,
+            done: waiting.report.copied + waiting.report.failed,
+            in_flight: waiting.live.len() as u64,
+            found: self.found.load(Relaxed),
+        };
+        for (_, live) in waiting.live.values() {
+            let live = live.snapshot();
+            progress.moved += live.sent.max(live.acknowledged);
+            progress.stored += live.acknowledged;
+        }
+        progress
     }
 
     /// How many objects needed no copy, and how many were removed.
@@ -311,8 +369,17 @@ impl Events {
 
     pub(crate) fn push(&self, event: Event) {
         let mut waiting = self.waiting();
-        let Waiting { queue, report, streams, .. } = &mut *waiting;
+        let Waiting { queue, report, streams, live, sends, expected, without_size, .. } = &mut *waiting;
         match &event {
+            Event::Started(transfer) => {
+                live.insert(transfer.id, (transfer.key.clone(), transfer.progress.clone()));
+                *sends |= transfer.sends;
+                match transfer.bytes {
+                    Some(bytes) => *expected = expected.saturating_add(bytes),
+                    None => *without_size += 1,
+                }
+            }
+            Event::Ended(id) => drop(live.remove(id)),
             Event::Copied(copied) => {
                 report.copied += 1;
                 report.bytes = report.bytes.saturating_add(copied.bytes); // a store may report any size

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::future::BoxFuture;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Events, Report};
+use crate::event::{Event, Events, Report, RunProgress};
 
 /// An operation that runs while its events are asked for, or while it is awaited.
 ///
@@ -66,9 +65,9 @@ impl Run {
         (self.events.report(), self.result.unwrap_or(Ok(())))
     }
 
-    /// How many objects were found so far, in trees and lists. They may turn out to need nothing.
-    pub fn found(&self) -> u64 {
-        self.events.found().load(Relaxed)
+    /// How far the operation is.
+    pub fn progress(&self) -> RunProgress {
+        self.events.progress()
     }
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {

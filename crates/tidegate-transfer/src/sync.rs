@@ -285,7 +285,7 @@ impl SyncWork<'_> {
 
     /// Refuses to remove `extra` objects if that is more than allowed, or if the source, which has `objects`, is empty.
     fn may_remove(&self, extra: u64, objects: u64) -> Result {
-        let refused = |why: String| Err(Error::Failed(format!("nothing removed: {why}")));
+        let refused = |why: String| Err(Error::NotRemoved(why));
         let all = count(extra, "object");
         match self.options.max_delete {
             _ if extra == 0 => Ok(()),
@@ -312,7 +312,7 @@ impl SyncWork<'_> {
         let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let Some(first) = extra.next().await else {
             let unread = unread.get().map(lost_keys);
-            return Err(unread.unwrap_or_else(|| Error::Failed("nothing removed: its keys are gone".to_owned())));
+            return Err(unread.unwrap_or_else(|| Error::NotRemoved("its keys are gone".to_owned())));
         };
         let place = trees.target.place(&first.key);
         let unproven = || two_addresses::unproven(&trees.source.url(), &place);

@@ -143,8 +143,8 @@ pub(crate) const REMEDY: &str = "add --assume-distinct if they are different pla
 /// The failure of a removal of `extra` from the target, where nothing proves that the tree `source` does not hold it.
 pub(crate) fn unproven(source: &str, extra: &Place) -> Error {
     let extra = extra.url();
-    Error::Failed(format!(
-        "nothing removed: {extra} may be in {source} by another address of one server, which answers the same for it: \
+    Error::NotRemoved(format!(
+        "{extra} may be in {source} by another address of one server, which answers the same for it: \
          {REMEDY}"
     ))
 }

@@ -8,6 +8,8 @@ memory, and never loses, truncates or half-publishes an object.
 'hello, tide'
 """
 
+from typing import TYPE_CHECKING
+
 from ._errors import (
     AlreadyExistsError,
     ClockSkewError,
@@ -44,6 +46,9 @@ from ._store import DeleteReport, Store
 from ._tide import Bucket, Tidegate
 from ._transfer import SyncError, SyncReport, copy, download, sync, upload
 from ._writer import Writer
+
+if TYPE_CHECKING:
+    from . import trees
 
 __all__ = [
     "AlreadyExistsError",
@@ -91,5 +96,15 @@ __all__ = [
     "open",
     "recover",
     "sync",
+    "trees",
     "upload",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Most programs copy no trees.
+    if name == "trees":
+        from importlib import import_module
+
+        return import_module(".trees", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,15 +6,17 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
-from ._errors import Error, InvalidInputError
+from ._errors import Error
 from ._open import split, store_of, taken
-from ._store import Store, StoreSettings
+from ._store import StoreSettings
 from ._wait import wait
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
     from ._options import CopyOptions, DownloadUrlOptions, StoreOptions, UploadUrlOptions
+    from ._trees import Event, SyncTreesOptions, TreeReport
 
 
 class SyncReport(NamedTuple):
@@ -79,14 +81,13 @@ def copy(
 
 
 def sync(
-    source: str | os.PathLike[str] | Store,
-    target: str | os.PathLike[str] | Store,
+    source: str | os.PathLike[str] | StoreSettings,
+    target: str | os.PathLike[str] | StoreSettings,
     *,
-    delete: bool = False,
-    delete_all: bool = False,
-    dry_run: bool = False,
     source_options: StoreOptions | None = None,
     target_options: StoreOptions | None = None,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[SyncTreesOptions],
 ) -> SyncReport:
     """Makes ``target`` like ``source``, which are URLs, directories or stores: copies what the target lacks, what has
     another size, and what is newer at the source.
@@ -95,40 +96,53 @@ def sync(
     ``delete_all``, if the source is empty. What the target has in place of a link, a pipe or another name of the source
     that is no object stays, and what is below. Trees of which one is in the other are refused. ``dry_run`` changes nothing,
     and its report says what would be done. ``source_options`` and ``target_options`` are options of the two stores, where
-    they are given by URL. Raises :class:`SyncError` if an object could not be copied or removed, and if a store does not
-    list its keys in order, because then the trees cannot be compared. The command ``tidegate sync`` can do more.
+    they are given by URL. ``on_event`` is called with each :class:`tidegate.trees.Event`. Raises :class:`SyncError` if
+    something has failed. :func:`tidegate.trees.sync` has the same options, and events to iterate over.
     """
-    from_store = source if isinstance(source, Store) else store_of(os.fspath(source), dict(source_options or {}))
-    to_store = target if isinstance(target, Store) else store_of(os.fspath(target), dict(target_options or {}))
-    fields = wait(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
-    return reported(fields, from_store, to_store)
+    # Most programs copy no trees.
+    from . import trees
+
+    run = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
+    seen = SeenBySync(target, source)
+    for event in run:
+        seen.see(event)
+        if on_event is not None:
+            on_event(event)
+    return seen.report(run.report_at_end)
 
 
-def reported(fields: Any, source: StoreSettings, target: StoreSettings) -> SyncReport:
-    """The report, if all was done."""
-    *figures, refused = fields
-    refusal, about = refused or (None, None)
-    if refusal == "overlap":
-        raise _refused(f"{source.location} and {target.location} overlap: one is in the other")
-    report = SyncReport(*figures)
-    if refusal == "disorder":
-        error = SyncError(f"nothing was removed: {about}")
-        error.kind, error.report = "unsupported", report
-        raise error
-    if report.failed:
-        first = report.failed[0][1]
-        error = SyncError(f"{len(report.failed)} objects were not copied or removed; the first: {first}")
-        error.kind, error.report = first.kind, report
-        raise error from first
-    if refusal == "empty source":
-        raise _refused(
-            f"nothing was removed from {target.location}: {source.location} is empty, and everything at the target "
-            "would be removed (give delete_all if that is meant)"
-        )
-    return report
+class SeenBySync:
+    """What the report of a synchronization needs of its events."""
 
+    def __init__(self, *trees: str | os.PathLike[str] | StoreSettings) -> None:
+        places = [tree.location if isinstance(tree, StoreSettings) else os.fspath(tree) for tree in trees]
+        self._roots = [f"{place.removesuffix('/')}/" for place in places]
+        self._failed: list[tuple[str, Error]] = []
+        self._planned: list[tuple[str, str]] = []
 
-def _refused(message: str) -> InvalidInputError:
-    error = InvalidInputError(message)
-    error.kind = "invalid_input"
-    return error
+    def see(self, event: Event) -> None:
+        if event.error is not None:
+            self._failed.append((self._key(event.target or ""), event.error))
+        elif event.dry_run and event.target is not None:
+            verb = "remove" if event.kind == "removed" else "copy"
+            self._planned.append((verb, self._key(event.target)))
+
+    def _key(self, url: str) -> str:
+        """The key below the tree that a URL is in."""
+        root = next((root for root in self._roots if url.startswith(root)), "")
+        return url.removeprefix(root)
+
+    def report(self, ask: Callable[[], TreeReport]) -> SyncReport:
+        """The report that ``ask`` returns or raises."""
+        from ._trees import IncompleteError
+
+        try:
+            return self._of(ask())
+        except IncompleteError as incomplete:
+            error = SyncError(str(incomplete))
+            error.kind, error.report = incomplete.kind, self._of(incomplete.report)
+            raise error from incomplete.__cause__
+
+    def _of(self, report: TreeReport) -> SyncReport:
+        copied, removed = (0, 0) if self._planned else (report.copied, report.removed)
+        return SyncReport(copied, report.unchanged, removed, report.left_out, self._failed, self._planned)

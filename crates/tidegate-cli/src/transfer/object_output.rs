@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::TryStreamExt;
 use tidegate::location::Location;
-use tidegate_transfer::{CopiedObject, Event, Place, Transfer};
+use tidegate_transfer::{CopiedObject, Event, Place, RunProgress};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::output::ByteOutput;
@@ -63,26 +63,17 @@ async fn write(
     let began = Instant::now();
     let builder = from.store.reader(&from.key);
     let progress = builder.progress();
-    let mut reader = report.drawing(async { Ok(builder.await?) }).await?;
+    let shown = |bytes| RunProgress::of_one(&from.key, &progress, bytes);
+    let mut reader = report.drawing(|| shown(None), async { Ok(builder.await?) }).await?;
     let (object, range) = (reader.object().clone(), reader.range());
     let bytes = range.end - range.start;
-    let transfer = Transfer {
-        id: 0,
-        key: from.key.clone(),
-        progress: progress.clone(),
-        sends: false,
-        journaled: false,
-        bytes: Some(bytes),
-    };
-    report.tell(Event::Started(transfer)).await?;
-    let written = report.drawing(async {
+    let written = report.drawing(|| shown(Some(bytes)), async {
         while let Some(piece) = reader.try_next().await? {
             output.write(piece).await?;
         }
         output.finish().await
     });
     written.await?;
-    report.tell(Event::Ended(0)).await?;
     let mut copied = CopiedObject::read(source, &[progress], began, &object);
     copied.target = target;
     copied.bytes = bytes;

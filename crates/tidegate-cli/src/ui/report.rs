@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tidegate::Progress;
-use tidegate_transfer::{CopiedObject, Ends, Event, Run, Transfer};
+use tidegate_transfer::{CopiedObject, Ends, Event, Run, RunProgress, Transfer};
 
 use super::bar::{Bar, BarFigures};
 use super::lines::{CopyLine, ObjectLines, RemoveLine, SkipLine};
@@ -36,11 +35,8 @@ pub(crate) struct CopyReport<'a> {
 /// The figures of all transfers together.
 #[derive(Default)]
 struct Totals {
-    live: BTreeMap<u64, LiveTransfer>,
-    /// Whether any transfer uploads to a store.
-    sends: bool,
-    /// Total bytes to transfer; `None` if unknown.
-    expected: Option<u64>,
+    /// The uploads in flight.
+    unfinished: BTreeMap<u64, Begun>,
     /// Source and target, of one object or of a whole tree.
     label: Option<(String, String)>,
     is_tree: bool,
@@ -68,14 +64,6 @@ pub(crate) struct Closed {
     pub(crate) verified: u64,
 }
 
-/// A transfer in progress.
-struct LiveTransfer {
-    key: String,
-    progress: Progress,
-    /// Counts as an unfinished upload until it is dropped.
-    _begun: Option<Begun>,
-}
-
 impl<'a> CopyReport<'a> {
     /// The most failures of the shared cause that are printed.
     const ALIKE: u64 = 9;
@@ -86,9 +74,8 @@ impl<'a> CopyReport<'a> {
     pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores) -> Self {
         // Bars of several commands would overwrite each other.
         let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
-        let totals = Totals { expected: Some(0), ..Totals::default() };
-        let bar = (show == CopyDisplay::Bar).then(Bar::new);
-        Self { show, began: Instant::now(), stores, bar, lines, totals }
+                let bar = (show == CopyDisplay::Bar).then(Bar::new);
+        Self { show, began: Instant::now(), stores, bar, lines, totals: Totals::default() }
     }
 
     /// Whether the total is shown.
@@ -103,7 +90,7 @@ impl<'a> CopyReport<'a> {
             let event = tokio::select! {
                 biased;
                 _ = beat.tick(), if self.bar.is_some() => {
-                    self.draw(run.found());
+                    self.draw(run.progress());
                     continue;
                 }
                 event = run.next() => event,
@@ -115,15 +102,19 @@ impl<'a> CopyReport<'a> {
         }
     }
 
-    /// Draws the bar until the work is done. No event comes meanwhile.
-    pub(crate) async fn drawing<T>(&self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    /// Draws the bar of one transfer until the work is done. No event comes meanwhile.
+    pub(crate) async fn drawing<T>(
+        &self,
+        progress: impl Fn() -> RunProgress,
+        work: impl Future<Output = Outcome<T>>,
+    ) -> Outcome<T> {
         let mut work = std::pin::pin!(work);
         let mut beat = tokio::time::interval(Self::BEAT);
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                _ = beat.tick(), if self.bar.is_some() => self.draw(0),
+                _ = beat.tick(), if self.bar.is_some() => self.draw(progress()),
             }
         }
     }
@@ -143,13 +134,10 @@ impl<'a> CopyReport<'a> {
                 totals.label = Some((source, target));
                 totals.is_tree = true;
             }
-            Event::Started(Transfer { id, key, progress, sends, journaled, bytes }) => {
-                totals.sends |= sends;
-                totals.expected = totals.expected.zip(bytes).map(|(before, more)| before.saturating_add(more));
-                let begun = sends.then(|| self.stores.unfinished().begin(journaled));
-                totals.live.insert(id, LiveTransfer { key, progress, _begun: begun });
+            Event::Started(Transfer { id, sends: true, journaled, .. }) => {
+                totals.unfinished.insert(id, self.stores.unfinished().begin(journaled));
             }
-            Event::Ended(id) => drop(totals.live.remove(&id)),
+            Event::Ended(id) => drop(totals.unfinished.remove(&id)),
             Event::Copied(copied) => {
                 self.lines.print(&CopyLine::done(&copied)).await?;
                 self.totals.add(*copied);
@@ -184,25 +172,16 @@ impl<'a> CopyReport<'a> {
         Ok(())
     }
 
-    /// Draws the bar; `found` objects of a tree were found so far.
-    fn draw(&self, found: u64) {
+    fn draw(&self, progress: RunProgress) {
         let Some(bar) = &self.bar else { return };
-        let waiting = self.stores.tide().progress().snapshot().waiting;
-        let totals = &self.totals;
-        let (mut moved, mut stored) = (totals.bytes, totals.bytes);
-        for live in totals.live.values() {
-            let live = live.progress.snapshot();
-            moved += live.sent.max(live.acknowledged);
-            stored += live.acknowledged;
-        }
-        let done = totals.objects + totals.failed;
+        let RunProgress { key, moved, stored, expected, sends, done, in_flight, found, .. } = progress;
         bar.show(&BarFigures {
-            name: totals.live.values().next().map_or_else(String::new, |live| live.key.clone()),
+            name: key.unwrap_or_default(),
             moved,
-            stored: totals.sends.then_some(stored),
-            expected: totals.expected,
-            objects: totals.is_tree.then_some((done, found.max(done + totals.live.len() as u64))),
-            waiting,
+            stored: sends.then_some(stored),
+            expected,
+            objects: self.totals.is_tree.then_some((done, found.max(done + in_flight))),
+            waiting: self.stores.tide().progress().snapshot().waiting,
         });
     }
 

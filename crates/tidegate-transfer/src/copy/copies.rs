@@ -67,7 +67,7 @@ where
                 on_their_way.push(copy.then(move |ended| async move {
                     match ended {
                         // What is wrong with one name says nothing of the others.
-                        CopyOutcome::Failed(failure @ Error::Refused(_)) => CopyOutcome::Failed(failure),
+                        CopyOutcome::Failed(failure) if failure.is_refusal() => CopyOutcome::Failed(failure),
                         CopyOutcome::Failed(failure) if cause.is_behind(&failure).await => CopyOutcome::Shared(failure),
                         ended => ended,
                     }

@@ -83,10 +83,12 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
 pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
     let wants_proof = job.wants_proof(&item.source.place, &item.to);
     if job.is_plain() && !wants_proof {
-        return transfer(job, &item).await.into();
+        return transfer(job, &item).await.map_err(|error| error.of_object(&item.source.name())).into();
     }
     // Boxed, so that a plain copy needs no room for it.
-    Box::pin(with_conditions(job, item, wants_proof)).await.unwrap_or_else(CopyOutcome::Failed)
+    let name = item.source.name();
+    let done = Box::pin(with_conditions(job, item, wants_proof)).await;
+    done.unwrap_or_else(|error| CopyOutcome::Failed(error.of_object(&name)))
 }
 
 async fn transfer(job: &CopyJob, item: &CopyItem) -> Result<Box<CopiedObject>> {

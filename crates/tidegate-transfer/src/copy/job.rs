@@ -118,6 +118,7 @@ impl CopyJob {
     /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and reported once
     /// at the end.
     pub(crate) fn leave_out(&self, path: &Path, kind: OtherKind) {
+        self.events.count(|report| report.left_out += 1);
         if kind == OtherKind::Link {
             self.writing.skipped_links.fetch_add(1, Relaxed);
         } else {

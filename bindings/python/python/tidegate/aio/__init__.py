@@ -11,9 +11,10 @@
 b'hello, tide'
 """
 
+from . import trees
 from ._files import Reader, Writer
 from ._open import copy, download, open, sync, upload
 from ._recover import LeftUpload, recover
 from ._store import Store
 
-__all__ = ["LeftUpload", "Reader", "Store", "Writer", "copy", "download", "open", "recover", "sync", "upload"]
+__all__ = ["LeftUpload", "Reader", "Store", "Writer", "copy", "download", "open", "recover", "sync", "trees", "upload"]

@@ -6,16 +6,19 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
-from .. import _native
+from .. import _native, trees
 from .._files import checked_mode, not_of_reading
 from .._open import split, taken
+from .._store import StoreSettings
 from .._tide import frozen
-from .._transfer import SyncReport, reported
+from .._transfer import SeenBySync, SyncReport
+from .._trees import Event, SyncTreesOptions
 from ._files import Opening, Reader, Writer
 from ._start import run
 from ._store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
     from .._options import CopyOptions, DownloadUrlOptions, OpenOptions, StoreOptions, UploadUrlOptions, UrlOptions
@@ -86,17 +89,19 @@ async def copy(
 
 
 async def sync(
-    source: str | os.PathLike[str] | Store,
-    target: str | os.PathLike[str] | Store,
+    source: str | os.PathLike[str] | StoreSettings,
+    target: str | os.PathLike[str] | StoreSettings,
     *,
-    delete: bool = False,
-    delete_all: bool = False,
-    dry_run: bool = False,
     source_options: StoreOptions | None = None,
     target_options: StoreOptions | None = None,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[SyncTreesOptions],
 ) -> SyncReport:
     """Makes ``target`` like ``source``; see :func:`tidegate.sync`."""
-    from_store = source if isinstance(source, Store) else _store(os.fspath(source), dict(source_options or {}))
-    to_store = target if isinstance(target, Store) else _store(os.fspath(target), dict(target_options or {}))
-    fields = await run(from_store.native().sync_to(to_store.native(), delete, delete_all, dry_run))
-    return reported(fields, from_store, to_store)
+    run = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
+    seen = SeenBySync(target, source)
+    async for event in run:
+        seen.see(event)
+        if on_event is not None:
+            on_event(event)
+    return seen.report(run.report_at_end)

@@ -1,0 +1,221 @@
+"""Trees of objects: copy, move, compare and remove them, from any store to any store.
+
+Each function starts an operation. Take its events to follow it, or ask for its report:
+
+>>> import tidegate
+>>> with tidegate.open("memory://photos/2026/a.jpg", "wb") as file:
+...     _ = file.write(b"jpeg")
+>>> run = tidegate.trees.sync("memory://photos", "memory://backup", include="*.jpg")
+>>> for event in run:
+...     print(event.kind, event.target)
+copied memory://backup/2026/a.jpg
+>>> run.report().copied
+1
+>>> tidegate.trees.sync("memory://photos", "memory://backup").report().unchanged
+1
+
+In asyncio, the same operations are taken by ``async for event in run``, and ``await run`` is the report.
+
+What is given as ``source_options``, ``target_options`` or ``store_options`` are options of the stores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from . import _native
+from ._open import store_of
+from ._store import StoreSettings
+from ._trees import (
+    CompareOptions,
+    CopyTreesOptions,
+    Ended,
+    Event,
+    IncompleteError,
+    RemoveTreesOptions,
+    SyncTreesOptions,
+    TreeProgress,
+    TreeReport,
+    event,
+    names,
+    native_tree_options,
+    root,
+)
+from ._wait import wait
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._options import StoreOptions
+
+__all__ = [
+    "Event",
+    "IncompleteError",
+    "Run",
+    "TreeProgress",
+    "TreeReport",
+    "check",
+    "copy",
+    "move",
+    "remove",
+    "sync",
+]
+
+
+class Run:
+    """An operation that runs while its events are taken.
+
+    An exception while they are taken, and the end of a ``with`` block, stop it: nothing is half-published, and nothing
+    more is removed.
+    """
+
+    def __init__(self, native: _native.TreeRun) -> None:
+        self._native = native
+        self._ended = Ended()
+
+    def __iter__(self) -> Iterator[Event]:
+        while (batch := cast("list[dict[str, Any]] | None", wait(self._native.next_batch()))) is not None:
+            for fields in batch:
+                happened = event(fields)
+                self._ended.see(happened)
+                yield happened
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        # The loop of asyncio is imported only where it runs.
+        from .aio._start import run
+
+        while (batch := cast("list[dict[str, Any]] | None", await run(self._native.next_batch()))) is not None:
+            for fields in batch:
+                happened = event(fields)
+                self._ended.see(happened)
+                yield happened
+
+    def __await__(self) -> Generator[Any, None, TreeReport]:
+        return self._report().__await__()
+
+    async def _report(self) -> TreeReport:
+        async for _ in self:
+            pass
+        return self.report_at_end()
+
+    def report(self) -> TreeReport:
+        """Takes the events that are left, and returns what was done. Raises the exception that has ended the operation
+        early, and :class:`IncompleteError` if something has failed."""
+        for _ in self:
+            pass
+        return self.report_at_end()
+
+    def report_at_end(self) -> TreeReport:
+        """As :meth:`report`, after the last event."""
+        return self._ended.report(self._native)
+
+    def progress(self) -> TreeProgress | None:
+        """How far it is; ``None`` at the end, and while events are taken in another thread."""
+        figures = self._native.progress()
+        return TreeProgress(*figures) if figures is not None else None
+
+    def stop(self) -> None:
+        """Stops it."""
+        self._native.stop()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def sync(
+    source: str | os.PathLike[str] | StoreSettings,
+    target: str | os.PathLike[str] | StoreSettings,
+    *,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
+    **options: Unpack[SyncTreesOptions],
+) -> Run:
+    """Makes ``target`` like ``source``: copies what the target lacks, what has another size, and what is newer at the
+    source.
+
+    With ``delete``, then removes what only the target has; not if anything could not be listed or copied, nor, without
+    ``delete_all``, if the source is empty. Trees of which one is in the other are refused.
+    """
+    ours, theirs = _tree(source, source_options), _tree(target, target_options)
+    return Run(ours.sync_to(theirs, native_tree_options(options)))
+
+
+def check(
+    source: str | os.PathLike[str] | StoreSettings,
+    target: str | os.PathLike[str] | StoreSettings,
+    *,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
+    **options: Unpack[CompareOptions],
+) -> Run:
+    """Compares two trees, and changes nothing. An event names each difference, and the report says how many there
+    are."""
+    ours, theirs = _tree(source, source_options), _tree(target, target_options)
+    return Run(ours.check_with(theirs, native_tree_options(options)))
+
+
+def copy(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
+    **options: Unpack[CopyTreesOptions],
+) -> Run:
+    """Copies objects, files, patterns of them, and with ``recursive`` trees.
+
+    Below a target that is a directory or ends with a slash, an object keeps its name, and a tree its own, unless the
+    tree is written with a slash at its end.
+    """
+    return _copy(sources, target, (source_options, target_options), options)
+
+
+def move(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    source_options: StoreOptions | None = None,
+    target_options: StoreOptions | None = None,
+    **options: Unpack[CopyTreesOptions],
+) -> Run:
+    """Copies, and then removes each source whose copy is confirmed, unless it has changed meanwhile; see
+    :func:`copy`."""
+    return _copy(sources, target, (source_options, target_options), {**options, "move": True})
+
+
+def remove(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    store_options: StoreOptions | None = None,
+    **options: Unpack[RemoveTreesOptions],
+) -> Run:
+    """Removes objects, patterns of them, and with ``recursive`` trees. A missing object is a failure."""
+    given = names(sources)
+    store = store_of(root(given[0]) if given else ".", dict(store_options or {}))
+    return Run(store.native().remove_trees(given, native_tree_options(options)))
+
+
+def _tree(tree: str | os.PathLike[str] | StoreSettings, options: StoreOptions | None) -> _native.Store:
+    store = tree if isinstance(tree, StoreSettings) else store_of(os.fspath(tree), dict(options or {}))
+    return store.native()
+
+
+def _copy(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    settings: tuple[StoreOptions | None, StoreOptions | None],
+    options: Mapping[str, Any],
+) -> Run:
+    given = names(sources)
+    ours = store_of(root(given[0]) if given else ".", dict(settings[0] or {}))
+    theirs = store_of(root(target), dict(settings[1] or {}))
+    native = ours.native().copy_trees(given, theirs.native(), os.fspath(target), native_tree_options(options))
+    return Run(native)
