@@ -1,8 +1,8 @@
 //! A store: each method sets up one operation.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use tidegate_transfer::{
-    AfterCopy, Check, Comparison, Copy, Distinct, Event, Extra, FileOptions, IfExists, Links, ObjectFilter, Remove,
-    Report, Run, Source, Sync, Tree, Wildcards,
+    AfterCopy, Check, Comparison, Copy, Distinct, Event, Extra, FileOptions, IfExists, Links, ObjectFilter,
+    Remove, Report, Run, Source, Sync, Tree, Wildcards,
 };
 use tokio::sync::Mutex;
 
@@ -60,9 +60,8 @@ impl TreeRun {
         Ok(Operation::of(&self.shared, None, Box::pin(work)))
     }
 
-    /// How far it is: bytes moved, bytes expected or `None`, objects done, objects found. `None` while a batch is
-    /// taken.
-    fn progress(&self, py: Python<'_>) -> PyResult<Option<(u64, Option<u64>, u64, u64)>> {
+    /// How far it is; `None` while a batch is taken.
+    fn progress(&self, py: Python<'_>) -> PyResult<Option<Figures>> {
         let Ok(place) = self.run.get(py)?.try_lock() else { return Ok(None) };
         Ok(place.as_ref().map(|run| {
             let progress = run.progress();
@@ -87,6 +86,9 @@ impl TreeRun {
         Ok(())
     }
 }
+
+/// Bytes moved, bytes expected or `None`, objects done, objects found.
+type Figures = (u64, Option<u64>, u64, u64);
 
 fn made(make: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static) -> Outcome {
     Box::new(make)
@@ -295,7 +297,12 @@ impl TreeRun {
         Self { shared: shared.clone(), run: OfProcess::new(Arc::new(Mutex::new(Some(run)))) }
     }
 
-    pub(crate) fn sync(store: &Store, py: Python<'_>, to: &Store, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+    pub(crate) fn sync(
+        store: &Store,
+        py: Python<'_>,
+        to: &Store,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
         let run = Sync::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
             .extra(given.extra)
@@ -310,7 +317,12 @@ impl TreeRun {
         Ok(Self::new(store.shared(), run))
     }
 
-    pub(crate) fn check(store: &Store, py: Python<'_>, to: &Store, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+    pub(crate) fn check(
+        store: &Store,
+        py: Python<'_>,
+        to: &Store,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
         let run = Check::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
             .compare(given.compare)

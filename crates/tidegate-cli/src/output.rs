@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use crate::exit::{CommandFailure, Outcome};
 use crate::interrupt::Signal;
 use crate::invocation::OutputFormat;
-use crate::ui::lines::OutputLine;
 use crate::messages::{Message, causes};
 use crate::shared_output::SharedPiece;
+use crate::ui::lines::OutputLine;
 use crate::{label, shared_output, standard};
 
 /// The longest line for people, and the longest message in JSON, in bytes.

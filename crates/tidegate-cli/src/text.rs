@@ -134,5 +134,4 @@ mod tests {
         assert_eq!(age(7200), "2 h");
         assert_eq!(age(86_400 * 12), "12 d");
     }
-
 }

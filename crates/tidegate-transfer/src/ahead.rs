@@ -14,9 +14,7 @@ const WAITING: usize = 1000;
 
 /// Lists the same entries ahead of the consumer. A separate task lists, so that a page in flight is not held up while
 /// the consumer is busy.
-pub fn ahead<T: Send + 'static>(
-    entries: impl Stream<Item = T> + Send + 'static,
-) -> impl Stream<Item = T> {
+pub fn ahead<T: Send + 'static>(entries: impl Stream<Item = T> + Send + 'static) -> impl Stream<Item = T> {
     let (listed, waiting) = mpsc::channel(WAITING);
     let mut task = JoinSet::new();
     task.spawn(async move {

@@ -77,7 +77,9 @@ impl Check {
                     continue;
                 }
                 Change::None => {
-                    events.count(|report| (report.compared, report.unchanged) = (report.compared + 1, report.unchanged + 1));
+                    events.count(|report| {
+                        (report.compared, report.unchanged) = (report.compared + 1, report.unchanged + 1)
+                    });
                     continue;
                 }
                 Change::Add(object) | Change::Taken(object, _) => (object.key, Finding::Missing),

@@ -121,7 +121,7 @@ mod tests {
         Tidegate::builder().s3(settings).retry(retry).build().unwrap()
     }
 
-    async fn read(store: &Store) -> Error {
+    async fn read(store: &Store) -> StoreError {
         store.reader("k").await.unwrap_err()
     }
 

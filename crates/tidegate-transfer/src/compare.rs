@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::listing::{MissedEntry as _, OrderedListing, TreeObject};
+use crate::merge;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
@@ -14,8 +16,6 @@ use tidegate::backend::OtherKind;
 use tidegate::backend::local::LinkPolicy;
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
-use crate::listing::{MissedEntry as _, OrderedListing, TreeObject};
-use crate::merge;
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
@@ -97,7 +97,8 @@ impl Trees {
         if let Some(path) = &from.directory {
             let found = path.metadata().map_err(|error| Error::of_file(path, &error))?;
             if !found.is_dir() {
-                let message = format!("{}: this is no directory: use `tidegate cp` for a single file", path.display());
+                let message =
+                    format!("{}: this is no directory: use `tidegate cp` for a single file", path.display());
                 return Err(Error::Refused(message));
             }
         }
@@ -107,7 +108,8 @@ impl Trees {
             return Err(Error::Refused(format!("{}: this is no directory", path.display())));
         }
         let links = options.files.links;
-        let (mut from, mut to) = (from.with_links(links, links.of_source()), to.with_links(links, links.of_target()));
+        let (mut from, mut to) =
+            (from.with_links(links, links.of_source()), to.with_links(links, links.of_target()));
         from.except.extend(to.directory.as_deref().map(resolved));
         let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
         (from.other, to.other) = (other(&to), other(&from));
@@ -455,10 +457,7 @@ fn seconds(time: SystemTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Store;
-
     use super::*;
-    use crate::links::{Links, LinkRules};
 
     fn object(size: Option<u64>, modified: Option<u64>) -> Object {
         let mut object = Object::default();
@@ -544,21 +543,10 @@ mod tests {
     async fn a_file_with_the_time_in_the_metadata_is_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let tide = tidegate::Tidegate::builder().build().unwrap();
-        let here = tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(directory.path())));
-        let tree = |store: Store, directory| Tree {
-            store,
-            prefix: String::new(),
-            directory,
-            makes_bucket: false,
-            links: Links::default(),
-            rules: LinkRules::default(),
-            except: Vec::new(),
-            other: None,
-        };
         let files = FileOptions { preserve: true, ..FileOptions::default() };
         let mut trees = Trees {
-            source: tree(tide.open("memory://b").await.unwrap(), None),
-            target: tree(here, Some(directory.path().to_owned())),
+            source: Tree::new(&tide.open("memory://b").await.unwrap(), ""),
+            target: Tree::directory(&tide, directory.path()),
             filter: ObjectFilter::default(),
             options: CompareOptions { files, ..CompareOptions::default() },
             readers: Semaphore::new(1),

@@ -127,12 +127,21 @@ pub struct Copy {
 
 impl Copy {
     /// Copies these sources to `target`.
-    pub fn new(stores: impl Into<Stores>, sources: impl IntoIterator<Item = Source>, target: Location) -> Self {
+    pub fn new(
+        stores: impl Into<Stores>,
+        sources: impl IntoIterator<Item = Source>,
+        target: Location,
+    ) -> Self {
         Self::of(stores.into(), CopySources::Named(sources.into_iter().collect()), target)
     }
 
     /// Copies the objects that a list names: below `source`, or, without one, each by its whole URL or path.
-    pub fn listed(stores: impl Into<Stores>, source: Option<Source>, names: NameList, target: Location) -> Self {
+    pub fn listed(
+        stores: impl Into<Stores>,
+        source: Option<Source>,
+        names: NameList,
+        target: Location,
+    ) -> Self {
         Self::of(stores.into(), CopySources::Listed(source, names), target)
     }
 
@@ -268,9 +277,10 @@ impl Copy {
         self.check()?;
         // A move to disk removes the source, so the file must survive a loss of power first.
         let fsync = self.fsync || self.after == AfterCopy::Remove;
-        let writing = CopyWriteSettings::new(self.strategy, self.if_exists, fsync, self.expect_size, self.attributes)
-            .with_files(self.files)
-            .then(self.after);
+        let writing =
+            CopyWriteSettings::new(self.strategy, self.if_exists, fsync, self.expect_size, self.attributes)
+                .with_files(self.files)
+                .then(self.after);
         let job = CopyJob {
             stores: self.stores,
             writing,

@@ -391,7 +391,9 @@ impl Events {
             Event::Removed { .. } | Event::WouldRemove { .. } => report.removed += 1,
             Event::Skipped { .. } => report.skipped += 1,
             Event::Differs { .. } => report.different += 1,
-            Event::Warning(text) if report.warnings.len() < Report::KEPT => report.warnings.push(text.clone()),
+            Event::Warning(text) if report.warnings.len() < Report::KEPT => {
+                report.warnings.push(text.clone())
+            }
             Event::Failed(_) => report.failed += 1,
             _ => {}
         }
@@ -422,7 +424,8 @@ impl Events {
             waiting.transfers += 1;
             waiting.transfers
         };
-        let transfer = Transfer { id, key: key.to_owned(), progress: progress.clone(), sends, journaled, bytes };
+        let transfer =
+            Transfer { id, key: key.to_owned(), progress: progress.clone(), sends, journaled, bytes };
         self.push(Event::Started(transfer));
         TransferInProgress { events: self.clone(), id, began: Instant::now(), counted }
     }
@@ -454,7 +457,13 @@ impl fmt::Debug for TransferInProgress {
 
 impl TransferInProgress {
     /// The record of the completed transfer. `object` is the target store's description, or else the source store's.
-    pub(crate) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> Box<CopiedObject> {
+    pub(crate) fn done(
+        self,
+        source: String,
+        target: String,
+        bytes: u64,
+        object: &Object,
+    ) -> Box<CopiedObject> {
         Box::new(CopiedObject {
             target,
             bytes,
@@ -474,9 +483,8 @@ impl CopiedObject {
     /// An object that was read since `began`, with the figures of these requests.
     #[must_use]
     pub fn read(source: String, requests: &[Progress], began: Instant, object: &Object) -> Self {
-        let sum = |figure: fn(&Snapshot) -> u64| {
-            requests.iter().map(|progress| figure(&progress.snapshot())).sum()
-        };
+        let sum =
+            |figure: fn(&Snapshot) -> u64| requests.iter().map(|progress| figure(&progress.snapshot())).sum();
         Self {
             source,
             target: String::new(),

@@ -32,7 +32,9 @@ pub use check::Check;
 pub use compare::{Comparison, Tree};
 pub use copy::{AfterCopy, Copy, IfExists, NameList, journaled, naming};
 pub use error::{Error, Reach, Result, sentence_of};
-pub use event::{CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, SkipReason, Step, Transfer};
+pub use event::{
+    CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, SkipReason, Step, Transfer,
+};
 pub use links::{FileOptions, LinkRules, Links, WriteLinks};
 pub use place::{OpenStore, Place, Stores};
 pub use removal::Remove;

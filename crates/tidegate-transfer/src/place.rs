@@ -135,7 +135,8 @@ impl Stores {
         };
         // A store may have an object whose key ends with a slash, but a local path that ends with a slash is a
         // directory.
-        if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. })) {
+        if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. }))
+        {
             return Err(nameless());
         }
         Ok(place)

@@ -36,7 +36,7 @@ const IN_FLIGHT: usize = 64;
 enum Removed {
     Named(Vec<Source>),
     /// What a list names: below the source, or, without one, each by its whole URL or path.
-    Listed(Option<Source>, NameList),
+    Listed(Option<Box<Source>>, NameList),
 }
 
 impl fmt::Debug for Removed {
@@ -74,7 +74,7 @@ impl Remove {
 
     /// Removes the objects that a list names: below `source`, or, without one, each by its whole URL or path.
     pub fn listed(stores: impl Into<Stores>, source: Option<Source>, names: NameList) -> Self {
-        Self::of(stores.into(), Removed::Listed(source, names))
+        Self::of(stores.into(), Removed::Listed(source.map(Box::new), names))
     }
 
     fn of(stores: Stores, removed: Removed) -> Self {
@@ -107,7 +107,7 @@ impl Remove {
         let Self { removed, stores, is_recursive, is_dry_run, filter } = self;
         let removing = Removing { stores, events, is_recursive, is_dry_run, filter };
         match removed {
-            Removed::Listed(source, names) => removing.remove_listed(source.as_ref(), names).await,
+            Removed::Listed(source, names) => removing.remove_listed(source.as_deref(), names).await,
             Removed::Named(sources)
                 if is_recursive || sources.iter().any(|source| source.pattern.is_some()) =>
             {
@@ -130,7 +130,9 @@ impl Remove {
                 }
                 match self.filter.is_everything() {
                     true => Ok(()),
-                    false => refused("a filter does not go with --files-from, which names the objects".to_owned()),
+                    false => {
+                        refused("a filter does not go with --files-from, which names the objects".to_owned())
+                    }
                 }
             }
             Removed::Named(sources) if !self.is_recursive => {
@@ -138,7 +140,9 @@ impl Remove {
                 let has_single = single.peek().is_some();
                 single.try_for_each(|source| refuse_trees(&source.location))?;
                 if has_single && !self.filter.is_everything() {
-                    return refused("a filter chooses among many objects: add -r, or use a pattern".to_owned());
+                    return refused(
+                        "a filter chooses among many objects: add -r, or use a pattern".to_owned(),
+                    );
                 }
                 Ok(())
             }

@@ -13,7 +13,17 @@ pub use filter::ObjectFilter;
 pub use pattern::{KeyPattern, Matches};
 pub use source::{Source, Wildcards};
 
-/// The objects of a tree that a command takes.
+/// Tidegate's own keys, of uploads that are not published yet. They belong to no tree.
+const OWN_KEYS: &str = ".tidegate/";
+
+/// Whether a key is one of Tidegate's own, and the tree whose keys begin at `root` is not one of them.
+pub(crate) fn is_own_key(key: &str, root: usize) -> bool {
+    let (prefix, below) = key.split_at_checked(root).unwrap_or(("", key));
+    !prefix.starts_with(OWN_KEYS) && (key.starts_with(OWN_KEYS) || below.starts_with(OWN_KEYS))
+}
+
+/// The objects of a tree that a command takes. Keys below `.tidegate/` are taken only if the tree or the pattern names
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// The pattern of the URL, for keys below the tree's root.
@@ -59,18 +69,22 @@ impl Selection {
             None => ("", false),
         };
         let entries = store.list(format!("{prefix}{beginning}")).recursive(!is_shallow);
-        if self.is_everything() {
-            return entries.boxed();
-        }
-        let (selection, root) = (self.clone(), prefix.len());
-        let is_taken =
-            move |entry: &Entry| !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root);
+        let (selection, root, takes_all) = (self.clone(), prefix.len(), self.is_everything());
+        let is_taken = move |entry: &Entry| match takes_all {
+            true => !is_own_key(entry.key(), root),
+            false => !matches!(entry, Entry::Prefix(_)) && selection.takes_entry(entry, root),
+        };
         entries.try_filter(move |entry| future::ready(is_taken(entry))).boxed()
     }
 
     /// Whether it takes an entry of a listing. The keys of the tree begin at `root` of the entry's.
     pub fn takes_entry(&self, entry: &Entry, root: usize) -> bool {
         let key = entry.key().get(root..).unwrap_or_default();
+        let names_own =
+            || self.pattern.as_ref().is_some_and(|pattern| pattern.literal_prefix().starts_with(OWN_KEYS));
+        if is_own_key(entry.key(), root) && !names_own() {
+            return false;
+        }
         match entry {
             Entry::Object(object) => self.takes(key, object),
             // What is no object has no time and size to choose it by.
@@ -80,5 +94,34 @@ impl Selection {
                 self.matches(name) && self.filter.takes_name(name)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::TryStreamExt;
+    use tidegate::Tidegate;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_of_pending_uploads_belong_to_no_tree_unless_it_names_them() {
+        let tide = Tidegate::builder().build().unwrap();
+        let store = tide.open("memory://own").await.unwrap();
+        let keys = [".tidegate/pending/1", ".tidegate-x", "a/.tidegate/2", "a/b"];
+        for key in keys {
+            store.put(key, "1").await.unwrap();
+        }
+        let list = async |prefix: &str, pattern: Option<&str>| {
+            let pattern = pattern.map(|text| KeyPattern::new(text, Matches::Key).unwrap());
+            let entries = Selection::new(pattern, ObjectFilter::default()).list(&store, prefix);
+            let entries: Vec<Entry> = entries.try_collect().await.unwrap();
+            entries.iter().map(|entry| entry.key().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(list("", None).await, [".tidegate-x", "a/.tidegate/2", "a/b"]);
+        assert_eq!(list("a/", None).await, ["a/b"]);
+        assert_eq!(list("", Some("**")).await, [".tidegate-x", "a/.tidegate/2", "a/b"]);
+        assert_eq!(list(".tidegate/", None).await, [".tidegate/pending/1"]);
+        assert_eq!(list("", Some(".tidegate/**")).await, [".tidegate/pending/1"]);
     }
 }

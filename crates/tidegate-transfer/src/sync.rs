@@ -293,7 +293,9 @@ impl SyncWork<'_> {
                 "the source is empty, or its objects are left out, and {all} below {} would be removed: add --delete-all if that is meant",
                 printable(&self.trees.target.url())
             )),
-            Some(most) if extra > most => refused(format!("{all} would be removed, and --max-delete is {most}")),
+            Some(most) if extra > most => {
+                refused(format!("{all} would be removed, and --max-delete is {most}"))
+            }
             _ => Ok(()),
         }
     }

@@ -12,8 +12,8 @@ use tidegate::location::Location;
 use tidegate::{ErrorKind, Object, Store};
 
 use crate::error::{Error, Result};
-use crate::resolved::resolved;
 use crate::place::Place;
+use crate::resolved::resolved;
 
 /// Whether two places of one bucket name are taken for different.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -69,10 +69,11 @@ impl CheckArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.source.reach(stores, &self.connection, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let check = Check::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
-                .compare(self.compare.into())
-                .files(self.compare.files.into())
-                .filter(filter.clone());
+            let check =
+                Check::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
+                    .compare(self.compare.into())
+                    .files(self.compare.files.into())
+                    .filter(filter.clone());
             show(check.start(), invocation).await
         })
         .await

@@ -18,8 +18,8 @@ use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use tidegate_transfer::journaled::{self, FoundUpload};
 use crate::{output, text};
+use tidegate_transfer::journaled::{self, FoundUpload};
 
 mod abort;
 mod ls;

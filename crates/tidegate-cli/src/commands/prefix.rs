@@ -6,9 +6,9 @@ use tidegate::prefix::{Layout, PrefixedStore};
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::ui::lines::OutputLine;
 use crate::spread;
 use crate::stores::Stores;
+use crate::ui::lines::OutputLine;
 
 mod init;
 mod migrate;

@@ -5,10 +5,10 @@ use tidegate::location::Location;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::ui::lines::RemoveLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
+use crate::ui::lines::RemoveLine;
 
 /// Remove an empty bucket
 ///

@@ -74,7 +74,9 @@ impl RmArgs {
             while let Some(event) = run.next().await {
                 match event {
                     Event::Removed { url } => lines.print(&RemoveLine { url: &url, dry_run: false }).await?,
-                    Event::WouldRemove { url } => lines.print(&RemoveLine { url: &url, dry_run: true }).await?,
+                    Event::WouldRemove { url } => {
+                        lines.print(&RemoveLine { url: &url, dry_run: true }).await?
+                    }
                     event => ui::tell(event),
                 }
             }
@@ -89,7 +91,9 @@ impl RmArgs {
     fn check(&self, sources: &[Source]) -> Outcome {
         let usage = |message: String| Err(CommandFailure::Usage(message));
         if self.names.is_given() && sources.len() > 1 {
-            return usage("--files-from: it goes with at most one URL, and without -r and patterns".to_owned());
+            return usage(
+                "--files-from: it goes with at most one URL, and without -r and patterns".to_owned(),
+            );
         }
         let has_single = || sources.iter().any(|source| source.pattern.is_none());
         match self.filter.given() {

@@ -90,19 +90,20 @@ impl SyncArgs {
         Stores::with(invocation, self.transfer.engine(Algorithm::default()), async |stores| {
             self.transfer.reach_source(stores, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let sync = Sync::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
-                .extra(extra)
-                .max_delete(self.max_delete)
-                .dry_run(self.dry_run)
-                .distinct(self.distinct.into())
-                .compare(self.compare.into())
-                .files(self.compare.files.into())
-                .filter(filter.clone())
-                .attributes(attributes.clone())
-                .fsync(self.fsync)
-                .two_accounts(stores.has_source())
-                .verify(matches!(target, Location::Dev { .. }))
-                .open_files(open_files());
+            let sync =
+                Sync::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
+                    .extra(extra)
+                    .max_delete(self.max_delete)
+                    .dry_run(self.dry_run)
+                    .distinct(self.distinct.into())
+                    .compare(self.compare.into())
+                    .files(self.compare.files.into())
+                    .filter(filter.clone())
+                    .attributes(attributes.clone())
+                    .fsync(self.fsync)
+                    .two_accounts(stores.has_source())
+                    .verify(matches!(target, Location::Dev { .. }))
+                    .open_files(open_files());
             let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
             let mut report = CopyReport::new(show, lines(invocation)?, stores);
             let mut run = sync.start();

@@ -26,7 +26,12 @@ pub(super) enum StreamTarget<'a> {
 }
 
 impl ObjectOutput<'_> {
-    pub(super) async fn copy(&self, stores: &Stores, report: &mut CopyReport<'_>, is_dry_run: bool) -> Outcome {
+    pub(super) async fn copy(
+        &self,
+        stores: &Stores,
+        report: &mut CopyReport<'_>,
+        is_dry_run: bool,
+    ) -> Outcome {
         let target = match self.to {
             StreamTarget::Output => "-".to_owned(),
             StreamTarget::Device(path) => path.display().to_string(),

@@ -6,13 +6,13 @@ use tidegate::settings::{Concurrency, RetryPolicy};
 use tidegate::{Tidegate, TidegateBuilder};
 
 use super::choices::{Hedge, ProgressChoice};
-use crate::ui::report::CopyDisplay;
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
 use crate::options::{ConnectionOptions, Owners, SourceOptions};
 use crate::stores::Stores;
 use crate::ui::bar;
-use crate::{values};
+use crate::ui::report::CopyDisplay;
+use crate::values;
 
 /// How objects are transferred, and what is shown of it.
 #[derive(Debug, clap::Args)]

@@ -74,7 +74,7 @@ impl<'a> CopyReport<'a> {
     pub(crate) fn new(show: CopyDisplay, lines: ObjectLines, stores: &'a Stores) -> Self {
         // Bars of several commands would overwrite each other.
         let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
-                let bar = (show == CopyDisplay::Bar).then(Bar::new);
+        let bar = (show == CopyDisplay::Bar).then(Bar::new);
         Self { show, began: Instant::now(), stores, bar, lines, totals: Totals::default() }
     }
 

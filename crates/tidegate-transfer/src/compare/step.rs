@@ -1,8 +1,8 @@
 //! What there is to do for one key.
 
-use tidegate::Object;
 use crate::listing::{Disorder, TreeObject};
 use crate::merge;
+use tidegate::Object;
 
 use super::taken::TakenNames;
 use crate::walk::Missed;

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::listing::TreeObject;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::backend::{Entry, OtherKind};
 use tidegate::location::{Location, local_root};
 use tidegate::{ErrorKind, Store, Tidegate};
-use crate::listing::TreeObject;
 
 use crate::ahead;
 use crate::error::Error;
-use crate::links::{Links, LinkRules};
-use crate::select::ObjectFilter;
+use crate::links::{LinkRules, Links};
 use crate::place::{Place, Stores, address, is_local};
+use crate::select::{ObjectFilter, is_own_key};
 use crate::two_addresses;
 use crate::walk::{self, Missed, OtherTree};
 
@@ -121,11 +121,7 @@ impl Tree {
 
     /// Where the object of a key below the root is.
     pub(crate) fn place(&self, key: &str) -> Place {
-        Place {
-            store: self.store.clone(),
-            key: format!("{}{key}", self.prefix),
-            links: self.rules.writes,
-        }
+        Place { store: self.store.clone(), key: format!("{}{key}", self.prefix), links: self.rules.writes }
     }
 
     /// The path of the file of a key below the root; `None` in a store.
@@ -213,7 +209,8 @@ impl Tree {
         self.store.list(&self.prefix).try_filter(move |entry| {
             let is_link = matches!(entry, Entry::Other { kind, .. } if *kind != OtherKind::BrokenLink);
             let key = entry.key().get(root..).unwrap_or_default();
-            future::ready(is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key)))
+            let is_taken = is_link || names.takes_name(key.strip_suffix('/').unwrap_or(key));
+            future::ready(is_taken && !is_own_key(entry.key(), root))
         })
     }
 

@@ -14,7 +14,9 @@ impl Copy {
         let refused = |message: String| Err(Error::Refused(message));
         let target = &self.target;
         if self.after == AfterCopy::Remove && self.files.links == Links::Follow {
-            return refused("--links follow: files behind a link can't be moved: use `tidegate cp`".to_owned());
+            return refused(
+                "--links follow: files behind a link can't be moved: use `tidegate cp`".to_owned(),
+            );
         }
         if self.strategy == Strategy::Journal && self.journals.is_empty() {
             return refused("--strategy journal: it needs a directory: add --journal DIR".to_owned());

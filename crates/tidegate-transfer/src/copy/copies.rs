@@ -7,9 +7,9 @@ use futures::{FutureExt, Stream, StreamExt};
 use tidegate::Store;
 
 use super::job::CopyJob;
-use crate::event::{CopiedObject, Ends, Event, Failure, Step};
 use crate::common_cause::CommonCause;
 use crate::error::{Error, Result};
+use crate::event::{CopiedObject, Ends, Event, Failure, Step};
 
 /// How many objects are in flight at least; with a journal also at most, because each journal needs open files.
 const IN_FLIGHT: usize = 64;
@@ -43,11 +43,7 @@ impl From<Result<Box<CopiedObject>>> for CopyOutcome {
 /// Runs all copies between these stores, as many at once as allowed; returns how many there were. A copy that fails is
 /// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
 /// those in flight are waited for and counted, and the cause is the error.
-pub(crate) async fn all<F>(
-    job: &CopyJob,
-    stores: &[&Store],
-    copies: impl Stream<Item = F>,
-) -> Result<u64>
+pub(crate) async fn all<F>(job: &CopyJob, stores: &[&Store], copies: impl Stream<Item = F>) -> Result<u64>
 where
     F: Future<Output = CopyOutcome>,
 {

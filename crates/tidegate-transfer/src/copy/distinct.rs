@@ -10,9 +10,9 @@ use super::copies::CopyOutcome;
 use super::sources::FoundItem;
 use crate::error::Error;
 use crate::links::{Links, WriteLinks};
+use crate::place::Place;
 use crate::resolved::resolved;
 use crate::select::Selection;
-use crate::place::Place;
 
 /// The targets of a command with several sources. A second object with the same target fails, and so does one whose
 /// target is another source: the first would be lost, and a move would have removed it at its source.
@@ -59,9 +59,7 @@ impl DistinctTargets {
         let target = identity(&item.to, self.links);
         let refused = |why: &str| {
             let (source, target) = (item.source.name(), item.to.url());
-            Err(CopyOutcome::Failed(Error::Failed(format!(
-                "{source}: not copied to {target}: {why}"
-            ))))
+            Err(CopyOutcome::Failed(Error::Failed(format!("{source}: not copied to {target}: {why}"))))
         };
         let is_source =
             || self.sources.contains(&target) || self.trees.iter().any(|tree| tree.holds(&target));
@@ -83,8 +81,7 @@ fn identity(place: &Place, links: Links) -> String {
         _ => return place.url(),
     };
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let link =
-        name.strip_suffix(LINK_SUFFIX).filter(|link| links == Links::Preserve && !link.is_empty());
+    let link = name.strip_suffix(LINK_SUFFIX).filter(|link| links == Links::Preserve && !link.is_empty());
     let path = match (link, place.links) {
         // The name itself is replaced, and not what a link of that name leads to.
         (Some(_), _) | (None, WriteLinks::Refuse) => {

@@ -35,13 +35,13 @@ pub(crate) async fn object(
         }
         let progress = download.progress();
         let live = job.events.start(StartedTransfer {
-        key: &from.key,
-        progress: &progress,
-        counted: vec![progress.clone()],
-        sends: false,
-        journaled: false,
-        bytes: listed.size,
-    });
+            key: &from.key,
+            progress: &progress,
+            counted: vec![progress.clone()],
+            sends: false,
+            journaled: false,
+            bytes: listed.size,
+        });
         let object = download.await?;
         job.writing.downloaded(&object);
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
@@ -49,13 +49,13 @@ pub(crate) async fn object(
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
         let live = job.events.start(StartedTransfer {
-        key: &to.key,
-        progress: &progress,
-        counted: vec![progress.clone()],
-        sends: true,
-        journaled: false,
-        bytes: listed.size,
-    });
+            key: &to.key,
+            progress: &progress,
+            counted: vec![progress.clone()],
+            sends: true,
+            journaled: false,
+            bytes: listed.size,
+        });
         match copy.await {
             Ok(object) => {
                 job.writing.copy_ended(true);
@@ -106,7 +106,7 @@ async fn through(
     let live = job.events.start(StartedTransfer {
         key: &to.key,
         progress: &progress,
-        counted: counted,
+        counted,
         sends: true,
         journaled: false,
         bytes: listed.size,

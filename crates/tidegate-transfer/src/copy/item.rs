@@ -117,9 +117,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         IfExists::Skip if exists(&item.to).await? => return Ok(skipped(job, &item)),
         IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
             let target = item.to.url();
-            return Err(Error::Failed(format!(
-                "{target}: it exists, and --create-only leaves it as it is"
-            )));
+            return Err(Error::Failed(format!("{target}: it exists, and --create-only leaves it as it is")));
         }
         _ => {}
     }

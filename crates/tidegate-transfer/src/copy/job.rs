@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
+use crate::attributes;
 use tidegate::backend::OtherKind;
 use tidegate::download::DownloadBuilder;
 use tidegate::location::{Location, local_root};
@@ -12,7 +13,6 @@ use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tidegate::upload::{CopyBuilder, WriterBuilder};
 use tidegate::{Attributes, Object, Strategy};
-use crate::attributes;
 
 use super::carried::LeftOut;
 use super::emptied::EmptiedDirectories;
@@ -112,7 +112,9 @@ impl CopyJob {
     /// Reports at the end of the command what was left out of all its objects.
     pub(crate) fn report_left_out(&self) {
         self.writing.warnings().for_each(|line| self.events.warn(line));
-        skipped_links(self.writing.skipped_links.load(Relaxed)).into_iter().for_each(|line| self.events.say(line));
+        skipped_links(self.writing.skipped_links.load(Relaxed))
+            .into_iter()
+            .for_each(|line| self.events.say(line));
     }
 
     /// Reports a name in a directory that is not copied. Links that are to be skipped are counted, and reported once
@@ -217,12 +219,7 @@ impl CopyWriteSettings {
     }
 
     /// The time that is kept of a link: in the metadata of its object, or as the time of the link that is made.
-    pub(crate) fn time_of_link(
-        &self,
-        object: &Object,
-        from: &Place,
-        to: &Place,
-    ) -> Option<SystemTime> {
+    pub(crate) fn time_of_link(&self, object: &Object, from: &Place, to: &Place) -> Option<SystemTime> {
         let is_download = to.is_local() && !from.is_local();
         let kept = match self.files.preserve {
             true if from.is_local() => object.modified,

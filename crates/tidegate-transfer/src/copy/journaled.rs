@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{StartedTransfer, TransferInProgress};
-use crate::place::Place;
 use crate::figures::{quoted, size};
+use crate::place::Place;
 
 /// How many bytes are read at once to be compared.
 const CHUNK: usize = 256 << 10;
@@ -62,9 +62,7 @@ pub(crate) async fn begin(
             FoundUpload::Ours(claimed) => Some((*left, claimed)),
             FoundUpload::Ended => None,
             FoundUpload::InUse(who) => {
-                return Err(Error::Failed(format!(
-                    "{url}: another process writes this object: {who}"
-                )));
+                return Err(Error::Failed(format!("{url}: another process writes this object: {who}")));
             }
         },
         [first, ..] => {

@@ -18,13 +18,13 @@ use super::distinct::SourceTree;
 use super::item::{CopyItem, ItemSource};
 use super::job::CopyJob;
 use super::{NameList, link};
+use crate::ahead::ahead;
 use crate::error::{Error, Result};
 use crate::links::Links;
+use crate::place::Place;
 use crate::resolved::resolved;
 use crate::select::{ObjectFilter, Source};
-use crate::place::Place;
 use crate::walk::{self, Missed, OtherTree};
-use crate::ahead::ahead;
 
 mod target;
 
@@ -180,12 +180,7 @@ fn is_file(location: &Location) -> bool {
 
 /// The item for a file at `place` that a list names. Links become what they become in the walk of a directory; a
 /// directory is left out, because `find` prints it too. `tree` is the location of the directory that the list is about.
-fn listed_file(
-    job: &CopyJob,
-    mut place: Place,
-    mut to: Place,
-    tree: Option<&str>,
-) -> FoundItem {
+fn listed_file(job: &CopyJob, mut place: Place, mut to: Place, tree: Option<&str>) -> FoundItem {
     let path = place.file().map_err(CopyOutcome::Failed)?;
     let links = job.writing.links();
     if links == Links::Preserve && link::is_local_link(&place) {
@@ -224,9 +219,7 @@ fn left_out(job: &CopyJob, path: &Path, kind: OtherKind) -> CopyOutcome {
 fn one(source: &Location, place: Place, to: Place) -> FoundItem {
     let source = match source {
         Location::Local { path } => {
-            let found = path
-                .metadata()
-                .map_err(|error| CopyOutcome::Failed(Error::of_file(path, &error)))?;
+            let found = path.metadata().map_err(|error| CopyOutcome::Failed(Error::of_file(path, &error)))?;
             if !found.is_file() {
                 let remedy = match found.is_dir() {
                     true => "a directory: add -r",
@@ -288,9 +281,14 @@ fn tree<'a>(
             ahead(entries).filter_map(move |entry| future::ready(item(entry))).boxed()
         }
     };
-    or_nothing(items.inspect(move |_| {
-        count.fetch_add(1, Relaxed);
-    }), counted, nothing).boxed()
+    or_nothing(
+        items.inspect(move |_| {
+            count.fetch_add(1, Relaxed);
+        }),
+        counted,
+        nothing,
+    )
+    .boxed()
 }
 
 /// Adds an outcome at the end if nothing was `counted`.

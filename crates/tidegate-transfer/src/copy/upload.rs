@@ -71,8 +71,7 @@ pub(crate) async fn file(
             let path = path.to_owned();
             move || OpenedFile::open(&path)
         });
-        let opened =
-            opened.await.map_err(|ended| Error::Failed(ended.to_string()))?.map_err(unreadable)?;
+        let opened = opened.await.map_err(|ended| Error::Failed(ended.to_string()))?.map_err(unreadable)?;
         let mut input = opened.source().map_err(unreadable)?;
         // Boxed, so that files without a journal need no room for it.
         return Box::pin(stream(job, source, &mut input, Some(&opened), to)).await;
@@ -126,13 +125,13 @@ async fn stream(
         let writer = builder.await?;
         let progress = writer.progress();
         let live = job.events.start(StartedTransfer {
-        key: &to.key,
-        progress: &progress,
-        counted: vec![progress.clone()],
-        sends: true,
-        journaled: false,
-        bytes: expected,
-    });
+            key: &to.key,
+            progress: &progress,
+            counted: vec![progress.clone()],
+            sends: true,
+            journaled: false,
+            bytes: expected,
+        });
         (live, Resumed::Writer(writer))
     };
     let mut writer = match begun {

@@ -82,7 +82,7 @@ impl ObjectFilter {
 
     /// Whether to take an object whose key below the tree's root is `key`. An object without a known time or size is
     /// left out if that decides.
-    pub(crate) fn takes(&self, key: &str, object: &Object) -> bool {
+    pub fn takes(&self, key: &str, object: &Object) -> bool {
         let (least, most) = self.sizes;
         let is_size = |fits: &dyn Fn(u64) -> bool| object.known_size().is_some_and(fits);
         let is_time = |fits: &dyn Fn(SystemTime) -> bool| object.modified.is_some_and(fits);
@@ -94,7 +94,7 @@ impl ObjectFilter {
     }
 
     /// Whether the name alone is taken.
-    pub(crate) fn takes_name(&self, key: &str) -> bool {
+    pub fn takes_name(&self, key: &str) -> bool {
         let decides = self.names.iter().rev().find(|(_, pattern)| pattern.matches(key));
         match (decides, self.names.first()) {
             (Some((takes, _)), _) => *takes,
@@ -103,4 +103,3 @@ impl ObjectFilter {
         }
     }
 }
-

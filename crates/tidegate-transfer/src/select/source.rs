@@ -39,7 +39,8 @@ impl Source {
     /// If the text is no location, or its pattern is in the name of a bucket, or too long.
     pub fn parse(text: &OsStr, wildcards: Wildcards, is_recursive: bool) -> Result<Self> {
         let shown = text.to_string_lossy().into_owned();
-        let split = text.to_str().filter(|text| wildcards == Wildcards::Pattern && is_pattern(text)).and_then(split);
+        let split =
+            text.to_str().filter(|text| wildcards == Wildcards::Pattern && is_pattern(text)).and_then(split);
         let Some((root, pattern)) = split else {
             return Ok(Self { location: Location::try_from(text)?, pattern: None, text: shown });
         };
@@ -48,8 +49,8 @@ impl Source {
             return Err(Error::Refused(message));
         }
         let matches = if is_recursive { Matches::KeyAndBelow } else { Matches::Key };
-        let pattern = KeyPattern::new(pattern, matches)
-            .map_err(|why| Error::Refused(format!("{shown}: {why}")))?;
+        let pattern =
+            KeyPattern::new(pattern, matches).map_err(|why| Error::Refused(format!("{shown}: {why}")))?;
         Ok(Self { location: root.parse()?, pattern: Some(pattern), text: shown })
     }
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::{Arc, OnceLock};
 
-use futures::{Stream, stream};
 use crate::listing::TreeObject;
+use futures::{Stream, stream};
 
 use crate::error::Error;
 

@@ -9,8 +9,8 @@ use tidegate::Store;
 
 use super::extra::ExtraObject;
 use crate::compare::Trees;
-use crate::links::Links;
 use crate::copy::link::is_there;
+use crate::links::Links;
 
 /// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
 /// at: a store would take a request for each object.

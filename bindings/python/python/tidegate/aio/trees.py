@@ -3,9 +3,9 @@
 >>> import asyncio
 >>> import tidegate.aio
 >>> async def main():
-...     async with tidegate.aio.open("memory://photos/2026/b.jpg", "wb") as file:
+...     async with tidegate.aio.open("memory://shots/2026/b.jpg", "wb") as file:
 ...         await file.write(b"jpeg")
-...     run = tidegate.aio.trees.sync("memory://photos", "memory://copy", include="b.jpg")
+...     run = tidegate.aio.trees.sync("memory://shots", "memory://copy")
 ...     async for event in run:
 ...         print(event.kind, event.target)
 ...     return (await run).copied

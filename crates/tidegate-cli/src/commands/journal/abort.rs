@@ -12,11 +12,11 @@ use tidegate::{ErrorKind, Tidegate};
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::ui::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use tidegate_transfer::journaled::{self, FoundUpload};
+use crate::ui::lines::OutputLine;
 use crate::{output, text};
+use tidegate_transfer::journaled::{self, FoundUpload};
 
 /// Abort uploads in a journal directory and delete their journals
 ///

@@ -12,11 +12,11 @@ use tidegate::text::printable;
 use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::ui::lines::OutputLine;
 use crate::options::{ConnectionOptions, Owners};
 use crate::stores::Stores;
-use tidegate_transfer::journaled::FoundUpload;
+use crate::ui::lines::OutputLine;
 use crate::{output, text};
+use tidegate_transfer::journaled::FoundUpload;
 
 /// Publish the uploads in a journal directory whose sources were read to the end
 ///

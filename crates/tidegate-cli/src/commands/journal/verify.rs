@@ -11,8 +11,8 @@ use tidegate::text::printable;
 use super::list;
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
-use crate::ui::lines::OutputLine;
 use crate::options::Owners;
+use crate::ui::lines::OutputLine;
 use crate::{output, text};
 
 /// Read every byte in a journal directory and compare its checksum

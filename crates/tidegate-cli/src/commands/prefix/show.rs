@@ -6,10 +6,10 @@ use tidegate::prefix::PrefixedStore;
 use super::{DescribedLayout, root};
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::ui::lines::OutputLine;
 use crate::options::ConnectionOptions;
 use crate::output;
 use crate::stores::Stores;
+use crate::ui::lines::OutputLine;
 
 /// Show how the keys below a root are spread, or where given keys are
 ///

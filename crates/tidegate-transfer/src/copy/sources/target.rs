@@ -9,14 +9,14 @@ use tidegate::Store;
 use tidegate::location::{Location, local_root};
 use tidegate::text::printable;
 
-use crate::error::{Error, Result};
-use crate::links::{LinkRules, WriteLinks};
-use crate::resolved::resolved;
-use crate::select::Source;
-use crate::place::{Place, address, is_local};
 use crate::copy::copies::CopyOutcome;
 use crate::copy::job::CopyJob;
 use crate::copy::naming;
+use crate::error::{Error, Result};
+use crate::links::{LinkRules, WriteLinks};
+use crate::place::{Place, address, is_local};
+use crate::resolved::resolved;
+use crate::select::Source;
 use crate::two_addresses::DevicePath;
 
 /// The store and prefix that the objects of a tree are copied to.
@@ -31,11 +31,7 @@ pub(in crate::copy) struct CopyTarget {
 
 impl CopyTarget {
     /// The target of everything below a source, or of what matches its pattern.
-    pub(super) async fn of_tree(
-        job: &CopyJob,
-        source: &Source,
-        target: &Location,
-    ) -> Result<Self> {
+    pub(super) async fn of_tree(job: &CopyJob, source: &Source, target: &Location) -> Result<Self> {
         match source.pattern {
             Some(_) => Self::of_contents(job, target).await,
             None => Self::of_contents(job, &naming::of_tree(&source.location, target)?).await,
