@@ -17,8 +17,8 @@ def rust_example() -> Path:
 
 
 def python() -> Path:
-    """A Python that has the package, such as that of the part `packages` of scripts/test, or what TIDEGATE_PYTHON names."""
-    return ROOT / os.environ.get("TIDEGATE_PYTHON", ".tools/release/venv/bin/python")
+    """A Python that has the package: the suite's own, which finds it by PYTHONPATH, or what TIDEGATE_PYTHON names."""
+    return ROOT / os.environ.get("TIDEGATE_PYTHON", ".tools/venv/bin/python")
 
 
 @dataclass(frozen=True)

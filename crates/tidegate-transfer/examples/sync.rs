@@ -1,0 +1,53 @@
+//! Makes one tree like another, for some of its names, with a progress bar:
+//!
+//! ```text
+//! cargo run -p tidegate-transfer --example sync -- photos s3://bucket/photos '*.jpg'
+//! ```
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tidegate::Tidegate;
+use tidegate_transfer::{Event, ObjectFilter, RunProgress, Sync, Tree};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [source, target, pattern] = &arguments[..] else {
+        return Err("give a source, a target, and a pattern of names".into());
+    };
+    let tide = Tidegate::builder().build()?;
+    let (source, target) = (tide.open(source).await?, tide.open(target).await?);
+    let mut run = Sync::new(Tree::new(&source, ""), Tree::new(&target, ""))
+        .filter(ObjectFilter::default().include(pattern)?)
+        .start();
+    let mut beat = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        let event = tokio::select! {
+            _ = beat.tick() => {
+                draw(&run.progress());
+                continue;
+            }
+            event = run.next() => event,
+        };
+        match event {
+            Some(Event::Copied(copied)) => println!("\r{} -> {}", copied.source, copied.target),
+            Some(Event::Failed(failure)) => println!("\rnot copied: {}", failure.error),
+            Some(Event::Warning(warning)) => println!("\r{warning}"),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    draw(&run.progress());
+    let report = run.result()?;
+    println!("\n{} copied, {} unchanged", report.copied, report.unchanged);
+    Ok(())
+}
+
+fn draw(progress: &RunProgress) {
+    let of = progress.expected.map_or_else(String::new, |bytes| format!(" of {bytes}"));
+    print!("\r{}{of} bytes, {} of {} objects", progress.stored, progress.done, progress.found);
+    let _ = std::io::stdout().flush();
+}
