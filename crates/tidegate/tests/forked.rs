@@ -82,9 +82,13 @@ fn what_a_child_inherits_is_inert_and_says_so() {
             writer.write_bytes(Bytes::from(vec![7; 2 * PART])).await.unwrap();
             writers.push(writer);
         }
-        while server.counts().get("UploadPart") < 6 {
+        let acknowledged =
+            |writer: &tidegate::Writer| writer.progress().snapshot().acknowledged == 2 * PART as u64;
+        while server.counts().get("UploadPart") < 6 || !writers.iter().all(acknowledged) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        // The journal has the records of the parts, too, so that only a child could add to it.
+        writers[2].sync().await.unwrap();
         (writers, store.reader("read").await.unwrap())
     });
     let journal_bytes = || {
