@@ -67,7 +67,12 @@ class Objects:
         self.bucket.put(key, data)
 
     def all(self):
-        return {key: self.bucket.get(key) for key in self.bucket.keys()}
+        found = {}
+        for key in self.bucket.keys():
+            # A removal that was in flight when its program was killed may end now.
+            with contextlib.suppress(self.bucket.client.exceptions.NoSuchKey):
+                found[key] = self.bucket.get(key)
+        return found
 
     def clear(self):
         self.bucket.empty()
