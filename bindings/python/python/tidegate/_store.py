@@ -31,6 +31,8 @@ _SECRETS = frozenset({"secret_key", "session_token", "token", "account_key", "sa
 List = list
 #: A range of bytes: the first, and the one after the last; ``None`` is the end of the object.
 Range = tuple[int, int | None]
+#: Whether a bucket keeps the versions of its objects.
+Versioning = Literal["off", "enabled", "suspended"]
 
 
 class DeleteReport(NamedTuple):
@@ -220,6 +222,11 @@ class Store(StoreSettings):
     def tags(self, key: str) -> dict[str, str]:
         """The tags of an object."""
         return cast("dict[str, str]", wait(self.native().tags(key)))
+
+    def versioning(self) -> Versioning:
+        """Whether the bucket keeps the versions of its objects: ``"off"``, ``"enabled"``, or ``"suspended"`` where it keeps
+        no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
+        return cast("Versioning", wait(self.native().versioning()))
 
     def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
         """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
