@@ -11,8 +11,9 @@ import weakref
 from enum import Enum
 from typing import Any
 
-from . import _native, _tide, _unpublished
+from . import _native, _unpublished
 from ._close_guard import Opening, Stopped
+from ._engines import engines
 from ._errors import ClosedError, closed, inherited
 
 #: What ends a ``with`` block: an exception, or its type; ``None`` if the block ends well.
@@ -196,7 +197,7 @@ def _discard_all() -> None:
             with contextlib.suppress(Warning):
                 ending.drop_forgotten("it was not closed before the program ended")
     deadline = time.monotonic() + _EXIT_WAIT
-    for (process, _), engine in list(_tide.engines.items()):
+    for (process, _), engine in list(engines.items()):
         if process == os.getpid():
             engine.settled().has_ended_in(max(0.0, deadline - time.monotonic()))
 

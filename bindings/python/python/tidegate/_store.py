@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import _native
+from ._engine_options import TIDE_OPTIONS, ReachOptions
 from ._errors import Error
 from ._files import open_file
 from ._local import check_source, check_target, path_of
-from ._options import ReachOptions, no_option
+from ._options import no_option
 from ._reader import Reader
-from ._tide import TIDE_OPTIONS, Tidegate, frozen
+from ._recover import LeftUpload
+from ._tide import Tidegate, frozen
 from ._wait import ProgressCallback, wait
 from ._writer import Writer
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from ._options import CopyOptions, DownloadOptions, StoreOptions, UploadOptions, WriteOptions
-    from ._recover import LeftUpload
 
 #: Options whose values are never shown.
 _SECRETS = frozenset({"secret_key", "session_token", "token", "account_key", "sas", "connection_string"})
@@ -328,8 +329,6 @@ class Store(StoreSettings):
 
     def left(self, key: str) -> List[LeftUpload]:
         """The uploads of ``key`` that were left in the journal directories; see :func:`tidegate.recover`."""
-        from ._recover import LeftUpload
-
         return [LeftUpload(each, self) for each in cast("list[_native.LeftUpload]", wait(self.native().left(key)))]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from ._store import Store
+    from .._store import StoreSettings
 
 #: The most bytes that an iteration over a reader gives at a time.
 _PIECE = 1 << 20
@@ -164,7 +164,7 @@ class Reader:
     @classmethod
     async def _open(
         cls,
-        store: Store,
+        store: StoreSettings,
         key: str,
         range: tuple[int, int | None] | None,
         if_unchanged: _native.Object | None,
