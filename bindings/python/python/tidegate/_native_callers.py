@@ -23,7 +23,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from textwrap import indent
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -151,12 +150,12 @@ def _shown_by(program: str) -> set[int]:
         "drop": lambda: _Dropped(note),
         "quiet": _Block(unnoted, is_quiet=True),
     }
-    body = indent(program, "    ")
+    body = "".join(f"    {line}\n" for line in program.splitlines())
     for code in (
         program,
-        f"def function():\n{body}\nfunction()",
-        f"def function():\n{body}\n    return lambda: (x, y)\nfunction()" if "y =" in program else "",
-        f"def function():\n    global x, y\n{body}\nfunction()" if "y =" in program else "",
+        f"def function():\n{body}function()",
+        f"def function():\n{body}    return lambda: (x, y)\nfunction()" if "y =" in program else "",
+        f"def function():\n    global x, y\n{body}function()" if "y =" in program else "",
     ):
         exec(compile(code, __name__, "exec"), dict(names))
     return seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
@@ -14,6 +13,7 @@ from ._recover import LeftUpload
 from ._wait import wait
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
     from ._engine_options import ReachOptions, TideOptions
