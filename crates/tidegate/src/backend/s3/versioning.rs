@@ -3,9 +3,15 @@
 use http::Method;
 
 use super::S3Bucket;
+use crate::backend::http::answer::BodyKind;
 use crate::backend::xml::fault::document;
 use crate::backend::xml::messages::VersioningConfiguration;
 use crate::backend::{Attempt, Fault, FaultKind, Versioning};
+
+/// The root of S3's answer.
+const ROOT: &str = "VersioningConfiguration";
+/// The root of moto's answer.
+const ROOT_OF_MOTO: &str = "GetBucketVersioningResponse";
 
 pub(super) async fn get(bucket: &S3Bucket, attempt: Attempt) -> Result<Versioning, Fault> {
     let request = bucket.request(Method::GET, bucket.address.bucket(&[("versioning", "")]), attempt);
@@ -17,7 +23,11 @@ pub(super) async fn get(bucket: &S3Bucket, attempt: Attempt) -> Result<Versionin
         _ => fault,
     })?;
     let region = &bucket.shared.region;
-    let answer: VersioningConfiguration = document(&headers, &body, "VersioningConfiguration", region)?;
+    let root = match BodyKind::of(&body) {
+        BodyKind::Xml(root) if root == ROOT_OF_MOTO => ROOT_OF_MOTO,
+        _ => ROOT,
+    };
+    let answer: VersioningConfiguration = document(&headers, &body, root, region)?;
     match answer.status.as_deref().map(str::trim) {
         None | Some("") => Ok(Versioning::Off),
         Some("Enabled") => Ok(Versioning::Enabled),
