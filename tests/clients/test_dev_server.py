@@ -17,6 +17,7 @@ def test_buckets(s3, name):
     assert name in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     assert s3.head_bucket(Bucket=name)["BucketRegion"] == "us-east-1"
     assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] is None
+    assert "Status" not in s3.get_bucket_versioning(Bucket=name)
     with refused("BucketAlreadyOwnedByYou", 409):
         s3.create_bucket(Bucket=name)
     s3.put_object(Bucket=name, Key="k", Body=b"")

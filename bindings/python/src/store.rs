@@ -14,6 +14,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use tidegate::backend::Versioning;
 use tidegate_transfer::copy_through;
 
 use crate::arguments::Argument;
@@ -166,6 +167,16 @@ impl Store {
             None,
             async move { store.tags(&key).await },
             |py, tags: BTreeMap<_, _>| Ok(tags.into_pyobject(py)?.into_any().unbind()),
+        ))
+    }
+
+    fn versioning(&self, py: Python<'_>) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(
+            &self.shared,
+            None,
+            async move { store.versioning().await },
+            |py, versioning: Versioning| Ok(versioning.name().into_pyobject(py)?.into_any().unbind()),
         ))
     }
 

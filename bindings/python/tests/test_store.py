@@ -308,3 +308,7 @@ def test_create_only_says_that_the_key_has_an_object_each_time(minio_bucket):
         with pytest.raises(tidegate.AlreadyExistsError):
             store.put("a", b"second", create_only=True)
     assert store.get("a") == b"first"
+
+
+def test_a_bucket_of_the_development_server_keeps_no_versions(store):
+    assert store.versioning() == "off"

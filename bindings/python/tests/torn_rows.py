@@ -14,6 +14,7 @@ import secrets
 import sys
 import threading
 import warnings
+import zipfile
 from typing import NamedTuple
 
 import tidegate
@@ -508,11 +509,144 @@ def a_file_below_a_buffer_that_is_dropped(store):
 
 
 @row(warns=FORGOTTEN)
-def a_file_below_gzip_that_is_closed_alone(store):
+def a_file_below_a_python_wrapper_that_is_dropped(store):
+    class Wrapper(io.BufferedIOBase):
+        def __init__(self):
+            self.file = store.writer(KEY)
+
+        def close(self):
+            if not self.closed:
+                self.file.close()
+            super().close()
+
+    wrapper = Wrapper()
+    wrapper.file.write(b"1")
+    del wrapper
+
+
+# Files below gzip and zipfile, which do not close a file that was opened before.
+
+
+@row(is_published=True)
+def gzip_is_closed_and_has_the_only_reference(store):
     file = gzip.GzipFile(fileobj=store.writer(KEY), mode="wb")
     file.write(b"1")
     file.close()
+
+
+@row(is_published=True)
+def gzip_text_is_closed_and_has_the_only_reference(store):
+    file = gzip.open(store.writer(KEY), "wt")
+    file.write("1")
+    file.close()
+
+
+@row(is_published=True)
+def the_block_of_gzip_ends(store):
+    with gzip.open(store.writer(KEY), "wt") as file:
+        file.write("1")
+
+
+@row(is_published=True)
+def the_block_of_a_zip_file_ends(store):
+    with zipfile.ZipFile(store.writer(KEY), "w") as file:
+        file.writestr("a", b"1")
+
+
+@row(raises=Trouble)
+def an_exception_ends_the_block_of_gzip(store):
+    with gzip.open(store.writer(KEY), "wb") as file:
+        file.write(b"1")
+        raise Trouble
+
+
+@row(raises=Trouble)
+def an_exception_ends_the_block_of_gzip_text(store):
+    with gzip.open(store.writer(KEY), "wt") as file:
+        file.write("1")
+        raise Trouble
+
+
+@row(raises=Trouble)
+def an_exception_ends_the_block_of_a_zip_file(store):
+    with zipfile.ZipFile(store.writer(KEY), "w") as file:
+        file.writestr("a", b"1")
+        raise Trouble
+
+
+@row(warns=HOW)
+def gzip_is_closed_in_an_except(store):
+    file = gzip.open(store.writer(KEY), "wb")
+    try:
+        raise Trouble
+    except Trouble:
+        file.close()
+
+
+@row(warns=HOW)
+def the_generator_of_a_block_of_gzip_is_closed(store):
+    running = consumer(gzip.open(store.writer(KEY), "wb"))
+    next(running)
+    running.send(b"1")
+    running.close()
+
+
+@row(warns=FORGOTTEN)
+def gzip_is_dropped(store):
+    file = gzip.open(store.writer(KEY), "wb")
+    file.write(b"1")
     del file
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def gzip_text_is_dropped_by_a_function_that_returns(store):
+    def write():
+        file = gzip.open(store.writer(KEY), "wt")
+        file.write("1")
+
+    write()
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def gzip_text_is_dropped_in_a_cycle(store):
+    cycle = [gzip.open(store.writer(KEY), "wt")]
+    cycle.append(cycle)
+    del cycle
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def a_zip_file_is_dropped(store):
+    file = zipfile.ZipFile(store.writer(KEY), "w")
+    file.writestr("a", b"1")
+    del file
+    gc.collect()
+
+
+@row(warns=FORGOTTEN)
+def gzip_is_closed_and_somebody_else_has_a_reference(store):
+    """There may be more to come."""
+    file = store.writer(KEY)
+    with gzip.open(file, "wb") as wrapper:
+        wrapper.write(b"1")
+    del file
+
+
+@row(is_published=True)
+def gzip_is_closed_twice_around_one_file(store):
+    with store.writer(KEY) as file:
+        for _ in range(2):
+            with gzip.open(file, "wb") as wrapper:
+                wrapper.write(b"1")
+
+
+@row()
+def gzip_cannot_write_its_end(store):
+    wrapper = gzip.GzipFile(fileobj=store.writer(KEY, exact_size=15), mode="wb")
+    with contextlib.suppress(OSError):
+        wrapper.close()
 
 
 @row(warns=FORGOTTEN)

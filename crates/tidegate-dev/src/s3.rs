@@ -126,6 +126,7 @@ operations! {
     bucket::get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput;
     bucket::put_bucket_lifecycle_configuration(PutBucketLifecycleConfigurationInput) -> PutBucketLifecycleConfigurationOutput;
     bucket::get_bucket_lifecycle_configuration(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput;
+    bucket::get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput;
     bucket::delete_bucket_lifecycle(DeleteBucketLifecycleInput) -> DeleteBucketLifecycleOutput;
     object::put_object(PutObjectInput) -> PutObjectOutput;
     object::get_object(GetObjectInput) -> GetObjectOutput;

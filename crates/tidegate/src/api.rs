@@ -30,6 +30,7 @@ mod rename;
 mod schemes;
 mod store;
 pub mod sweep;
+mod versioning;
 
 pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};

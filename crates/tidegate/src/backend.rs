@@ -70,7 +70,7 @@ pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 pub use crate::types::fault::{Fault, FaultKind};
 #[cfg(any(feature = "azure", feature = "gcs"))]
 pub use access_token::AccessToken;
-pub use admin::Admin;
+pub use admin::{Admin, Versioning};
 pub use append::Append;
 pub use attempt::{Attempt, Connection};
 pub use bucket_check::BucketCheck;

@@ -41,9 +41,9 @@ from ._errors import (
 from ._native import Object, Other, Prefix, Progress, __version__
 from ._open import open
 from ._reader import Reader
-from ._recover import LeftUpload, recover
+from ._recover import LeftUpload
 from ._store import DeleteReport, Store
-from ._tide import Bucket, Tidegate
+from ._tide import Bucket, Tidegate, recover
 from ._transfer import SyncError, SyncReport, copy, download, sync, upload
 from ._writer import Writer
 

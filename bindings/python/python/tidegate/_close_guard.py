@@ -9,8 +9,10 @@ wrappers and finalizers when that code was stopped on its way. Their bytes are a
 2. ``close()`` discards while an exception is in flight that was not in flight when the file was opened, or when a ``with``
    block of the file began. In flight means: an ``except``, a ``finally`` or the end of a ``with`` block has caught it, and
    has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
-3. ``close()`` discards in a finalizer (a ``__del__``) that did not run when the file was opened: the file's owner was
-   dropped. Nor is a file published that nobody has closed before it is collected, or before the interpreter exits.
+3. ``close()`` discards in a finalizer that did not run when the file was opened: the file's owner was dropped. A finalizer
+   is a ``__del__``, or the ``close`` of a file that Python closes because it is garbage-collected. Nor is a file published
+   that nobody has closed before it is collected, or before the interpreter exits; for wrappers that leave their file to
+   somebody else, see :mod:`tidegate._wrappers`.
 4. ``publish()`` publishes, whatever is in flight.
 
 All of this is asked of the thread that closes, by what the language says of itself: ``sys.exception()``, the functions on
@@ -118,7 +120,16 @@ def _stack() -> Iterator[FrameType]:
 
 
 def _is_in_finalizer() -> bool:
-    return any(frame.f_code.co_name == "__del__" for frame in _stack())
+    return any(is_finalizing(frame) for frame in _stack())
+
+
+def is_finalizing(frame: FrameType) -> bool:
+    """Whether the function runs because its object is garbage-collected."""
+    code = frame.f_code
+    if code.co_name == "close" and code.co_argcount:
+        # Python says so to files that it closes.
+        return getattr(frame.f_locals.get(code.co_varnames[0]), "_finalizing", False) is True
+    return code.co_name == "__del__"
 
 
 def _caller() -> FrameType | None:

@@ -9,16 +9,15 @@ import sys
 import time
 import weakref
 from enum import Enum
+from typing import Any
 
-from . import _native, _tide, _unpublished
+from . import _native, _unpublished
 from ._close_guard import Opening, Stopped
+from ._engines import engines
 from ._errors import ClosedError, closed, inherited
 
 #: What ends a ``with`` block: an exception, or its type; ``None`` if the block ends well.
 Ended = BaseException | type[BaseException] | None
-
-#: Why a file was discarded that its owner has let go of.
-FORGOTTEN = "it was not closed before it was garbage-collected"
 
 
 class State(Enum):
@@ -32,11 +31,15 @@ class State(Enum):
 class Ending:
     """The state of one upload, and what decides it."""
 
-    __slots__ = ("_state", "native", "opening", "__weakref__")
+    __slots__ = ("_state", "dropped", "native", "opening", "__weakref__")
+
+    #: While a wrapper that has let go of the file closes: takes the file, if nobody else has a reference to it.
+    dropped: list[Any] | None
 
     def __init__(self, native: _native.Writer) -> None:
         self.native = native
         self.opening = Opening()
+        self.dropped = None
         self._state = State.OPEN
         _open[id(self)] = weakref.ref(self)
         _watch_exit()
@@ -124,7 +127,7 @@ class Ending:
         if self._drops():
             _unpublished.tell_of_transaction(self.native.url)
 
-    def drop_forgotten(self, why: str) -> None:
+    def drop_forgotten(self, why: str = "it was not closed before it was garbage-collected") -> None:
         """Discards without waiting, because nobody has closed the file."""
         if self.state is State.FAILED:
             self.drop_failed()
@@ -194,7 +197,7 @@ def _discard_all() -> None:
             with contextlib.suppress(Warning):
                 ending.drop_forgotten("it was not closed before the program ended")
     deadline = time.monotonic() + _EXIT_WAIT
-    for (process, _), engine in list(_tide.engines.items()):
+    for (process, _), engine in list(engines.items()):
         if process == os.getpid():
             engine.settled().has_ended_in(max(0.0, deadline - time.monotonic()))
 

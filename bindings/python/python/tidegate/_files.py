@@ -12,9 +12,20 @@ from ._options import UrlOptions, WriteOptions, no_option
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import BinaryIO, Self
+    from typing import BinaryIO, Protocol, Self, Unpack
 
-    from ._store import Store
+    from ._reader import Reader
+    from ._writer import Writer
+
+    class _Store(Protocol):
+        def is_local(self) -> bool: ...
+
+        def url_of(self, key: str) -> str: ...
+
+        def reader(self, key: str) -> Reader: ...
+
+        def writer(self, key: str, **options: Unpack[WriteOptions]) -> Writer: ...
+
 
 #: What reads through a buffer ask for at a time: less would make more requests, and more would fetch bytes that a
 #: program that reads at random does not want.
@@ -55,14 +66,14 @@ class TextFile(io.TextIOWrapper):
         super().__exit__(kind, error, traceback)
 
 
-def check_no_directory(store: Store, key: str) -> None:
+def check_no_directory(store: _Store, key: str) -> None:
     """Raises :class:`IsADirectoryError` where the key is a directory of the local disk."""
     if store.is_local():
         check_target(store.url_of(key))
 
 
 def open_file(
-    store: Store,
+    store: _Store,
     key: str,
     mode: str,
     buffering: int,
@@ -95,7 +106,7 @@ def open_file(
         check_no_directory(store, key)
         if what == "x":
             options["create_only"] = True
-        file = cast("BinaryIO", store.writer(key, **options))
+        file = store.writer(key, **cast("WriteOptions", options))
     if not is_text:
         return file
     made = io.TextIOWrapper if what == "r" else TextFile

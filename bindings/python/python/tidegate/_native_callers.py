@@ -2,11 +2,20 @@
 
 Two ways in which native code closes a file look to Python like any call: the ``__exit__`` of a native class, which a
 ``with`` block calls when an exception ends it, and the destructor of a native object, which runs when the last reference
-goes. Python has no function that tells them from a call of ``close``. So the interpreter that runs shows it: when the
-first file is closed, small programs end ``with`` blocks and drop objects in every way there is, and note where in their
-code they are meanwhile. No list of instructions is written down, and none belongs to a version of Python.
+goes. The rule of :mod:`tidegate._close_guard` decides without them wherever the exception is a new one. They matter where
+an exception that was in flight at the opening is raised again (``except Error: with io.BufferedWriter(store.writer(key)):
+…; raise``), and where an exception that has been handled is what kept a C++ object of pyarrow alive.
 
-This only ever discards more: what an ordinary call looks like never counts.
+Nothing that the language promises shows these two. A bare ``raise`` leaves the exception and its traceback as they were;
+the well and the badly ended exit of a block have one position in the source, and no function tells how many exceptions a
+frame handles. An object's destructor in C++ makes the same call from the same thread as an explicit ``close``, with the
+same references. The one difference is where in its code the calling function is.
+
+So the interpreter that runs shows it: when the first file is closed, small programs end ``with`` blocks and drop objects in
+every way there is, and note where in their code they are meanwhile. No list of instructions is written down, no number or
+name of one is known, and none belongs to a version of Python: on a Python whose code is of another kind, the programs
+show that Python's. Where they show nothing, or something that an ordinary call shows too, nothing counts: this only ever
+discards more, and the rule of the close guard is left.
 """
 
 from __future__ import annotations
@@ -14,7 +23,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from textwrap import indent
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -142,12 +150,12 @@ def _shown_by(program: str) -> set[int]:
         "drop": lambda: _Dropped(note),
         "quiet": _Block(unnoted, is_quiet=True),
     }
-    body = indent(program, "    ")
+    body = "".join(f"    {line}\n" for line in program.splitlines())
     for code in (
         program,
-        f"def function():\n{body}\nfunction()",
-        f"def function():\n{body}\n    return lambda: (x, y)\nfunction()" if "y =" in program else "",
-        f"def function():\n    global x, y\n{body}\nfunction()" if "y =" in program else "",
+        f"def function():\n{body}function()",
+        f"def function():\n{body}    return lambda: (x, y)\nfunction()" if "y =" in program else "",
+        f"def function():\n    global x, y\n{body}function()" if "y =" in program else "",
     ):
         exec(compile(code, __name__, "exec"), dict(names))
     return seen

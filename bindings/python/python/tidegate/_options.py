@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Literal, TypedDict
 
 from . import _native
-from ._tide import EngineOptions, Tidegate, TideOptions
+from ._engine_options import EngineOptions, ReachOptions, TideOptions
+from ._tide import Tidegate
 from ._wait import ProgressCallback
 
 #: How an object is cut into requests. ``put``: one request for the whole object, held in memory. ``chunked``: one part
@@ -15,67 +16,6 @@ from ._wait import ProgressCallback
 #: and sent by ``close``. ``journal``: safe on the local disk first, sent meanwhile, and resumed after a crash. ``auto``:
 #: picks one of them.
 Strategy = Literal["auto", "put", "chunked", "parallel", "spool", "journal"]
-
-
-class ReachOptions(TypedDict, total=False):
-    """How a store is reached. What is not given comes from the environment and from configuration files, as with every
-    tool of that cloud."""
-
-    #: The endpoint, as ``http[s]://host[:port]``; of Azure with the account in its path.
-    endpoint_url: str
-    #: A PEM file of certificate authorities to trust in addition to the system's.
-    ca_bundle: str | os.PathLike[str]
-    #: Seconds for opening a connection.
-    connect_timeout: float
-    #: Whether requests are sent without credentials.
-    anonymous: bool
-
-    #: S3: the region to sign for.
-    region: str
-    #: S3: the profile of AWS's configuration files.
-    profile: str
-    #: S3: the profile that gives credentials, region and endpoint; those of the environment are ignored.
-    profile_only: str
-    #: S3: the access key, with ``secret_key``.
-    access_key: str
-    #: S3: the secret key.
-    secret_key: str
-    #: S3: the token of temporary keys.
-    session_token: str
-    #: S3: whether the bucket is in the host or the path of addresses.
-    addressing: Literal["auto", "path", "virtual"]
-    #: S3: the checksum of objects.
-    checksum: Literal["crc64nvme", "crc32c"]
-    #: S3: whether the store takes a checksum after the bytes.
-    trailers: bool
-    #: S3: whether to sign the SHA-256 of bodies.
-    payload_sha256: bool
-    #: S3: whether all parts but the last must have one size.
-    equal_parts: bool
-    #: S3: the most parts of an upload, for stores that take fewer than 10,000.
-    max_parts: int
-    #: S3: whether the server is known to keep the condition of ``create_only``.
-    kept_conditions: bool
-    #: S3, Google: whether to pay for requests to buckets whose owners ask for that.
-    request_payer: bool
-
-    #: Google, Azure: an access token.
-    token: str
-    #: Google: the project whose buckets are created.
-    project: str
-    #: Google: the protocol for objects.
-    transport: Literal["http", "grpc"]
-
-    #: Azure: the storage account.
-    account: str
-    #: Azure: the account's key, in base64.
-    account_key: str
-    #: Azure: a shared access signature.
-    sas: str
-    #: Azure: a connection string.
-    connection_string: str
-    #: Azure: whether blobs are compared with the checksum in their metadata (``tidegate_crc64nvme``).
-    metadata_checksums: bool
 
 
 class UrlOptions(ReachOptions, EngineOptions, total=False):

@@ -12,11 +12,14 @@ from ._errors import closed
 from ._wait import wait
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import BinaryIO, Protocol
 
     from _typeshed import WriteableBuffer
 
-    from ._store import Store
+    class _Store(Protocol):
+        def native(self) -> _native.Store: ...
+
+        def url_of(self, key: str) -> str: ...
 
     class _File(io.RawIOBase, BinaryIO):
         """What type checkers know Python's own binary files for."""
@@ -41,7 +44,7 @@ class Reader(_File):
 
     def __init__(
         self,
-        store: Store,
+        store: _Store,
         key: str,
         *,
         range: tuple[int, int | None] | None = None,

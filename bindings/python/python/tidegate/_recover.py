@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from . import _native
-from ._tide import Path, Tidegate
 from ._wait import ProgressCallback, wait
 from ._writer import Writer
 
 if TYPE_CHECKING:
-    from ._store import Store
+    from typing import Protocol
+
+    class _Store(Protocol):
+        def native(self) -> _native.Store: ...
 
 
 class LeftUpload:
     """An upload that was left in a journal, or that is being written now."""
 
-    def __init__(self, native: _native.LeftUpload, store: Store | None = None) -> None:
+    def __init__(self, native: _native.LeftUpload, store: _Store | None = None) -> None:
         self._native = native
         self._store = store
 
@@ -53,7 +54,7 @@ class LeftUpload:
         return self._native.problem
 
     def resume(
-        self, store: Store | None = None, *, progress: ProgressCallback | None = None
+        self, store: _Store | None = None, *, progress: ProgressCallback | None = None
     ) -> Writer | _native.Object:
         """Resumes the upload. If its producer had finished, publishes the object and returns it. Otherwise returns a
         writer: continue from its :meth:`Writer.tell`.
@@ -66,7 +67,7 @@ class LeftUpload:
             return Writer(resumed, progress)
         return cast("_native.Object", resumed)
 
-    def abort(self, store: Store | None = None) -> _native.Object | None:
+    def abort(self, store: _Store | None = None) -> _native.Object | None:
         """Ends the upload without an object, and removes its journal. If its object turns out to have been published,
         it stays and is returned."""
         store = store or self._store
@@ -80,17 +81,3 @@ class LeftUpload:
         if self.problem is not None:
             return f"<tidegate.LeftUpload {self.id}: {self.problem}>"
         return f"<tidegate.LeftUpload of {self.url!r}, {self.length} bytes>"
-
-
-def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
-    """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
-    return engine_of(journal, tide).recover()
-
-
-def engine_of(journal: Path | Iterable[Path] | None, tide: Tidegate | None) -> Tidegate:
-    """The engine that has the journals."""
-    if tide is not None and journal is None:
-        return tide
-    if journal is not None and tide is None:
-        return Tidegate(journal=journal)
-    raise TypeError("give the directories, as `journal`, or the engine that has them, as `tide`")

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import _native
+from ._engine_options import TIDE_OPTIONS, ReachOptions
 from ._errors import Error
 from ._files import open_file
 from ._local import check_source, check_target, path_of
-from ._options import ReachOptions, no_option
+from ._options import no_option
 from ._reader import Reader
-from ._tide import TIDE_OPTIONS, Tidegate, frozen
+from ._recover import LeftUpload
+from ._tide import Tidegate, frozen
 from ._wait import ProgressCallback, wait
 from ._writer import Writer
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from ._options import CopyOptions, DownloadOptions, StoreOptions, UploadOptions, WriteOptions
-    from ._recover import LeftUpload
 
 #: Options whose values are never shown.
 _SECRETS = frozenset({"secret_key", "session_token", "token", "account_key", "sas", "connection_string"})
@@ -31,6 +32,8 @@ _SECRETS = frozenset({"secret_key", "session_token", "token", "account_key", "sa
 List = list
 #: A range of bytes: the first, and the one after the last; ``None`` is the end of the object.
 Range = tuple[int, int | None]
+#: Whether a bucket keeps the versions of its objects.
+Versioning = Literal["off", "enabled", "suspended"]
 
 
 class DeleteReport(NamedTuple):
@@ -221,6 +224,11 @@ class Store(StoreSettings):
         """The tags of an object."""
         return cast("dict[str, str]", wait(self.native().tags(key)))
 
+    def versioning(self) -> Versioning:
+        """Whether the bucket keeps the versions of its objects: ``"off"``, ``"enabled"``, or ``"suspended"`` where it keeps
+        no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
+        return cast("Versioning", wait(self.native().versioning()))
+
     def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
         """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
         wait(self.native().delete(key, if_unchanged))
@@ -321,8 +329,6 @@ class Store(StoreSettings):
 
     def left(self, key: str) -> List[LeftUpload]:
         """The uploads of ``key`` that were left in the journal directories; see :func:`tidegate.recover`."""
-        from ._recover import LeftUpload
-
         return [LeftUpload(each, self) for each in cast("list[_native.LeftUpload]", wait(self.native().left(key)))]
 
 

@@ -4,75 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _native
+from ._engine_options import TIDE_OPTIONS, Path
+from ._engines import engines
+from ._recover import LeftUpload
 from ._wait import wait
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Unpack
 
-    from ._options import ReachOptions
-    from ._recover import LeftUpload
+    from ._engine_options import ReachOptions, TideOptions
     from ._store import Store
-
-Path = str | os.PathLike[str]
-
-
-class EngineOptions(TypedDict, total=False):
-    """The settings of an engine whose names no write has too. They have the names that the Rust library and the command
-    line give them."""
-
-    #: The memory budget in bytes, 256 MiB by default: all writers and readers together hold at most this.
-    memory: int
-    #: Size of the buffers that the budget consists of, in bytes.
-    slab: int
-    #: Directories for bytes that do not fit in memory.
-    spool: Path | Iterable[Path]
-    #: Directories for the journals of the strategy ``journal``.
-    journal: Path | Iterable[Path]
-    #: When bytes in a journal survive a loss of power: ``"write"``, ``"sync"``, or ``(bytes, seconds)``.
-    durability: Literal["write", "sync"] | tuple[int, float]
-    #: How many acknowledged bytes a journal keeps on its disk.
-    journal_keep: int
-    #: Seconds that a writer waits for memory that nothing in flight can free.
-    memory_wait: float
-    #: The most bytes a second that all transfers move together.
-    bandwidth: int
-    #: Most parts that one writer may have in flight.
-    parts_in_flight: int
-    #: Whether a part that is far slower than its peers is sent a second time.
-    hedge: bool
-    #: A directory for records of this process's upload sessions, which a sweep by another process leaves alone.
-    records: Path
-    #: More users whose journals, records and partial downloads are trusted, by number.
-    owner: Iterable[int]
-    #: Most attempts of one request.
-    attempts: int
-    #: Seconds that one attempt may go without moving a byte.
-    patience: float
-    #: The least rate of a response, in bytes a second.
-    min_rate: int
-
-
-class TideOptions(EngineOptions, total=False):
-    """All settings of an engine."""
-
-    #: Requests in flight to one endpoint: ``"auto"``, or a number.
-    concurrency: int | Literal["auto"]
-    #: Part size in bytes, for writers that set none.
-    part_size: int
-    #: Seconds that a writer may take no byte while others wait for the memory that it holds; for writers that set none.
-    idle_limit: float
-
-
-#: The names of the settings of engines; the other options of a store say how it is reached.
-TIDE_OPTIONS = TideOptions.__optional_keys__
-
-#: The engines of processes, by process and settings. Changed without a lock, so a child forked during a change cannot
-#: inherit a locked lock. What a child inherits stays here, unused.
-engines: dict[tuple[int, Tidegate], _native.Engine] = {}
 
 
 class Bucket(NamedTuple):
@@ -143,8 +88,6 @@ class Tidegate:
 
     def recover(self) -> list[LeftUpload]:
         """The uploads in the journal directories: those that were left, and those that are being written now."""
-        from ._recover import LeftUpload
-
         return [LeftUpload(left) for left in cast("list[_native.LeftUpload]", wait(self.engine().recover()))]
 
     def engine(self) -> _native.Engine:
@@ -186,3 +129,17 @@ def _value(value: Any) -> Any:
     if isinstance(value, Iterable):
         return tuple(_value(item) for item in value)
     return value
+
+
+def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
+    """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
+    return engine_of(journal, tide).recover()
+
+
+def engine_of(journal: Path | Iterable[Path] | None, tide: Tidegate | None) -> Tidegate:
+    """The engine that has the journals."""
+    if tide is not None and journal is None:
+        return tide
+    if journal is not None and tide is None:
+        return Tidegate(journal=journal)
+    raise TypeError("give the directories, as `journal`, or the engine that has them, as `tide`")

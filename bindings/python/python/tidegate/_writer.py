@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
-from . import _native
-from ._ending import FORGOTTEN, Ended, Ending, State
+from . import _native, _wrappers
+from ._ending import Ended, Ending, State
 from ._wait import ProgressCallback, report, wait, wait_reporting
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ class Writer(_File):
 
     #: The published object; ``None`` before it is closed, and if it was discarded.
     object: _native.Object | None
-    #: The object's URL.
-    name: str
     mode: str
 
     def __init__(self, native: _native.Writer, progress: ProgressCallback | None = None) -> None:
@@ -60,7 +59,6 @@ class Writer(_File):
         if progress is not None:
             native.report_to(progress)
         self.object = None
-        self.name = native.url
         self.mode = "wb"
         if type(self).write is Writer.write:
             # A wrapper that is written in C calls the native method itself. At the beginning of a Python function,
@@ -82,6 +80,12 @@ class Writer(_File):
     @property
     def closed(self) -> bool:
         return self._ending.is_closed
+
+    @property
+    def name(self) -> str:
+        """The object's URL."""
+        _wrappers.watch(self._ending, sys._getframe(1))
+        return self._native.url
 
     @property
     def strategy(self) -> str:
@@ -194,13 +198,17 @@ class Writer(_File):
 
     def _dealloc_warn(self, source: Any) -> None:
         """Called by Python's wrappers when they are garbage-collected, before they close."""
-        self._ending.drop_forgotten(FORGOTTEN)
+        self._ending.drop_forgotten()
         self._use_own_write()
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
-        if ending is not None:
-            ending.drop_forgotten(FORGOTTEN)
+        if ending is None:
+            return
+        if ending.dropped is not None and not ending.is_closed:
+            ending.dropped.append(self)
+        else:
+            ending.drop_forgotten()
 
     def __repr__(self) -> str:
         return f"<tidegate.Writer {self.name!r}, {self._ending.state.value}>"

@@ -39,7 +39,7 @@ use crate::api::list::ListStream;
 use crate::api::recover::LeftUpload;
 use crate::api::rename::RenameBuilder;
 use crate::api::sweep::{LifecycleOutcome, Sweep, SweepReport};
-use crate::backend::{BucketEntry, Entry};
+use crate::backend::{BucketEntry, Entry, Versioning};
 use crate::download::{DownloadBuilder, ReaderBuilder};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -270,6 +270,11 @@ impl Store {
     /// Makes the bucket abort incomplete uploads itself; see [`crate::Store::ensure_lifecycle`].
     pub fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
         self.engine.runtime.block_on(self.store.ensure_lifecycle())
+    }
+
+    /// Whether the bucket keeps versions; see [`crate::Store::versioning`].
+    pub fn versioning(&self) -> Result<Versioning> {
+        self.engine.runtime.block_on(self.store.versioning())
     }
 
     /// Lists objects, set up by `with`, page by page as the iterator is advanced; see [`crate::Store::list`].

@@ -59,6 +59,7 @@ fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, s
         store().abort_session(&session()),
         store().lifecycle(),
         store().ensure_lifecycle(),
+        store().versioning(),
         store().presign_get("k", Duration::ZERO),
         store().presign_put("k", Duration::ZERO),
     );

@@ -1,4 +1,4 @@
-//! What a bucket's owner asks for: unfinished uploads, lifecycle rules, tags.
+//! What a bucket's owner asks for: unfinished uploads, lifecycle rules, tags, versions.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -6,6 +6,29 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use super::{AbortRule, Attempt, Fault, FaultKind, Held, Lifecycle, Listing, OpenSession, Session};
+
+/// Whether a bucket keeps the versions of its objects that were overwritten or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Versioning {
+    /// The bucket has never kept versions.
+    Off,
+    /// The bucket keeps all versions.
+    Enabled,
+    /// The bucket keeps the versions from an earlier time, and no new ones.
+    Suspended,
+}
+
+impl Versioning {
+    /// One word, as in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Enabled => "enabled",
+            Self::Suspended => "suspended",
+        }
+    }
+}
 
 /// The administration of a bucket.
 #[async_trait]
@@ -35,6 +58,12 @@ pub trait Admin: Debug + Send + Sync {
     async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
         let _ = (to, rule, attempt);
         Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
+    }
+
+    /// Whether the bucket keeps versions. [`FaultKind::Unsupported`] if the store does not say.
+    async fn versioning(&self, attempt: Attempt) -> Result<Versioning, Fault> {
+        let _ = attempt;
+        Err(Fault::new(FaultKind::Unsupported, "this store does not say whether its buckets keep versions"))
     }
 
     /// The tags of an object; empty if the store has no tags.

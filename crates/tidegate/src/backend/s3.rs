@@ -23,7 +23,8 @@ use super::xml::sessions;
 use super::{
     AbortRule, Admin, Attempt, Backend, Body, BucketCheck, BucketFacts, BulkDelete, Capabilities, Copied,
     CopySource, Entry, Fault, FaultKind, Feature, FeatureSet, Held, Info, Lifecycle, Listing, OpenSession,
-    PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, Versioning,
+    WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -52,6 +53,7 @@ mod settings;
 mod sign;
 #[cfg(test)]
 pub(crate) mod tests;
+mod versioning;
 
 pub use super::xml::address::Addressing;
 pub use buckets::S3Buckets;
@@ -602,6 +604,10 @@ impl Admin for S3 {
 
     async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
         lifecycle::put(&self.bucket, to, rule, attempt).await
+    }
+
+    async fn versioning(&self, attempt: Attempt) -> Result<Versioning, Fault> {
+        versioning::get(&self.bucket, attempt).await
     }
 
     async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use crate::backend::{
     AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketCheck, Copied, CopySource, Entry,
     Fault, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt,
-    Rename, ServerCopy, Session, StoredPart, WriteOptions,
+    Rename, ServerCopy, Session, StoredPart, Versioning, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
@@ -427,6 +427,10 @@ impl<S: Script> Admin for Scripted<S> {
 
     async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule, attempt: Attempt) -> Result<(), Fault> {
         self.below.need_admin()?.add_abort_rule(to, rule, attempt).await
+    }
+
+    async fn versioning(&self, attempt: Attempt) -> Result<Versioning, Fault> {
+        self.below.need_admin()?.versioning(attempt).await
     }
 
     async fn tags(&self, key: &str, attempt: Attempt) -> Result<BTreeMap<String, String>, Fault> {

@@ -209,6 +209,8 @@ pub enum Operation {
     RemoveBucket,
     /// Reading or changing a bucket's lifecycle rules.
     Lifecycle,
+    /// Asking whether a bucket keeps versions.
+    Versioning,
     /// Ending what was left behind.
     Sweep,
     /// Reading or changing how keys are spread over prefixes.
@@ -216,7 +218,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Connect,
         Self::Write,
         Self::Put,
@@ -235,6 +237,7 @@ impl Operation {
         Self::CreateBucket,
         Self::RemoveBucket,
         Self::Lifecycle,
+        Self::Versioning,
         Self::Sweep,
         Self::Layout,
     ];
@@ -270,6 +273,7 @@ impl Operation {
             Self::CreateBucket => "create_bucket",
             Self::RemoveBucket => "remove_bucket",
             Self::Lifecycle => "lifecycle",
+            Self::Versioning => "versioning",
             Self::Sweep => "sweep",
             Self::Layout => "layout",
         }

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from .. import _native
-from .._ending import FORGOTTEN, Ended, Ending, State
+from .._ending import Ended, Ending, State
 from .._errors import closed
 from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from ._store import Store
+    from .._store import StoreSettings
 
 #: The most bytes that an iteration over a reader gives at a time.
 _PIECE = 1 << 20
@@ -140,7 +140,7 @@ class Writer:
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
         if ending is not None:
-            ending.drop_forgotten(FORGOTTEN)
+            ending.drop_forgotten()
 
     def __repr__(self) -> str:
         return f"<tidegate.aio.Writer {self.name!r}, {self._ending.state.value}>"
@@ -164,7 +164,7 @@ class Reader:
     @classmethod
     async def _open(
         cls,
-        store: Store,
+        store: StoreSettings,
         key: str,
         range: tuple[int, int | None] | None,
         if_unchanged: _native.Object | None,

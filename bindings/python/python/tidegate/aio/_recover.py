@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from .. import _native
-from .._recover import engine_of
-from .._tide import Path, Tidegate
+from .._engine_options import Path
+from .._tide import Tidegate, engine_of
 from .._wait import ProgressCallback
 from ._files import Writer
 from ._start import run
 
 if TYPE_CHECKING:
-    from ._store import Store
+    from .._store import StoreSettings
 
 
 class LeftUpload:
     """An upload that was left in a journal, or that is being written now."""
 
-    def __init__(self, native: _native.LeftUpload, store: Store | None = None) -> None:
+    def __init__(self, native: _native.LeftUpload, store: StoreSettings | None = None) -> None:
         self._native = native
         self._store = store
 
@@ -55,7 +55,7 @@ class LeftUpload:
         return self._native.problem
 
     async def resume(
-        self, store: Store | None = None, *, progress: ProgressCallback | None = None
+        self, store: StoreSettings | None = None, *, progress: ProgressCallback | None = None
     ) -> Writer | _native.Object:
         """Resumes the upload. If its producer had finished, publishes the object and returns it. Otherwise returns a
         writer: continue from its :meth:`Writer.tell`.
@@ -68,7 +68,7 @@ class LeftUpload:
             return Writer(resumed, progress)
         return cast("_native.Object", resumed)
 
-    async def abort(self, store: Store | None = None) -> _native.Object | None:
+    async def abort(self, store: StoreSettings | None = None) -> _native.Object | None:
         """Ends the upload without an object, and removes its journal. If its object turns out to have been published,
         it stays and is returned."""
         store = store or self._store

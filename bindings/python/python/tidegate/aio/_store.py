@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .. import _native
 from .._local import check_source, check_target
-from .._store import DeleteReport, Range, StoreSettings, check_range, native_options, several
+from .._store import DeleteReport, Range, StoreSettings, Versioning, check_range, native_options, several
 from .._wait import ProgressCallback
 from ._files import Opening, Reader, Writer
 from ._recover import LeftUpload
@@ -117,6 +117,11 @@ class Store(StoreSettings):
     async def tags(self, key: str) -> dict[str, str]:
         """The tags of an object."""
         return cast("dict[str, str]", await run(self.native().tags(key)))
+
+    async def versioning(self) -> Versioning:
+        """Whether the bucket keeps the versions of its objects: ``"off"``, ``"enabled"``, or ``"suspended"`` where it keeps
+        no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
+        return cast("Versioning", await run(self.native().versioning()))
 
     async def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
         """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""

@@ -15,7 +15,7 @@ from .._reader import Reader
 if TYPE_CHECKING:
     from .. import _native
     from .._store import Store
-    from ._filesystem import ObjectFileSystem
+    from ._listings import ListedFileSystem
 
 
 #: The largest buffer of a file, which lies outside the memory budget. The engine reads ahead inside it.
@@ -30,7 +30,7 @@ class ReadFile(io.BufferedReader):
 
     def __init__(
         self,
-        fs: ObjectFileSystem,
+        fs: ListedFileSystem,
         path: str,
         raw: Reader,
         options: Mapping[str, Any],
@@ -81,9 +81,9 @@ class ReadFile(io.BufferedReader):
 
 
 def _opened_again(
-    fs: ObjectFileSystem, path: str, options: dict[str, Any], object: _native.Object, position: int
+    fs: ListedFileSystem, path: str, options: dict[str, Any], object: _native.Object, position: int
 ) -> ReadFile | CachedFile:
-    file = fs.open_object(path, if_unchanged=object, **options)
+    file: ReadFile | CachedFile = fs.open_object(path, if_unchanged=object, **options)
     file.seek(position)
     return file
 
@@ -93,7 +93,7 @@ class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def __init__(
         self,
-        fs: ObjectFileSystem,
+        fs: ListedFileSystem,
         path: str,
         store: Store,
         key: str,

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 
 from fsspec.registry import known_implementations
 
+from .._engine_options import TIDE_OPTIONS
 from .._options import WriteOptions
-from .._tide import TIDE_OPTIONS
 
 #: Options of fsspec itself.
 _LISTING_OPTIONS = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths"})

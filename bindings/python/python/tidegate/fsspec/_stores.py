@@ -80,6 +80,10 @@ class S3FileSystem(ObjectFileSystem):
         finally:
             self.forget(self._joined(bucket, key))
 
+    def is_bucket_versioned(self, bucket: str) -> bool:
+        """Whether the bucket keeps the versions of its objects. It is asked each time."""
+        return self._blocking_store(self._split(self._strip_protocol(bucket))[0]).versioning() == "enabled"
+
     def _head(self, path: str, options: dict[str, Any]) -> _native.Object:
         check_newest(options)
         bucket, key = self._located(path)

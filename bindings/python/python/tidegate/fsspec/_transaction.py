@@ -10,7 +10,7 @@ from fsspec.transaction import Transaction
 from .._close_guard import Opening
 
 if TYPE_CHECKING:
-    from ._filesystem import ObjectFileSystem
+    from ._listings import ListedFileSystem
     from ._written import DeferredFile
 
 
@@ -22,10 +22,10 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     file system in the transaction if publishing fails, and nothing would publish the files that are written then.
     """
 
-    def __init__(self, fs: ObjectFileSystem, **options: Any) -> None:
+    def __init__(self, fs: ListedFileSystem, **options: Any) -> None:
         super().__init__(fs, **options)
         #: ``None`` once it has ended.
-        self.fs: ObjectFileSystem | None = fs
+        self.fs: ListedFileSystem | None = fs
         # ``start_transaction`` begins here, and a ``with`` block at `start`.
         self._opening = Opening()
 

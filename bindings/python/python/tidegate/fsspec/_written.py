@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from ._filesystem import ObjectFileSystem
+    from ._listings import ListedFileSystem
 
 
 class WrittenFile(Writer):
     """Writes one object of a file system; see :class:`tidegate.Writer` for when it never becomes visible."""
 
     def __init__(
-        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+        self, fs: ListedFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
     ) -> None:
         super().__init__(native, progress)
         self.fs = fs
@@ -59,7 +59,7 @@ class DeferredFile(WrittenFile):
     """
 
     def __init__(
-        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+        self, fs: ListedFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
     ) -> None:
         super().__init__(fs, path, native, progress)
         self._is_complete = False
@@ -116,7 +116,7 @@ class AsyncWrittenFile(AsyncWriter):
     """Writes one object of a file system; see :class:`tidegate.aio.Writer`."""
 
     def __init__(
-        self, fs: ObjectFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
+        self, fs: ListedFileSystem, path: str, native: _native.Writer, progress: ProgressCallback | None = None
     ) -> None:
         super().__init__(native, progress)
         self._fs, self._path = fs, path

@@ -86,6 +86,12 @@ pub(in crate::backend) struct WriteResult {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
+pub(in crate::backend) struct VersioningConfiguration {
+    pub(in crate::backend) status: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
 pub(in crate::backend) struct Tagging {
     pub(in crate::backend) tag_set: TagSet,
 }

@@ -97,6 +97,7 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
     );
     assert_eq!(kind(s3.abort(&session, Attempt::FIRST)).await.0, FaultKind::NotAStore);
     assert_eq!(kind(s3.lifecycle(Attempt::FIRST)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.versioning(Attempt::FIRST)).await.0, FaultKind::NotAStore);
     assert_eq!(kind(s3.tags("k", Attempt::FIRST)).await.0, FaultKind::NotAStore);
     let sum = Checksum::of(Algorithm::Crc64Nvme, b"");
     assert_eq!(
@@ -137,6 +138,7 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
         assert_eq!(kind(s3.abort(&session, Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(s3.tags("k", Attempt::FIRST)).await.0, expected, "{body}");
         assert_eq!(kind(s3.lifecycle(Attempt::FIRST)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.versioning(Attempt::FIRST)).await.0, expected, "{body}");
         let rule = AbortRule::new("r", "", 1);
         assert_eq!(
             kind(s3.add_abort_rule(&Lifecycle::default(), &rule, Attempt::FIRST)).await.0,
