@@ -13,9 +13,9 @@ def main(source: str, target: str, pattern: str) -> None:
     for event in run:
         if event.kind in ("failed", "warning"):
             print(f"\r{event.message}")
-        if (progress := run.progress()) is not None:
-            of = "" if progress.expected is None else f" of {progress.expected}"
-            print(f"\r{progress.bytes}{of} bytes, {progress.objects} of {progress.found} objects", end="")
+        progress = run.progress()
+        of = "" if progress.expected is None else f" of {progress.expected}"
+        print(f"\r{progress.bytes}{of} bytes, {progress.objects} of {progress.found} objects", end="")
     report = run.report()
     print(f"\n{report.copied} copied, {report.unchanged} unchanged")
 

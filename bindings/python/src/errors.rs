@@ -34,6 +34,7 @@ pub(crate) fn of_trees(py: Python<'_>, error: &tidegate_transfer::Error) -> PyRe
         Error::Store(error) => return exception(py, error),
         Error::Refused(_) | Error::NotRemoved(_) => "invalid_input",
         Error::Disorder(_) => "unsupported",
+        Error::Stopped => "closed",
         Error::NotFound(_) => "not_found",
         Error::Denied(_) => "permission_denied",
         _ => "failed",

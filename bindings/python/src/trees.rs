@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use tidegate_transfer::{
     AfterCopy, Check, Comparison, Copy, Distinct, Event, Extra, FileOptions, IfExists, Links, ObjectFilter,
-    Remove, Report, Run, Source, Sync, Tree, Wildcards,
+    Remove, Report, Run, RunHandle, Source, Sync, Tree, Wildcards,
 };
 use tokio::sync::Mutex;
 
@@ -29,11 +29,12 @@ const BATCH: usize = 1000;
 pub(crate) struct TreeRun {
     shared: Shared,
     run: OfProcess<Arc<Mutex<Option<Run>>>>,
+    handle: RunHandle,
 }
 
 #[pymethods]
 impl TreeRun {
-    /// The next events, or `None` at the end. Cancelled, it stops the operation.
+    /// The next events, or `None` at the end. Cancelled, it stops the operation. Other threads wait meanwhile.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Operation> {
         let place = self.run.get(py)?.clone();
         let work = async move {
@@ -60,30 +61,26 @@ impl TreeRun {
         Ok(Operation::of(&self.shared, None, Box::pin(work)))
     }
 
-    /// How far it is; `None` while a batch is taken.
-    fn progress(&self, py: Python<'_>) -> PyResult<Option<Figures>> {
-        let Ok(place) = self.run.get(py)?.try_lock() else { return Ok(None) };
-        Ok(place.as_ref().map(|run| {
-            let progress = run.progress();
-            (progress.moved, progress.expected, progress.done, progress.found)
-        }))
+    /// How far it is.
+    fn progress(&self) -> Figures {
+        let progress = self.handle.progress();
+        (progress.moved, progress.expected, progress.done, progress.found)
     }
 
     /// The report, and the exception of what ended it early, after all events.
     fn result(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Option<Py<PyAny>>)> {
         let run = self.run.get(py)?.try_lock().ok().and_then(|mut place| place.take());
-        let Some(run) = run else { return Err(PyValueError::new_err("the operation was stopped")) };
+        let Some(run) = run else {
+            return Err(PyValueError::new_err("the operation has not come to its end"));
+        };
         let (report, result) = run.into_parts();
         let error = result.err().map(|error| errors::of_trees(py, &error)).transpose()?;
         Ok((fields(py, &report)?, error))
     }
 
-    /// Stops the operation.
-    fn stop(&self, py: Python<'_>) -> PyResult<()> {
-        if let Ok(mut place) = self.run.get(py)?.try_lock() {
-            drop(place.take());
-        }
-        Ok(())
+    /// Stops the operation, whoever takes its events.
+    fn stop(&self) {
+        self.handle.stop();
     }
 }
 
@@ -265,8 +262,8 @@ impl TreeOptions {
             "fsync" => self.fsync = given.get()?,
             "recursive" => self.recursive = given.get()?,
             "move" => self.moves = given.get()?,
-            "literal" if given.get()? => self.wildcards = Wildcards::Literal,
-            "literal" => {}
+            "patterns" if given.get()? => self.wildcards = Wildcards::Pattern,
+            "patterns" => {}
             _ => return Err(given.unknown()),
         }
         Ok(())
@@ -294,7 +291,8 @@ fn time(given: &Argument<'_, '_>) -> PyResult<SystemTime> {
 
 impl TreeRun {
     fn new(shared: &Shared, run: Run) -> Self {
-        Self { shared: shared.clone(), run: OfProcess::new(Arc::new(Mutex::new(Some(run)))) }
+        let handle = run.handle();
+        Self { shared: shared.clone(), run: OfProcess::new(Arc::new(Mutex::new(Some(run)))), handle }
     }
 
     pub(crate) fn sync(
@@ -313,6 +311,7 @@ impl TreeRun {
             .files(given.files)
             .filter(given.filter)
             .fsync(given.fsync)
+            .two_accounts(true)
             .start();
         Ok(Self::new(store.shared(), run))
     }

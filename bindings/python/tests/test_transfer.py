@@ -275,10 +275,10 @@ def test_trees_are_copied_moved_compared_and_removed(store, options, photos, tmp
     url = store.url
     moved = trees.move(f"{url}/b/", f"{url}/moved/", recursive=True, source_options=options, target_options=options)
     assert moved.report().copied == 1
-    down = trees.copy(f"{url}/**", tmp_path / "down", source_options=options)
+    down = trees.copy(f"{url}/**", tmp_path / "down", source_options=options, patterns=True)
     assert down.report().copied == 2
     assert tree(tmp_path / "down") == {"a": b"a", "moved/c": b"b/c"}
-    planned = trees.remove(f"{url}/*", store_options=options, dry_run=True)
+    planned = trees.remove(f"{url}/*", store_options=options, dry_run=True, patterns=True)
     planned = [event for event in planned if event.kind != "notice"]
     assert [(event.kind, event.target, event.dry_run) for event in planned] == [("removed", f"{url}/a", True)]
     with pytest.raises(FileNotFoundError):
@@ -289,8 +289,8 @@ def test_trees_are_copied_moved_compared_and_removed(store, options, photos, tmp
 def test_a_run_that_is_stopped_removes_nothing_more(store, options, photos):
     tidegate.sync(photos, store)
     with tidegate.trees.remove(store.url, store_options=options, recursive=True) as run:
-        assert run.progress() is not None
-    with pytest.raises(ValueError, match="was stopped"):
+        assert run.progress().objects == 0
+    with pytest.raises(tidegate.Error, match="stopped before the end"):
         run.report()
     assert len(list(store.list())) == 3
 
@@ -311,3 +311,15 @@ def test_trees_in_asyncio(store, photos):
         assert (await tidegate.aio.trees.check(photos, store)).different == 0
 
     asyncio.run(main())
+
+
+def test_events_that_were_not_taken_are_not_lost(store, photos, tmp_path):
+    (photos / "bad").symlink_to("nowhere")
+    run = tidegate.trees.sync(photos, store)
+    for _ in run:
+        break
+    with pytest.raises(tidegate.trees.IncompleteError, match="leads nowhere") as caught:
+        run.report()
+    assert (caught.value.report.copied, len(caught.value.failures)) == (3, 1)
+    with pytest.raises(tidegate.trees.IncompleteError):
+        run.report()

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use tidegate::location::LocationError;
 use tidegate::{Error, ErrorKind};
-use tidegate_transfer::{Reach, sentence_of};
+use tidegate_transfer::{ErrorClass, Reach, sentence_of};
 
 use crate::interrupt::Signal;
 use crate::output;
@@ -114,19 +114,13 @@ impl CommandFailure {
 
 /// The exit code of a command that ends with an error of the library.
 pub(crate) fn code_of(error: &Error) -> u8 {
-    match error.kind() {
-        _ if is_input(error) => 2,
-        ErrorKind::NotFound | ErrorKind::NoBucket => 3,
-        ErrorKind::PermissionDenied | ErrorKind::Credentials => 4,
-        _ if error.is_unreachable() => 5,
+    match ErrorClass::of(error) {
+        ErrorClass::Input => 2,
+        ErrorClass::NotFound => 3,
+        ErrorClass::Denied => 4,
+        ErrorClass::Unreachable => 5,
         _ => 1,
     }
-}
-
-/// Whether the library refused the input before it sent a request, or the store refuses the way it is addressed.
-fn is_input(error: &Error) -> bool {
-    error.refuses_path_style()
-        || error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 impl From<Error> for CommandFailure {

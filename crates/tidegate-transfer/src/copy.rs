@@ -415,9 +415,10 @@ async fn copy_one(job: &CopyJob, source: &Location, target: &Location, asks_size
             job.events.push(Event::Copied(done));
             Ok(())
         }
-        CopyOutcome::Failed(failure) | CopyOutcome::Shared(failure) | CopyOutcome::Stopped(failure) => {
-            Err(failure)
-        }
+        CopyOutcome::Failed(failure)
+        | CopyOutcome::Unlisted(_, failure)
+        | CopyOutcome::Shared(failure)
+        | CopyOutcome::Stopped(failure) => Err(failure),
         CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
     }
 }

@@ -47,9 +47,18 @@ pub enum Error {
         #[source]
         error: Box<Error>,
     },
-    /// The operation came to its end, and did not do everything: the report has the failures.
-    #[error("{} of {} failed", .0.failed, .0.failed + .0.done())]
-    Incomplete(Box<Report>),
+    /// The operation did not do everything: the report has what was done, and the failures.
+    #[error("{}", incomplete(report, cause.as_deref()))]
+    Incomplete {
+        /// What was done.
+        report: Box<Report>,
+        /// What ended the operation early, if something did.
+        #[source]
+        cause: Option<Box<Error>>,
+    },
+    /// The operation was stopped before its end.
+    #[error("stopped before the end")]
+    Stopped,
 }
 
 impl Error {
@@ -101,12 +110,15 @@ impl Error {
         }
     }
 
-    /// Whether two failures are of one kind.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::At { error, .. }, other) | (other, Self::At { error, .. }) => other.is_alike(error),
-            (Self::Store(one), Self::Store(other)) => one.kind() == other.kind(),
-            (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
+    /// What class a failure is of: input, something that is not there, access, a store that was not reached, or other.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::At { error, .. } => error.class(),
+            Self::Refused(_) => ErrorClass::Input,
+            Self::NotFound(_) => ErrorClass::NotFound,
+            Self::Denied(_) => ErrorClass::Denied,
+            Self::Store(error) => ErrorClass::of(error),
+            _ => ErrorClass::Other,
         }
     }
 
@@ -120,10 +132,46 @@ impl Error {
             | Self::NotRemoved(_)
             | Self::Disorder(_)
             | Self::Failed(_)
-            | Self::Incomplete(_) => Reach::One,
+            | Self::Incomplete { .. }
+            | Self::Stopped => Reach::One,
             Self::At { error, .. } => error.reach(),
         }
     }
+}
+
+/// The class of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// What was asked for is wrong.
+    Input,
+    /// The object, bucket or file does not exist.
+    NotFound,
+    /// Access is denied.
+    Denied,
+    /// The store could not be reached.
+    Unreachable,
+    /// Any other.
+    Other,
+}
+
+impl ErrorClass {
+    /// The class of an error of a store.
+    pub fn of(error: &StoreError) -> Self {
+        match error.kind() {
+            _ if is_input(error) => Self::Input,
+            ErrorKind::NotFound | ErrorKind::NoBucket => Self::NotFound,
+            ErrorKind::PermissionDenied | ErrorKind::Credentials => Self::Denied,
+            _ if error.is_unreachable() => Self::Unreachable,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether the library refused the input before it sent a request, or the store refuses the way it is addressed.
+fn is_input(error: &StoreError) -> bool {
+    error.refuses_path_style()
+        || error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 /// Whether the cause of a failure concerns one object only, or all objects of the operation.
@@ -145,6 +193,14 @@ impl Reach {
             kind if kind == ErrorKind::NotAStore || error.is_unreachable() => Self::AskStore,
             _ => Self::One,
         }
+    }
+}
+
+fn incomplete(report: &Report, cause: Option<&Error>) -> String {
+    let (failed, all) = (report.failed, report.failed + report.done());
+    match cause {
+        Some(cause) => format!("{failed} of {all} failed, then stopped: {cause}"),
+        None => format!("{failed} of {all} failed"),
     }
 }
 

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Instant;
 
 use tidegate::progress::Snapshot;
 use tidegate::{Object, Progress, Strategy, Tidegate};
+use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 
@@ -73,6 +75,8 @@ pub enum Event {
     Warning(String),
     /// Something that a person may want to know.
     Notice(String),
+    /// All copies are done. From here on, what only the target has is removed.
+    Removing,
     /// Something failed. The operation goes on with other objects, or ends soon.
     Failed(Failure),
 }
@@ -170,11 +174,21 @@ impl Finding {
 pub struct Failure {
     /// What failed.
     pub step: Step,
+    /// The side that could not be listed; `None` if another step failed.
+    pub side: Option<Side>,
     /// Why.
     pub error: Error,
-    /// Whether the operation ends early because of it, or a failure of the same cause has ended it. Such failures may be
-    /// many alike.
+    /// Whether the operation had ended for the same cause before. Such failures may be many alike.
     pub ends: Ends,
+}
+
+/// A side of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is read.
+    Source,
+    /// What is written, or removed from.
+    Target,
 }
 
 /// The step of an operation that failed.
@@ -232,20 +246,33 @@ impl Report {
     /// How many failures and warnings a report keeps; events have all.
     pub const KEPT: usize = 1000;
 
+    /// Keeps what of an event nobody else takes.
+    fn keep(&mut self, event: Event) {
+        match event {
+            Event::Failed(failure) if self.failures.len() < Self::KEPT => self.failures.push(failure),
+            Event::Warning(text) if self.warnings.len() < Self::KEPT => self.warnings.push(text),
+            _ => {}
+        }
+    }
+
     /// How many objects were copied and removed.
     pub fn done(&self) -> u64 {
         self.copied + self.removed
     }
 }
 
+/// How many events wait at most, beside those of the objects in flight.
+const MANY: usize = 1024;
+
 /// Takes the events of one operation, until the caller asks for them.
-///
-/// It never waits: an operation runs only while its caller asks for the next event, so few are waiting.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     shared: Arc<Mutex<Waiting>>,
     /// How many objects were found to look at.
     found: Arc<AtomicU64>,
+    /// Tells the operation that events were taken.
+    room: Arc<Notify>,
+    stop: Arc<watch::Sender<bool>>,
     tide: Tidegate,
 }
 
@@ -293,20 +320,39 @@ struct Waiting {
     without_size: u64,
     /// Whether the caller asks for events; otherwise there is only the report.
     streams: bool,
+    /// Wakes the caller for an event.
+    waker: Option<Waker>,
 }
 
 impl Events {
     pub(crate) fn new(tide: &Tidegate) -> Self {
-        Self { shared: Arc::default(), found: Arc::default(), tide: tide.clone() }
+        Self {
+            shared: Arc::default(),
+            found: Arc::default(),
+            room: Arc::default(),
+            stop: Arc::new(watch::Sender::new(false)),
+            tide: tide.clone(),
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on, the caller asks for events.
-    pub(crate) fn stream(&self) {
-        self.waiting().streams = true;
+    /// From here on, the caller asks for events, and is woken for the next; or does not, and has those that wait in the
+    /// report.
+    pub(crate) fn stream(&self, streams: bool, waker: &Waker) {
+        let mut waiting = self.waiting();
+        waiting.streams = streams;
+        match &mut waiting.waker {
+            Some(known) => known.clone_from(waker),
+            None => waiting.waker = Some(waker.clone()),
+        }
+        if !streams && !waiting.queue.is_empty() {
+            let queue = std::mem::take(&mut waiting.queue);
+            queue.into_iter().for_each(|event| waiting.report.keep(event));
+            self.room.notify_one();
+        }
     }
 
     /// Counts the objects of a tree as they are found, before they are looked at.
@@ -315,7 +361,29 @@ impl Events {
     }
 
     pub(crate) fn next(&self) -> Option<Event> {
-        self.waiting().queue.pop_front()
+        let mut waiting = self.waiting();
+        let event = waiting.queue.pop_front()?;
+        if waiting.queue.len() + 1 == MANY {
+            self.room.notify_one();
+        }
+        Some(event)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_events(&self) -> usize {
+        self.waiting().queue.len()
+    }
+
+    /// Stops the operation.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until the operation is to stop.
+    pub(crate) async fn stopped(&self) {
+        let mut stop = self.stop.subscribe();
+        // The sender lives as long as this, so waiting does not fail.
+        let _ = stop.wait_for(|stop| *stop).await;
     }
 
     /// How far the operation is.
@@ -350,11 +418,10 @@ impl Events {
         std::mem::take(&mut self.waiting().report)
     }
 
-    /// Lets the caller have the events, if many are waiting.
+    /// Waits until the caller has taken events, if many are waiting.
     pub(crate) async fn flow(&self) {
-        const MANY: usize = 1024;
-        if self.waiting().queue.len() >= MANY {
-            tokio::task::yield_now().await;
+        while self.waiting().queue.len() >= MANY {
+            self.room.notified().await;
         }
     }
 
@@ -391,16 +458,18 @@ impl Events {
             Event::Removed { .. } | Event::WouldRemove { .. } => report.removed += 1,
             Event::Skipped { .. } => report.skipped += 1,
             Event::Differs { .. } => report.different += 1,
-            Event::Warning(text) if report.warnings.len() < Report::KEPT => {
-                report.warnings.push(text.clone())
-            }
             Event::Failed(_) => report.failed += 1,
             _ => {}
         }
-        match event {
-            event if *streams => queue.push_back(event),
-            Event::Failed(failure) if report.failures.len() < Report::KEPT => report.failures.push(failure),
-            _ => {}
+        if !*streams {
+            report.keep(event);
+            return;
+        }
+        queue.push_back(event);
+        let waker = waiting.waker.take();
+        drop(waiting);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
@@ -413,7 +482,12 @@ impl Events {
     }
 
     pub(crate) fn failed(&self, step: Step, error: Error) {
-        self.push(Event::Failed(Failure { step, error, ends: Ends::Nothing }));
+        self.push(Event::Failed(Failure { step, side: None, error, ends: Ends::Nothing }));
+    }
+
+    /// Something of this side could not be listed.
+    pub(crate) fn unlisted(&self, side: Side, error: Error) {
+        self.push(Event::Failed(Failure { step: Step::List, side: Some(side), error, ends: Ends::Nothing }));
     }
 
     /// Begins a transfer. Its figures are in `progress`; the requests of `counted` are counted.

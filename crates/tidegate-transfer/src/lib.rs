@@ -31,14 +31,14 @@ pub use ahead::ahead;
 pub use check::Check;
 pub use compare::{Comparison, Tree};
 pub use copy::{AfterCopy, Copy, IfExists, NameList, journaled, naming};
-pub use error::{Error, Reach, Result, sentence_of};
+pub use error::{Error, ErrorClass, Reach, Result, sentence_of};
 pub use event::{
-    CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, SkipReason, Step, Transfer,
+    CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, Side, SkipReason, Step, Transfer,
 };
 pub use links::{FileOptions, LinkRules, Links, WriteLinks};
 pub use place::{OpenStore, Place, Stores};
 pub use removal::Remove;
-pub use run::Run;
+pub use run::{Run, RunHandle};
 pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};
 pub use sync::{Extra, Sync};
 pub use two_addresses::Distinct;

@@ -274,13 +274,18 @@ impl Removing {
         while let Some(removal) = removals.next().await {
             let Err(failure) = removal else {
                 tally.removed += 1;
+                self.events.flow().await;
                 continue;
             };
             tally.failed += 1;
+            self.events.flow().await;
             // Such a cause concerns every other object: the credentials, the bucket, or the clock.
             if matches!(&failure, Error::Store(error) if error.kind() != ErrorKind::NoBucket)
                 && failure.reach() == Reach::All
             {
+                if let Some(before) = last {
+                    self.events.failed(Step::Remove, before);
+                }
                 return Err(match tally.removed {
                     0 => failure,
                     removed => {
@@ -290,7 +295,7 @@ impl Removing {
                 });
             }
             if let Some(before) = last.replace(failure) {
-                is_one_cause &= last.as_ref().is_some_and(|last| before.is_alike(last));
+                is_one_cause &= last.as_ref().is_some_and(|last| before.class() == last.class());
                 self.events.failed(Step::Remove, before);
             }
         }
@@ -468,6 +473,7 @@ pub(crate) async fn remove(
     let mut failures = FuturesUnordered::new();
     let mut ended = Removal::default();
     loop {
+        events.flow().await;
         let (failure, is_common) = tokio::select! {
             biased;
             Some((failure, is_common)) = failures.next() => (failure, is_common),
@@ -505,7 +511,8 @@ pub(crate) async fn remove(
             if ended.stopped.is_none() {
                 ended.stopped = Some(failure);
             } else {
-                let failure = Failure { step: Step::Remove, error: failure, ends: Ends::SameCause };
+                let failure =
+                    Failure { step: Step::Remove, side: None, error: failure, ends: Ends::SameCause };
                 events.push(Event::Failed(failure));
             }
         } else {

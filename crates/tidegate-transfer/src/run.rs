@@ -2,28 +2,34 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::future::BoxFuture;
+use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, Report, RunProgress};
 
-/// An operation that runs while its events are asked for, or while it is awaited.
+/// An operation that runs in a task of its own, from the moment when its first event is asked for or it is awaited.
 ///
 /// As a stream it yields [`Event`]s and then ends; [`result`](Self::result) is what it came to. Awaited, it yields the
-/// [`Report`].
+/// [`Report`]. It needs the runtime that it is first polled on. If many events are waiting to be taken, it waits.
 ///
-/// Dropping it stops the operation: what is in flight is cut, nothing is half-published, and nothing more is removed.
+/// Dropping it stops the operation as soon as its task yields: what is in flight is cut, nothing is half-published, and
+/// nothing more is removed. [`RunHandle::stop`] does the same, and the stream then ends when all is over.
 ///
 /// # Errors
-/// An error that ended the operation early; [`Error::Incomplete`] with the report if it came to its end and something
-/// has failed.
+/// An error that ended the operation before anything was done, [`Error::Incomplete`] with the report if a part of it was
+/// done or has failed, or [`Error::Stopped`].
 #[must_use = "an operation does nothing unless its events are asked for, or it is awaited"]
 pub struct Run {
+    /// Until it runs.
     work: Option<BoxFuture<'static, Result>>,
+    /// The task that carries it out.
+    task: JoinSet<Result>,
     events: Events,
     result: Option<Result>,
 }
@@ -34,24 +40,60 @@ impl fmt::Debug for Run {
     }
 }
 
-impl Run {
-    pub(crate) fn new(events: Events, work: impl Future<Output = Result> + Send + 'static) -> Self {
-        Self { work: Some(Box::pin(work)), events, result: None }
+/// Looks at an operation that runs, and stops it, from anywhere.
+#[derive(Clone, Debug)]
+pub struct RunHandle(Events);
+
+impl RunHandle {
+    /// How far the operation is.
+    pub fn progress(&self) -> RunProgress {
+        self.0.progress()
     }
 
-    /// What the operation came to, after its last event. The report has no failures if events were asked for: those have
-    /// told them.
+    /// Stops the operation. Its events end when all that was in flight is cut, and its result is [`Error::Stopped`],
+    /// unless it was over before.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Run {
+    pub(crate) fn new(events: Events, work: impl Future<Output = Result> + Send + 'static) -> Self {
+        let stopped = events.clone();
+        let work = async move {
+            tokio::select! {
+                biased;
+                () = stopped.stopped() => Err(Error::Stopped),
+                result = work => result,
+            }
+        };
+        Self { work: Some(Box::pin(work)), task: JoinSet::new(), events, result: None }
+    }
+
+    /// Looks at it from elsewhere.
+    pub fn handle(&self) -> RunHandle {
+        RunHandle(self.events.clone())
+    }
+
+    /// What the operation came to, after its last event. Of failures and warnings, the report counts all and has those
+    /// that came after the last event that was taken.
     ///
     /// # Errors
-    /// As [`Run`]. If the operation has not ended, that it was stopped.
+    /// As [`Run`].
     pub fn result(self) -> Result<Report> {
-        let report = self.events.report();
-        match self.result {
-            None => Err(Error::Failed("stopped before the end".to_owned())),
-            Some(Err(error)) => Err(error),
-            Some(Ok(())) if report.failed > 0 => Err(Error::Incomplete(Box::new(report))),
-            Some(Ok(())) => Ok(report),
+        match self.into_parts() {
+            (report, Ok(())) if report.failed == 0 => Ok(report),
+            (report, Ok(())) => Err(Error::Incomplete { report: Box::new(report), cause: None }),
+            (report, Err(error)) if report.done() == 0 && report.failed <= 1 => Err(error),
+            (report, Err(cause)) => {
+                Err(Error::Incomplete { report: Box::new(report), cause: Some(Box::new(cause)) })
+            }
         }
+    }
+
+    /// How far the operation is.
+    pub fn progress(&self) -> RunProgress {
+        self.events.progress()
     }
 
     /// How many objects needed no copy, and how many were removed, so far.
@@ -62,20 +104,23 @@ impl Run {
     /// The report so far, and the error that ended the operation early. For a caller that tells partial success in
     /// words of its own.
     pub fn into_parts(self) -> (Report, Result) {
-        (self.events.report(), self.result.unwrap_or(Ok(())))
+        (self.events.report(), self.result.unwrap_or(Err(Error::Stopped)))
     }
 
-    /// How far the operation is.
-    pub fn progress(&self) -> RunProgress {
-        self.events.progress()
-    }
-
+    /// Whether the task is over.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(work) = &mut self.work else { return Poll::Ready(()) };
-        let Poll::Ready(result) = work.as_mut().poll(cx) else { return Poll::Pending };
-        self.result = Some(result);
-        // Dropping the work ends transfers, whose events come before the end.
-        self.work = None;
+        if let Some(work) = self.work.take() {
+            self.task.spawn(work);
+        }
+        if self.result.is_some() {
+            return Poll::Ready(());
+        }
+        let Poll::Ready(ended) = self.task.poll_join_next(cx) else { return Poll::Pending };
+        self.result = Some(match ended {
+            Some(Ok(result)) => result,
+            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+            Some(Err(_)) | None => Err(Error::Stopped),
+        });
         Poll::Ready(())
     }
 }
@@ -84,7 +129,7 @@ impl Stream for Run {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.events.stream();
+        self.events.stream(true, cx.waker());
         if let Some(event) = self.events.next() {
             return Poll::Ready(Some(event));
         }
@@ -103,8 +148,77 @@ impl IntoFuture for Run {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
-            std::future::poll_fn(|cx| self.poll_work(cx)).await;
+            std::future::poll_fn(|cx| {
+                self.events.stream(false, cx.waker());
+                self.poll_work(cx)
+            })
+            .await;
             self.result()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::StreamExt;
+    use tidegate::Tidegate;
+    use tidegate::settings::Concurrency;
+    use tokio::time::timeout;
+
+    use crate::{Remove, Source, Wildcards};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    async fn tree(tide: &Tidegate, objects: usize) -> (tidegate::Store, Remove) {
+        let store = tide.open("memory://runs").await.unwrap();
+        for number in 0..objects {
+            store.put(format!("t/{number:04}"), "1").await.unwrap();
+        }
+        let source = Source::parse("memory://runs/t/".as_ref(), Wildcards::Literal, true).unwrap();
+        (store, Remove::new(tide, [source]).recursive(true))
+    }
+
+    #[tokio::test]
+    async fn a_consumer_may_use_the_only_request_between_two_events() {
+        let tide = Tidegate::builder().concurrency(Concurrency::Fixed(1)).build().unwrap();
+        let (store, remove) = tree(&tide, 50).await;
+        let mut run = remove.start();
+        while let Some(event) = timeout(PATIENCE, run.next()).await.unwrap() {
+            if matches!(event, Event::Removed { .. }) {
+                timeout(PATIENCE, store.put("log", "1")).await.unwrap().unwrap();
+            }
+        }
+        assert_eq!(run.result().unwrap().removed, 50);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_stopped_says_so_and_is_no_success() {
+        let tide = Tidegate::builder().build().unwrap();
+        let (_, remove) = tree(&tide, 5000).await;
+        let mut run = remove.start();
+        let handle = run.handle();
+        assert!(run.next().await.is_some());
+        handle.stop();
+        while timeout(PATIENCE, run.next()).await.unwrap().is_some() {}
+        let (report, result) = run.into_parts();
+        assert!(matches!(result, Err(Error::Stopped)) && report.removed < 5000, "{result:?} {report:?}");
+    }
+
+    #[tokio::test]
+    async fn an_operation_waits_for_a_slow_consumer() {
+        let tide = Tidegate::builder().build().unwrap();
+        let (store, remove) = tree(&tide, 6000).await;
+        let mut run = remove.dry_run(true).start();
+        assert!(run.next().await.is_some());
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(run.events.waiting_events() <= 2048, "{}", run.events.waiting_events());
+        let report = run.await.unwrap();
+        assert_eq!((report.removed, store.exists("t/0000").await.unwrap()), (6000, true));
     }
 }

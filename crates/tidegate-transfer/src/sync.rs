@@ -18,7 +18,7 @@ use crate::copy::job::{CopyJob, CopyWriteSettings, Sides};
 use crate::copy::link::{self, DeferredLinks};
 use crate::copy::open_files;
 use crate::error::{Error, Result};
-use crate::event::{self, Event, Events, Report};
+use crate::event::{self, Event, Events, Report, Side};
 use crate::figures::count;
 use crate::links::FileOptions;
 use crate::listing::{MissedEntry as _, TreeObject};
@@ -335,10 +335,11 @@ impl SyncWork<'_> {
         (mut extra, in_the_way): (ExtraObjects, InTheWay),
         objects: u64,
     ) -> Result {
-        self.may_remove(extra.count, objects)?;
         if extra.count == 0 {
             return Ok(());
         }
+        self.events.push(Event::Removing);
+        self.may_remove(extra.count, objects)?;
         self.prove_distinct(&mut extra).await?;
         let all = count(extra.count, "object");
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
@@ -603,19 +604,23 @@ impl<'a> Copying<'a> {
                         return None;
                     }
                 }
-                Some(Work::Report(self.missed(missed, &trees.source)))
+                Some(Work::Report(self.missed(missed, Side::Source)))
             }
             Step::TargetMissed(missed) if missed.is_harmless() => None,
-            Step::TargetMissed(missed) => Some(Work::Report(self.missed(missed, &trees.target))),
+            Step::TargetMissed(missed) => Some(Work::Report(self.missed(missed, Side::Target))),
             Step::Disorder(disorder) => Some(Work::Report(CopyOutcome::Stopped(disorder.into()))),
         }
     }
 
-    fn missed(&self, missed: Missed, tree: &Tree) -> CopyOutcome {
+    fn missed(&self, missed: Missed, side: Side) -> CopyOutcome {
+        let tree = match side {
+            Side::Source => &self.work.trees.source,
+            Side::Target => &self.work.trees.target,
+        };
         match missed {
             // The listing of a store ends with its error; the walk of a directory continues.
             Missed::Failed(failure @ Error::Store(_)) if !tree.is_local() => CopyOutcome::Stopped(failure),
-            Missed::Failed(failure) => CopyOutcome::Failed(failure),
+            Missed::Failed(failure) => CopyOutcome::Unlisted(side, failure),
             Missed::LeftOut(path, kind) => {
                 self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut

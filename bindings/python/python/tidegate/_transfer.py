@@ -104,10 +104,11 @@ def sync(
 
     run = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
     seen = SeenBySync(target, source)
-    for event in run:
-        seen.see(event)
-        if on_event is not None:
-            on_event(event)
+    with run:
+        for event in run:
+            seen.see(event)
+            if on_event is not None:
+                on_event(event)
     return seen.report(run.report_at_end)
 
 

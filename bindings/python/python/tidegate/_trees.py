@@ -54,6 +54,8 @@ class TreeReport(NamedTuple):
     #: Keys whose two sides differ: what a check finds.
     different: int
     failed: int
+    #: What was not done, or not as asked, and is no failure: sentences for people, the first 1,000.
+    warnings: list[str]
 
 
 class TreeProgress(NamedTuple):
@@ -140,8 +142,8 @@ class CopyTreesOptions(FileOptions, total=False):
     assume_distinct: bool
     #: Whether downloaded files are forced to disk.
     fsync: bool
-    #: Whether ``*`` in a source is a character of the key.
-    literal: bool
+    #: Whether ``*`` in a source stands for any characters but ``/``, and ``**`` for any characters.
+    patterns: bool
 
 
 class RemoveTreesOptions(FilterOptions, total=False):
@@ -151,8 +153,8 @@ class RemoveTreesOptions(FilterOptions, total=False):
     recursive: bool
     #: Whether to change nothing.
     dry_run: bool
-    #: Whether ``*`` in a source is a character of the key.
-    literal: bool
+    #: Whether ``*`` in a source stands for any characters but ``/``, and ``**`` for any characters.
+    patterns: bool
 
 
 def native_tree_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,20 +198,26 @@ class Ended:
 
     def __init__(self) -> None:
         self.failures: list[Error] = []
+        self.warnings: list[str] = []
+        self._outcome: tuple[TreeReport, Error | None] | None = None
 
     def see(self, event: Event) -> None:
         if event.error is not None and len(self.failures) < 1000:
             self.failures.append(event.error)
+        if event.kind == "warning" and len(self.warnings) < 1000:
+            self.warnings.append(event.message or "")
 
     def report(self, native: _native.TreeRun) -> TreeReport:
         """The report; raises what ended the run early, or :class:`IncompleteError`."""
-        fields, error = cast("tuple[dict[str, int], Error | None]", native.result())
-        report = TreeReport(**fields)
+        if self._outcome is None:
+            fields, error = cast("tuple[dict[str, int], Error | None]", native.result())
+            self._outcome = TreeReport(**fields, warnings=self.warnings), error
+        report, error = self._outcome
         if error is None and not report.failed:
             return report
         if error is not None and not report.failed and not self.failures:
             raise error
-        first = error or self.failures[0]
+        first = error or next(iter(self.failures), Error("something has failed"))
         count = max(report.failed, len(self.failures))
         incomplete = IncompleteError(f"{count} of {count + report.copied + report.removed} failed; the first: {first}")
         incomplete.kind, incomplete.report = first.kind, report

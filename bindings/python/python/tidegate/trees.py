@@ -22,9 +22,10 @@ What is given as ``source_options``, ``target_options`` or ``store_options`` are
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._open import store_of
@@ -68,30 +69,39 @@ __all__ = [
 class Run:
     """An operation that runs while its events are taken.
 
-    An exception while they are taken, and the end of a ``with`` block, stop it: nothing is half-published, and nothing
-    more is removed.
+    The end of a ``with`` block stops it: what is in flight is cut, nothing is half-published, and nothing more is removed.
+    Use one where the loop's body may raise.
     """
 
     def __init__(self, native: _native.TreeRun) -> None:
         self._native = native
         self._ended = Ended()
+        self._taken: deque[Event] = deque()
 
     def __iter__(self) -> Iterator[Event]:
-        while (batch := cast("list[dict[str, Any]] | None", wait(self._native.next_batch()))) is not None:
-            for fields in batch:
-                happened = event(fields)
-                self._ended.see(happened)
-                yield happened
+        while True:
+            while self._taken:
+                yield self._taken.popleft()
+            if not self._take(wait(self._native.next_batch())):
+                return
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         # The loop of asyncio is imported only where it runs.
         from .aio._start import run
 
-        while (batch := cast("list[dict[str, Any]] | None", await run(self._native.next_batch()))) is not None:
-            for fields in batch:
-                happened = event(fields)
-                self._ended.see(happened)
-                yield happened
+        while True:
+            while self._taken:
+                yield self._taken.popleft()
+            if not self._take(await run(self._native.next_batch())):
+                return
+
+    def _take(self, batch: list[dict[str, Any]] | None) -> bool:
+        """Keeps the events of a batch; whether there may be more."""
+        for fields in batch or ():
+            happened = event(fields)
+            self._ended.see(happened)
+            self._taken.append(happened)
+        return batch is not None
 
     def __await__(self) -> Generator[Any, None, TreeReport]:
         return self._report().__await__()
@@ -112,13 +122,12 @@ class Run:
         """As :meth:`report`, after the last event."""
         return self._ended.report(self._native)
 
-    def progress(self) -> TreeProgress | None:
-        """How far it is; ``None`` at the end, and while events are taken in another thread."""
-        figures = self._native.progress()
-        return TreeProgress(*figures) if figures is not None else None
+    def progress(self) -> TreeProgress:
+        """How far it is. May be asked from any thread."""
+        return TreeProgress(*self._native.progress())
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops it, from any thread. Its events end soon; its report is an exception, unless it was over."""
         self._native.stop()
 
     def __enter__(self) -> Run:

@@ -1,7 +1,7 @@
 //! `tidegate rm`: removes objects.
 
 use futures::StreamExt;
-use tidegate_transfer::{Event, Remove, Source};
+use tidegate_transfer::{Ends, Event, Remove, Source};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
@@ -11,6 +11,9 @@ use crate::spread::PrefixedOption;
 use crate::stores::Stores;
 use crate::ui;
 use crate::ui::lines::{ObjectLines, RemoveLine};
+
+/// The most failures of one shared cause that are printed.
+const ALIKE: u64 = 9;
 
 /// Remove objects
 ///
@@ -71,13 +74,20 @@ impl RmArgs {
             };
             let remove = remove.recursive(self.recursive).dry_run(self.dry_run).filter(filter.clone());
             let mut run = remove.start();
+            let mut alike = 0;
             while let Some(event) = run.next().await {
                 match event {
+                    Event::Failed(failure) if failure.ends == Ends::SameCause && alike == ALIKE => {}
                     Event::Removed { url } => lines.print(&RemoveLine { url: &url, dry_run: false }).await?,
                     Event::WouldRemove { url } => {
                         lines.print(&RemoveLine { url: &url, dry_run: true }).await?
                     }
-                    event => ui::tell(event),
+                    event => {
+                        alike += u64::from(
+                            matches!(&event, Event::Failed(failure) if failure.ends == Ends::SameCause),
+                        );
+                        ui::tell(event);
+                    }
                 }
             }
             // The lines of objects that were removed before an error are printed all the same.

@@ -30,6 +30,15 @@ pub(crate) struct CopyReport<'a> {
     bar: Option<Bar>,
     lines: ObjectLines,
     totals: Totals,
+    phase: Phase,
+}
+
+/// What the operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Copying,
+    /// Removes what only the target has. All copies went well.
+    Removing,
 }
 
 /// The figures of all transfers together.
@@ -75,7 +84,15 @@ impl<'a> CopyReport<'a> {
         // Bars of several commands would overwrite each other.
         let show = if stores.is_shared() && show == CopyDisplay::Bar { CopyDisplay::Line } else { show };
         let bar = (show == CopyDisplay::Bar).then(Bar::new);
-        Self { show, began: Instant::now(), stores, bar, lines, totals: Totals::default() }
+        Self {
+            show,
+            began: Instant::now(),
+            stores,
+            bar,
+            lines,
+            totals: Totals::default(),
+            phase: Phase::Copying,
+        }
     }
 
     /// Whether the total is shown.
@@ -122,7 +139,10 @@ impl<'a> CopyReport<'a> {
     /// What an operation came to, whose events were all shown.
     pub(crate) fn ended(&mut self, run: Run) -> Outcome {
         let (report, result) = run.into_parts();
-        self.totals.failed = report.failed;
+        if self.phase == Phase::Copying {
+            // The failure that ends the operation is no event.
+            self.totals.failed = report.failed;
+        }
         Ok(result?)
     }
 
@@ -151,8 +171,12 @@ impl<'a> CopyReport<'a> {
                 let line = SkipLine { source: &source, target: &target, reason, dry_run };
                 self.lines.print(&line).await?;
             }
+            Event::Removing => {
+                self.say_copied();
+                self.phase = Phase::Removing;
+            }
             Event::Failed(failure) => {
-                totals.failed += 1;
+                totals.failed += u64::from(self.phase == Phase::Copying);
                 let is_told = match failure.ends {
                     Ends::Nothing => {
                         totals.told += 1;
@@ -185,19 +209,32 @@ impl<'a> CopyReport<'a> {
         });
     }
 
-    /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
-    pub(crate) async fn close(self, copied: Outcome) -> Outcome<Closed> {
-        let Self { show, began, bar, lines, totals, .. } = self;
-        drop(bar);
+    /// Prints the line about all copies.
+    fn say_copied(&mut self) {
+        self.bar = None;
+        let totals = &self.totals;
         // For a single object, the time of the transfer alone, without the start and the read-back.
-        let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
-        if matches!(show, CopyDisplay::Bar | CopyDisplay::Line)
+        let seconds = if totals.is_tree { self.began.elapsed().as_secs_f64() } else { totals.seconds };
+        if matches!(self.show, CopyDisplay::Bar | CopyDisplay::Line)
             && totals.objects > 0
             && let Some(line) = totals.line(seconds)
         {
             output::say(&line);
         }
+    }
+
+    /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
+    pub(crate) async fn close(mut self, copied: Outcome) -> Outcome<Closed> {
+        if self.phase == Phase::Copying {
+            self.say_copied();
+        }
+        let Self { bar, lines, totals, phase, .. } = self;
+        drop(bar);
         lines.finish().await?;
+        let copied = match (phase, copied) {
+            (Phase::Removing, Err(cause)) => return Err(cause),
+            (_, copied) => copied,
+        };
         let all = text::count(totals.objects + totals.failed, "object");
         match copied {
             Ok(()) if totals.failed == 0 => {

@@ -9,7 +9,7 @@ use tidegate::Store;
 use super::job::CopyJob;
 use crate::common_cause::CommonCause;
 use crate::error::{Error, Result};
-use crate::event::{CopiedObject, Ends, Event, Failure, Step};
+use crate::event::{CopiedObject, Ends, Event, Failure, Side, Step};
 
 /// How many objects are in flight at least; with a journal also at most, because each journal needs open files.
 const IN_FLIGHT: usize = 64;
@@ -25,6 +25,8 @@ pub(crate) enum CopyOutcome {
     /// There was nothing to copy, the target exists and stays, or it has no name for the object.
     LeftOut,
     Failed(Error),
+    /// Something of this side could not be listed. Other objects go on.
+    Unlisted(Side, Error),
     /// It failed, and every other object would fail for the same cause.
     Shared(Error),
     /// The listing failed, so no more objects come.
@@ -53,6 +55,7 @@ where
     let mut begun = 0;
     let mut stopped: Option<Error> = None;
     loop {
+        job.events.flow().await;
         let requests = stores.iter().map(|store| store.in_flight_limit()).sum();
         let most = at_once(requests, job.writing.is_journaled(), job.open_files);
         let ended = tokio::select! {
@@ -77,8 +80,9 @@ where
             CopyOutcome::LeftOut | CopyOutcome::Planned | CopyOutcome::Moved => {}
             CopyOutcome::Copied(done) => job.events.push(Event::Copied(done)),
             CopyOutcome::Failed(failure) => job.events.failed(Step::Copy, failure),
+            CopyOutcome::Unlisted(side, failure) => job.events.unlisted(side, failure),
             CopyOutcome::Shared(error) if stopped.is_some() => {
-                let failure = Failure { step: Step::Copy, error, ends: Ends::SameCause };
+                let failure = Failure { step: Step::Copy, side: None, error, ends: Ends::SameCause };
                 job.events.push(Event::Failed(failure));
             }
             CopyOutcome::Shared(failure) => {

@@ -46,6 +46,7 @@ pub(crate) async fn object(
         job.writing.downloaded(&object);
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
+    let mut listed = listed;
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
         let live = job.events.start(StartedTransfer {
@@ -71,6 +72,8 @@ pub(crate) async fn object(
             }
             Err(error) => return Err(error.into()),
         }
+        // The bytes are expected since the first try.
+        listed.size = Some(0);
     }
     // Boxed, so that downloads into files need no room for it.
     Box::pin(through(job, source, from, listed, to)).await

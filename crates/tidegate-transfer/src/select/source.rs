@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 /// What `*` stands for in the name of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wildcards {
+    /// `*` is a character of the key.
+    #[default]
+    Literal,
     /// `*` stands for any characters but `/`, and `**` for any characters. An existing local file whose name has a `*` is
     /// taken by that name.
-    #[default]
     Pattern,
-    /// `*` is a character of the key.
-    Literal,
 }
 
 /// A source as the user named it: an object, a tree, or a pattern of the objects of a tree.

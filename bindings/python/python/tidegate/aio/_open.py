@@ -100,8 +100,9 @@ async def sync(
     """Makes ``target`` like ``source``; see :func:`tidegate.sync`."""
     run = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
     seen = SeenBySync(target, source)
-    async for event in run:
-        seen.see(event)
-        if on_event is not None:
-            on_event(event)
+    with run:
+        async for event in run:
+            seen.see(event)
+            if on_event is not None:
+                on_event(event)
     return seen.report(run.report_at_end)
