@@ -113,6 +113,29 @@ def test_what_counts_as_changed(tidegate, on, tree, options, copied):
     assert on.get("t/larger") == b"22" and on.get("t/changed") == (b"2" if "changed" in copied else b"1")
 
 
+# Of the digits 1 to 9; versitygw computes each itself, and refuses another.
+OTHER_CHECKSUMS = {
+    "SHA256": "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
+    "SHA512": "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ==",
+    "XXHASH3": "ctyxi2ehff8=",
+    "XXHASH64": "jLhB20DmroM=",
+    "XXHASH128": "MxGUd+3l3NXpcWQnaB1YYA==",
+}
+
+
+@pytest.mark.parametrize("algorithm", OTHER_CHECKSUMS)
+def test_checksums_that_other_programs_have_sent_are_compared(tidegate, versitygw, tmp_path, algorithm):
+    bucket = Bucket(versitygw.endpoint)
+    bucket.put("t/k", b"123456789", **{f"Checksum{algorithm}": OTHER_CHECKSUMS[algorithm]})
+    root = tmp_path / "tree"
+    root.mkdir()
+    # A different MD5 alone would prove nothing.
+    for content, said in [(b"123456789", ""), (b"12345678X", "checksum k")]:
+        (root / "k").write_bytes(content)
+        run = tidegate("check", "--checksum", root, bucket.url("t"), env=bucket.env)
+        assert run.exit == (1 if said else 0) and " ".join(run.text.split()) == said, run
+
+
 @pytest.mark.parametrize("over", ["http", "grpc"])
 def test_google_lists_the_checksums(tidegate, embedded, embedded_bucket, counts, tree, over):
     google = Google(embedded, embedded_bucket, over)

@@ -34,9 +34,12 @@ class JsonBucket:
         return f"/storage/v1/b/{self.name}/o/{urllib.parse.quote(key, safe='')}"
 
     def put(self, key, body):
-        name = urllib.parse.quote(key, safe="")
-        path = f"/upload/storage/v1/b/{self.name}/o?uploadType=media&name={name}"
-        self._ask("POST", path, body, "application/octet-stream")
+        # Bytes with a description, which may be none: gcp-storage-emulator breaks off an upload of no bytes alone.
+        path = f"/upload/storage/v1/b/{self.name}/o?uploadType=multipart"
+        described = json.dumps({"name": key}).encode()
+        parts = [(b"application/json; charset=UTF-8", described), (b"application/octet-stream", body)]
+        sent = b"".join(b"--between\r\ncontent-type: %b\r\n\r\n%b\r\n" % part for part in parts) + b"--between--\r\n"
+        self._ask("POST", path, sent, "multipart/related; boundary=between")
 
     def sha256(self, key):
         return hashlib.sha256(self._ask("GET", f"{self._object(key)}?alt=media")).hexdigest()

@@ -158,7 +158,18 @@ class SeaweedFS(Program):
                 socket.unlink()
 
 
-class RcloneS3(Program):
+class S3Program(Program):
+    """A server of S3 without an address that tells whether it is ready: it is when it lists its buckets."""
+
+    def lists_buckets(self):
+        try:
+            self.endpoint.client().list_buckets()
+        except (BotoCoreError, ClientError):
+            return False
+        return True
+
+
+class RcloneS3(S3Program):
     """`rclone serve s3` over one folder on disk."""
 
     def __init__(self, folder: Path):
@@ -172,16 +183,62 @@ class RcloneS3(Program):
             "rclone-s3",
             [tool("rclone"), "serve", "s3", data, "--addr", self.address, "--auth-key", keys],
             folder / "rclone-s3.log",
-            self._lists_buckets,
+            self.lists_buckets,
             env={"RCLONE_CONFIG": "/dev/null"},
         )
 
-    def _lists_buckets(self):
-        try:
-            self.endpoint.client().list_buckets()
-        except (BotoCoreError, ClientError):
-            return False
-        return True
+
+class GoFakeS3(S3Program):
+    """gofakes3 in memory: it takes any credentials."""
+
+    def __init__(self, folder: Path):
+        self.address = f"127.0.0.1:{steady_port()}"
+        self.endpoint = Endpoint(f"http://{self.address}", "gofakes3", "gofakes3-secret-key")
+        self.launch(
+            "gofakes3",
+            [tool("gofakes3"), "-host", self.address, "-backend", "memory"],
+            folder / "gofakes3.log",
+            self.lists_buckets,
+        )
+
+
+class S3Proxy(S3Program):
+    """S3Proxy over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        self.address = f"127.0.0.1:{steady_port()}"
+        self.endpoint = Endpoint(f"http://{self.address}", "s3proxy", "s3proxy-secret-key", has_checksums=False)
+        data, settings = folder / "s3proxy", folder / "s3proxy.properties"
+        data.mkdir()
+        lines = {
+            "s3proxy.endpoint": self.endpoint.url,
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.identity": self.endpoint.access_key,
+            "s3proxy.credential": self.endpoint.secret_key,
+            "jclouds.provider": "filesystem-nio2",
+            "jclouds.identity": "none",
+            "jclouds.credential": "none",
+            "jclouds.filesystem.basedir": data,
+        }
+        settings.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        self.launch(
+            "s3proxy",
+            ["java", "-jar", tool("s3proxy.jar"), "--properties", settings],
+            folder / "s3proxy.log",
+            self.lists_buckets,
+            timeout=60,
+        )
+
+
+class S3rver(S3Program):
+    """s3rver over one folder on disk. Its clients' keys are fixed."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = Endpoint(f"http://{self.address}", "S3RVER", "S3RVER")
+        place = ["--address", "127.0.0.1", "--port", port, "--directory", folder / "s3rver", "--no-vhost-buckets"]
+        self.launch("s3rver", [tool("s3rver"), *place], folder / "s3rver.log", self.lists_buckets, timeout=60)
 
 
 class Moto(Program):
@@ -215,6 +272,21 @@ class FakeGcs(Program):
             [tool("fake-gcs-server"), *place, *storage],
             folder / "fake-gcs-server.log",
             lambda: answers(f"{self.url}/_internal/healthcheck"),
+        )
+
+
+class GcpStorageEmulator(Program):
+    """gcp-storage-emulator in memory."""
+
+    def __init__(self, folder: Path):
+        port = steady_port()
+        self.address = f"127.0.0.1:{port}"
+        self.url = f"http://{self.address}"
+        self.launch(
+            "gcp-storage-emulator",
+            [sys.executable, "-m", "gcp_storage_emulator", "start", "-H", "127.0.0.1", "--port", port, "--in-memory"],
+            folder / "gcp-storage-emulator.log",
+            lambda: answers(f"{self.url}/storage/v1/b?project=test"),
         )
 
 

@@ -128,6 +128,66 @@ def journaled(on: Trial, folder: Path) -> int:
     return sum(left["bytes"] for left in on.run("journal", "ls", copy, "--json").json)
 
 
+# A feature of `doctor`, and what commands with `-v` say of a server that lacks it: where the protocol lacks the feature,
+# they say nothing of the server.
+NOTICES = {
+    "ranges": ["returns whole objects instead of ranges"],
+    "checksum": ["does not tell the checksums of objects", "keeps no CRC", "does not compare the bytes"],
+    "upload in parts": ["has no uploads in parts"],
+    "list of unfinished uploads": ["does not list unfinished uploads"],
+    "resumable upload": ["does not tell how much of an unfinished upload it has"],
+    "copy in the store": ["makes no copies itself"],
+    "bulk delete": ["has no removals of many objects"],
+}
+PROTOCOL_LACKS = {
+    "s3": {"resumable upload"},
+    "gs": {"bulk delete", "list of unfinished uploads"},
+    "az": {"bulk delete", "list of unfinished uploads", "resumable upload"},
+}
+
+
+def doctor(on: Trial):
+    """What it says of a server is what the other commands say there. It leaves nothing."""
+    on.bucket.put(on.key("there"), b"bytes")
+    ran = on.start("doctor", on.url(), "--json").wait(60)
+    findings = {line["feature"]: line for line in ran.json}
+    is_broken = any(line["state"] == "broken" for line in findings.values())
+    on.same("the exit code of doctor", ran.exit, 1 if is_broken else 0)
+    on.has_keys("there")
+    scheme = on.url().split("://")[0]
+    if scheme not in PROTOCOL_LACKS:
+        return
+    small, large = on.file("small", 70 * KIB), on.file("large", PART + 1)
+    said = "".join(
+        on.run(*command, "-v").err
+        for command in [
+            ("cp", large, on.url("large")),
+            ("cp", small, on.url("small")),
+            ("cp", on.url("small"), on.url("copy")),
+            ("cat", on.url("large"), "--range", "5-9"),
+            ("sessions", "ls", on.url()),
+            ("rm", "-r", on.url()),
+        ]
+    )
+    on.has_keys()
+    for feature in (feature for feature in NOTICES if feature not in PROTOCOL_LACKS[scheme]):
+        found = findings[feature]
+        is_lacking = found["state"] in ("missing", "broken")
+        if feature == "checksum":
+            # Of objects that are uploaded in parts, the check of those uploads tells.
+            is_lacking |= "keeps no checksum" in findings["upload in parts"].get("message", "")
+        if feature == "upload in parts":
+            is_lacking = found["state"] == "missing"
+        if feature == "resumable upload":
+            # They work, and the message says what they lack.
+            is_lacking = NOTICES[feature][0] in found.get("message", "")
+        told = any(notice in said for notice in NOTICES[feature])
+        if told != is_lacking:
+            raise Wrong(
+                f"doctor says `{feature}` {found['state']}, and the commands {'do' if told else 'do not'} tell of a lack"
+            )
+
+
 CELLS: dict[str, Callable[[Trial], None]] = {
     "cp 0 B": up_and_down(0),
     "cp 16 MiB + 1": up_and_down(PART + 1),
@@ -139,4 +199,5 @@ CELLS: dict[str, Callable[[Trial], None]] = {
     "cp --create-only": create_only(70 * KIB),
     "cp --create-only, parts": create_only(PART + 1),
     "cp --journal, kill -9": journal,
+    "doctor": doctor,
 }

@@ -7,7 +7,20 @@ from harness.azure import Container
 from harness.folder import Folder
 from harness.gcs import JsonBucket
 from harness.s3 import Bucket, GoogleBucket
-from harness.servers import Azurite, Embedded, FakeGcs, Minio, Moto, RcloneS3, SeaweedFS, Versitygw
+from harness.servers import (
+    Azurite,
+    Embedded,
+    FakeGcs,
+    GcpStorageEmulator,
+    GoFakeS3,
+    Minio,
+    Moto,
+    RcloneS3,
+    S3Proxy,
+    S3rver,
+    SeaweedFS,
+    Versitygw,
+)
 
 
 class Place:
@@ -52,12 +65,16 @@ SERVERS: dict[str, Callable[[Path], Place]] = {
     "minio": on(Minio, s3),
     "versitygw": on(Versitygw, s3),
     "rclone serve s3": on(RcloneS3, s3),
+    "gofakes3": on(GoFakeS3, s3),
+    "s3proxy": on(S3Proxy, s3),
+    "s3rver": on(S3rver, s3),
     "seaweedfs": on(SeaweedFS, s3),
     "moto": on(Moto, s3),
     "embedded s3": on(Embedded, s3),
     "embedded gs http": on(Embedded, lambda server: GoogleBucket(server.endpoint, "http")),
     "embedded gs grpc": on(Embedded, lambda server: GoogleBucket(server.endpoint, "grpc")),
     "fake-gcs-server": on(FakeGcs, lambda server: JsonBucket(server.url)),
+    "gcp-storage-emulator": on(GcpStorageEmulator, lambda server: JsonBucket(server.url)),
     "azurite": on(Azurite, lambda server: Container(server.endpoint)),
     "local disk": lambda folder: Place(Folder(folder / "disk")),
 }

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256, Sha512};
 use tidegate::Object;
 use tidegate::checksum::{Algorithm, Hasher};
 use tokio::sync::Semaphore;
+use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
 use super::{Difference, Tree, TreeObject, Verdict, described};
 use crate::error::{Error, Result};
@@ -32,14 +33,27 @@ enum Kind {
     Sha512,
     /// An MD5 that the store has computed or compared.
     Md5,
+    /// The XXHash of 128 or 64 bits, with their highest byte first, in base64, that another program has sent.
+    Xxh128,
+    Xxh3,
+    Xxh64,
     /// The ETag of an object that was stored in one request is its MD5, unless it is encrypted with a key of its own.
     Md5Tag,
 }
 
 impl Kind {
     /// The kinds, the best first.
-    const ALL: [Self; 6] =
-        [Self::Crc64Nvme, Self::Crc32c, Self::Sha256, Self::Sha512, Self::Md5, Self::Md5Tag];
+    const ALL: [Self; 9] = [
+        Self::Crc64Nvme,
+        Self::Crc32c,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Md5,
+        Self::Xxh128,
+        Self::Xxh3,
+        Self::Xxh64,
+        Self::Md5Tag,
+    ];
 
     /// The object's checksum of this kind as text, if the description has it.
     fn of(self, object: &Object) -> Option<String> {
@@ -50,6 +64,9 @@ impl Kind {
             Self::Sha256 => object.other_checksums.get("sha256").cloned(),
             Self::Sha512 => object.other_checksums.get("sha512").cloned(),
             Self::Md5 => object.other_checksums.get("md5").cloned(),
+            Self::Xxh128 => object.other_checksums.get("xxh128").cloned(),
+            Self::Xxh3 => object.other_checksums.get("xxh3").cloned(),
+            Self::Xxh64 => object.other_checksums.get("xxh64").cloned(),
             Self::Md5Tag => md5_of(object.etag.as_deref()?),
         }
     }
@@ -199,6 +216,13 @@ fn of_bytes(file: &mut impl Read, kind: Kind) -> std::io::Result<String> {
         Kind::Sha256 => digest::<Sha256>(&mut each).map(|digest| STANDARD.encode(digest)),
         Kind::Sha512 => digest::<Sha512>(&mut each).map(|digest| STANDARD.encode(digest)),
         Kind::Md5 => digest::<Md5>(&mut each).map(|digest| STANDARD.encode(digest)),
+        Kind::Xxh128 => {
+            let mut hasher = XxHash3_128::with_seed(0);
+            each(&mut |bytes| hasher.write(bytes))?;
+            Ok(STANDARD.encode(hasher.finish_128().to_be_bytes()))
+        }
+        Kind::Xxh3 => xxhash(&mut each, XxHash3_64::with_seed(0)),
+        Kind::Xxh64 => xxhash(&mut each, XxHash64::with_seed(0)),
         Kind::Md5Tag => {
             let digest = digest::<Md5>(&mut each)?;
             Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -213,6 +237,15 @@ fn digest<D: Digest>(
     let mut hasher = D::new();
     each(&mut |bytes| hasher.update(bytes))?;
     Ok(hasher.finalize().to_vec())
+}
+
+/// The XXHash of the bytes that `each` gives, in base64.
+fn xxhash(
+    each: &mut impl FnMut(&mut dyn FnMut(&[u8])) -> std::io::Result<()>,
+    mut hasher: impl std::hash::Hasher,
+) -> std::io::Result<String> {
+    each(&mut |bytes| hasher.write(bytes))?;
+    Ok(STANDARD.encode(hasher.finish().to_be_bytes()))
 }
 
 #[cfg(test)]
@@ -230,6 +263,10 @@ mod tests {
         assert_eq!(of_file(&path, Kind::Md5Tag).unwrap(), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(of_file(&path, Kind::Md5).unwrap(), "JfnnlDI7RTiF9RgfG2JNCw==");
         assert_eq!(of_file(&path, Kind::Sha256).unwrap(), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
+        // The values of libxxhash, which are those of S3's own clients.
+        assert_eq!(of_file(&path, Kind::Xxh128).unwrap(), "MxGUd+3l3NXpcWQnaB1YYA==");
+        assert_eq!(of_file(&path, Kind::Xxh3).unwrap(), "ctyxi2ehff8=");
+        assert_eq!(of_file(&path, Kind::Xxh64).unwrap(), "jLhB20DmroM=");
     }
 
     #[test]
@@ -237,7 +274,7 @@ mod tests {
         let mut object = Object::default();
         object.crc64nvme = Some("OTkg9g==".to_owned());
         object.crc32c = Some("rosUhgp5mIg=".to_owned());
-        assert_eq!(Kind::ALL.map(|kind| kind.of(&object)), [const { None }; 6]);
+        assert_eq!(Kind::ALL.map(|kind| kind.of(&object)), [const { None }; 9]);
         std::mem::swap(&mut object.crc64nvme, &mut object.crc32c);
         assert!(Kind::Crc64Nvme.of(&object).is_some() && Kind::Crc32c.of(&object).is_some());
     }

@@ -149,12 +149,12 @@ async fn put_blob(
     let md5 = md5_of(&payload).await?;
     let checksum = checksum_of(&payload).await?;
     let url = azure.container.url.blob(key, &[])?;
-    let entry = ChecksumEntry { checksum, witness: Witness::Md5(md5) };
+    let entry = ChecksumEntry { checksum, witness: Witness::Md5(md5.clone()) };
     let mut headers = attributes::to_headers(options, Some(&entry))?;
     set(&mut headers, "x-ms-blob-type", Some("BlockBlob"))?;
     let request =
         || AzureRequest { headers: headers.clone(), ..AzureRequest::new(Method::PUT, url.clone(), attempt) };
-    let content = ComparedContent::Payload(payload, checksum);
+    let content = ComparedContent::Blob(payload, checksum, md5);
     let answer = compared::write(&azure.container.shared, request, content).await?;
     proof::written(&answer.headers, b"")?;
     let crc64nvme = answer.has_compared.then(|| checksum.base64());

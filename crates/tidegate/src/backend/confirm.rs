@@ -13,10 +13,12 @@ pub(super) const CONFIRMING: Duration = Duration::from_secs(5);
 /// The store's description of a successful write of `size` bytes. If its answer has no checksum of the whole object,
 /// the store is asked for the object's size, so that the size is the store's word and not ours.
 ///
+/// Of an object without bytes nothing can be missing or damaged, so the store is not asked.
+///
 /// The write has already succeeded. The store's description is used only if it is of this very write, and not if the
 /// object was replaced or removed meanwhile. If the question fails, the answer to the write stands, with our size.
-/// `unkept` is called if the description is of this very write, of at least one byte, and the store keeps no checksum
-/// of our algorithm. A composite checksum shows that the store keeps checksums.
+/// `unkept` is called if the description is of this very write, and the store keeps no checksum of our algorithm. A
+/// composite checksum shows that the store keeps checksums.
 pub(super) async fn confirmed(
     store: &impl Backend,
     object: Object,
@@ -27,7 +29,7 @@ pub(super) async fn confirmed(
     unkept: impl FnOnce(),
 ) -> Object {
     let told = Object { size, ..object };
-    if checksum.is_some_and(|checksum| told.matches(checksum).is_some()) {
+    if size == 0 || checksum.is_some_and(|checksum| told.matches(checksum).is_some()) {
         return told;
     }
     let there = match tokio::time::timeout(CONFIRMING, store.head(&told.key, attempt)).await {
@@ -46,7 +48,7 @@ pub(super) async fn confirmed(
     let is_ours = same_token || options.token.is_none();
     let has_checksum =
         there.has_composite_checksum || checksum.is_none_or(|ours| there.matches(ours).is_some());
-    if is_ours && size > 0 && !has_checksum {
+    if is_ours && !has_checksum {
         unkept();
     }
     Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told }

@@ -15,6 +15,7 @@ use super::{Fault, FaultKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
+use crate::types::spawn_blocking::spawn_blocking;
 
 pub(super) mod answer;
 mod body;
@@ -79,11 +80,19 @@ pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
     payload.read_checksum().await.map_err(source_fault)
 }
 
+/// The MD5 of a larger piece of bytes is taken by a blocking thread: it takes about 0.1 ms or more, in which the runtime's
+/// thread would serve nothing else.
+const SHORT_PIECE: usize = 64 << 10;
+
 /// The MD5 of a payload, in base64. A file is read once for it, and its checksum is known from then on.
 pub(super) async fn md5_of(payload: &Payload) -> Result<String, Fault> {
     let (mut stream, mut hasher) = (payload.unsent(), Md5::new());
     while let Some(piece) = stream.next().await {
-        hasher.update(piece.map_err(source_fault)?);
+        let piece = piece.map_err(source_fault)?;
+        hasher = match piece.len() {
+            ..=SHORT_PIECE => hasher.chain_update(&piece),
+            _ => spawn_blocking(move || hasher.chain_update(&piece)).await,
+        };
     }
     Ok(STANDARD.encode(hasher.finalize()))
 }
@@ -134,6 +143,18 @@ pub(super) fn kind_of_status(status: StatusCode) -> FaultKind {
     }
 }
 
+/// The message for an error document with a status of success and no text of its own.
+pub(super) const NO_WORD: &str = "the store answers with an error, and does not say what failed";
+
+/// Explains a status without an error document, as every refusal of a HEAD is. A bare 400 may be about anything.
+pub(super) fn unexplained(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "the store does not say why",
+        status if status.is_success() => NO_WORD,
+        _ => status.canonical_reason().unwrap_or("the store refused"),
+    }
+}
+
 /// `Retry-After`, in seconds or as a date.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
@@ -172,4 +193,27 @@ pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
         last = source;
     }
     last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::checksum::Algorithm;
+
+    #[tokio::test]
+    async fn the_md5_of_many_bytes_is_taken_off_the_runtime_s_thread() {
+        for (size, is_at_once) in [(SHORT_PIECE, true), (8 << 20, false)] {
+            let bytes = Bytes::from(vec![7; size]);
+            let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
+            let payload = Payload::from_memory(vec![bytes.clone()], checksum);
+            let mut md5 = std::pin::pin!(md5_of(&payload));
+            let first = futures::poll!(&mut md5);
+            assert_eq!(first.is_ready(), is_at_once, "{size}");
+            let md5 = match first {
+                std::task::Poll::Ready(md5) => md5,
+                std::task::Poll::Pending => md5.await,
+            };
+            assert_eq!(md5.unwrap(), STANDARD.encode(Md5::digest(&bytes)));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::session::{Persistence, Upload};
-use crate::backend::{Body, Fault, FaultKind};
+use crate::backend::{Body, CopySource, Fault, FaultKind};
 use crate::engine::request::{Doubt, Failure, Made};
 use crate::types::checksum::{Checksum, Hasher};
 use crate::types::date::http_date;
@@ -117,6 +117,40 @@ impl Upload {
         self.ask(failure, SentWrite { operation, size, checksum, since })
             .await
             .map_err(|error| error.after(attempts, elapsed + asked.elapsed()))
+    }
+
+    /// Like [`settle`](Self::settle), for a copy that the store makes of `from`. Where metadata has names in capital
+    /// letters, Azure gives a copy the writer token of its source, so nothing shows whose copy is there. An object that
+    /// has everything that the copy was to have is as good as the copy, unless that was to replace nothing, or one object
+    /// only.
+    pub(in crate::upload) async fn settle_copy(&self, failure: Failure, from: &CopySource) -> Result<Object> {
+        let checksum = from.checksum(self.backend.capabilities().checksum);
+        let settled = self.settle(failure, Operation::Copy, from.object.size, checksum).await;
+        let is_bound = self.options.create_only || self.options.replaces.is_some();
+        let uncertain = match settled {
+            Err(error) if error.kind() == ErrorKind::Uncertain && !is_bound => error,
+            settled => return settled,
+        };
+        match self.head_now().await {
+            Ok(Some(there)) if self.is_equal_copy(&there, &from.object) => Ok(there),
+            _ => Err(uncertain),
+        }
+    }
+
+    /// Whether an object has the bytes, by a checksum, and the attributes that a copy of `source` was to have, and the
+    /// source's writer token.
+    fn is_equal_copy(&self, there: &Object, source: &Object) -> bool {
+        let md5 = |object: &Object| object.other_checksums.get("md5").cloned();
+        let checksums = |object: &Object| [object.crc64nvme.clone(), object.crc32c.clone(), md5(object)];
+        let has_bytes = checksums(there)
+            .iter()
+            .zip(&checksums(source))
+            .any(|(there, source)| there.is_some() && there == source);
+        has_bytes
+            && there.size == source.size
+            && there.token == source.token
+            && there.tag_count == source.tag_count
+            && there.attributes == self.options.attributes
     }
 
     async fn ask(&self, failure: Failure, sent: SentWrite) -> Result<Object> {

@@ -318,10 +318,19 @@ impl Probe {
             opened => opened?,
         };
         self.complete(&session, &part, &WriteOptions::default()).await?;
-        Ok(match self.read("parts").await? == body() {
-            true => Works(String::new()),
-            false => Broken("an object that was uploaded in parts has other bytes: do not use it".to_owned()),
-        })
+        if self.read("parts").await? != body() {
+            let message = "an object that was uploaded in parts has other bytes: do not use it";
+            return Ok(Broken(message.to_owned()));
+        }
+        let checksum = Checksum::of(self.backend().capabilities().checksum, &body());
+        let is_kept = |object: &Object| object.matches(&checksum).is_some();
+        // Where no object has one, the check of checksums has said so.
+        if self.first.as_ref().is_some_and(is_kept) && !is_kept(&self.head("parts").await?) {
+            let message = "the store keeps no checksum of an object that was uploaded in parts: only its size is compared \
+                           after the upload. Use `cp --verify` to read objects back";
+            return Ok(Broken(message.to_owned()));
+        }
+        Ok(Works(String::new()))
     }
 
     async fn parts_create_only(&mut self) -> Result<FindingState, Fault> {
@@ -364,7 +373,10 @@ impl Probe {
             opened => opened?,
         };
         let listed = self.open_sessions().await;
-        self.end(&session).await?;
+        if let Err(left) = self.end(&session).await {
+            // The next check is about this.
+            tracing::debug!(key = session.key, fault = %left, "a session of a check was not ended");
+        }
         let instead =
             "`sessions` and `sweep` find only the unfinished uploads that this machine's records name";
         match listed {
@@ -395,7 +407,16 @@ impl Probe {
         if !self.backend().capabilities().aborts {
             return Ok(Missing("the store removes unfinished uploads itself, after a week".to_owned()));
         }
-        self.end(&session).await?;
+        match self.ask(|attempt| self.backend().abort(&session, attempt)).await {
+            Err(fault) if fault.kind != FaultKind::NoSession => {
+                let message = format!(
+                    "the store does not end an upload ({fault}): what a failed upload has sent stays there, until the \
+                     store removes it"
+                );
+                return Ok(Broken(message));
+            }
+            _ => {}
+        }
         match self.complete(&session, &part, &WriteOptions::default()).await {
             Ok(_) => Ok(Broken("an aborted upload can still publish its object".to_owned())),
             Err(_) => Ok(Works(String::new())),
@@ -407,8 +428,10 @@ impl Probe {
             return Ok(Missing("uploads go in parts, which are sent again one by one".to_owned()));
         }
         self.appended("appended", &WriteOptions::default()).await?;
+        let has_position = !self.store.context().facts().lacks(Feature::SessionPosition);
         Ok(match self.read("appended").await? == body() {
-            true => Works(String::new()),
+            true if has_position => Works(String::new()),
+            true => Works(format!("the store {}", Feature::SessionPosition.notice())),
             false => {
                 Broken("an object that was uploaded by appending has other bytes: do not use it".to_owned())
             }

@@ -84,6 +84,48 @@ async fn a_server_that_drops_metadata_and_ignores_create_only_is_found_out() {
     assert_eq!(of(&found, StoreFeature::CreateOnly).name(), "broken", "{found:?}");
 }
 
+/// s3rver neither lists unfinished uploads nor ends one.
+#[tokio::test]
+async fn an_upload_that_is_not_ended_breaks_no_other_check() {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let rule = |name: &str| FaultRule::error(name, 405, "MethodNotAllowed");
+    let faults = ["ListMultipartUploads", "AbortMultipartUpload"].map(rule).into();
+    server.set_knobs(Knobs { faults, ..Knobs::default() });
+    let tide = Tidegate::builder().s3(settings_for(&server)).build().unwrap();
+    let found = found(&tide.open("s3://bucket").await.unwrap()).await;
+    let state = |feature| of(&found, feature).name();
+    assert_eq!(
+        [state(StoreFeature::Sessions), state(StoreFeature::Abort)],
+        ["missing", "broken"],
+        "{found:?}"
+    );
+    assert!(of(&found, StoreFeature::Abort).text().contains("does not end an upload"), "{found:?}");
+    assert_eq!([state(StoreFeature::Parts), state(StoreFeature::Delete)], ["works"; 2], "{found:?}");
+}
+
+/// A refusal without a reason may be about anything: not about a token.
+#[tokio::test]
+async fn a_bare_refusal_is_not_explained() {
+    let (url, _) =
+        raw_server(|head| match head.starts_with("get /bucket/?") || head.starts_with("get /bucket?") {
+            true => {
+                said("200 OK", "", "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+            }
+            false => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        })
+        .await;
+    let settings = S3Settings::default()
+        .with_endpoint_url(url)
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed("a", "b", None));
+    let tide = Tidegate::builder().s3(settings).build().unwrap();
+    let found = found(&tide.open("s3://bucket").await.unwrap()).await;
+    assert_eq!(of(&found, StoreFeature::List).name(), "works", "{found:?}");
+    let text = of(&found, StoreFeature::Write).text();
+    assert!(text.contains("the store does not say why (HTTP 400)") && !text.contains("token"), "{text}");
+}
+
 #[tokio::test]
 async fn a_store_that_may_not_be_written_says_so_once() {
     let server = Server::builder().start().await.unwrap();

@@ -42,6 +42,9 @@ pub(super) fn is_missing_feature(shared: &AzureShared, headers: &HeaderMap) -> b
 /// What a request carries, with its checksum.
 #[derive(Clone, Debug)]
 pub(super) enum ComparedContent {
+    /// All bytes of a blob, and their MD5: a server that does not compare the checksum may compare that. The service
+    /// refuses both together ("Put Blob").
+    Blob(Payload, Checksum, String),
     Payload(Payload, Checksum),
     Text(Bytes),
 }
@@ -49,19 +52,26 @@ pub(super) enum ComparedContent {
 impl ComparedContent {
     fn checksum(&self) -> Checksum {
         match self {
-            Self::Payload(_, checksum) => *checksum,
+            Self::Blob(_, checksum, _) | Self::Payload(_, checksum) => *checksum,
             Self::Text(text) => Checksum::of(Algorithm::Crc64Nvme, text),
         }
     }
 
     /// Whether a server that compares checksums tells the one of this content: of bytes of an object, and not of none.
     fn is_told(&self) -> bool {
-        matches!(self, Self::Payload(_, checksum) if checksum.covers() > 0)
+        self.payload().is_some() && self.checksum().covers() > 0
+    }
+
+    fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::Blob(payload, ..) | Self::Payload(payload, _) => Some(payload),
+            Self::Text(_) => None,
+        }
     }
 
     fn content(&self) -> AzureContent {
         match self {
-            Self::Payload(payload, _) => AzureContent::Payload(payload.clone()),
+            Self::Blob(payload, ..) | Self::Payload(payload, _) => AzureContent::Payload(payload.clone()),
             Self::Text(text) => AzureContent::Text(text.clone()),
         }
     }
@@ -105,13 +115,17 @@ pub(super) async fn write(
         }
     }
     // The server compares nothing: at least these are the bytes that the checksum was taken of.
-    if let ComparedContent::Payload(payload, _) = &content
+    if let Some(payload) = content.payload()
         && !payload.is_of_its_checksum().await.map_err(source_fault)?
     {
         let message = format!("the bytes in memory are not those of their checksum {checksum}");
         return Err(Fault::new(FaultKind::Integrity, message));
     }
-    let (headers, body) = shared.ask(request().with(content.content())).await.map_err(of_write)?;
+    let mut request = request().with(content.content());
+    if let ComparedContent::Blob(_, _, md5) = &content {
+        set(&mut request.headers, "content-md5", Some(md5))?;
+    }
+    let (headers, body) = shared.ask(request).await.map_err(of_write)?;
     no_page(&headers, &body)?;
     if is_asked {
         shared.learn_lack(Feature::ComparedChecksums);

@@ -7,8 +7,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
 use crate::backend::http::answer::{BodyKind, JsonError, is_error, is_xml_error, not_a_store};
-use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
-use crate::backend::xml::fault::NO_WORD;
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after, unexplained};
 use crate::backend::xml::messages;
 use crate::backend::{Fault, FaultKind};
 use crate::types::date::http_date;
@@ -82,13 +81,6 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> F
         .with_retry_after(retry_after(headers))
         .with_answered(is_answered)
         .with_code(said.code)
-}
-
-fn unexplained(status: StatusCode) -> &'static str {
-    match status.is_success() {
-        true => NO_WORD,
-        false => status.canonical_reason().unwrap_or("the store refused"),
-    }
 }
 
 /// The fault of a write to a key. A blob in the archive tier that is there cannot be replaced.

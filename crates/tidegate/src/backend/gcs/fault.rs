@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::payer;
 use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
-use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after, unexplained};
 use crate::backend::xml::fault as xml;
 use crate::backend::{Fault, FaultKind};
 
@@ -80,10 +80,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     let message = Some(said.message.trim().trim_end_matches('.').to_owned())
         .filter(|message| !message.is_empty())
         .or_else(|| plain(body))
-        .unwrap_or_else(|| match status.is_success() {
-            true => xml::NO_WORD.to_owned(),
-            false => status.canonical_reason().unwrap_or("the store refused").to_owned(),
-        });
+        .unwrap_or_else(|| unexplained(status).to_owned());
     let kind = kind(status, reason, &message, about);
     let remedy = payer::remedy(&message);
     let reason = if reason.is_empty() { String::new() } else { format!("{reason}, ") };

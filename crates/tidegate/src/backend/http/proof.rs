@@ -32,11 +32,14 @@ pub(in crate::backend) fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     !body.is_empty() && (is_html || is_html_root)
 }
 
-/// Accepts an answer that describes an object or carries its bytes, if it has an ETag or a header of an object store.
+/// Accepts an answer that describes an object or carries its bytes, if it has an ETag or a header of an object store, or
+/// names the range of an object that its bytes are: a page of a proxy is whole.
 pub(in crate::backend) async fn object(response: Response) -> Result<Response, Fault> {
     let is_due =
         matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NO_CONTENT);
-    if is_due && (tag(response.headers()).is_some() || is_stores(response.headers())) {
+    let is_range = response.status() == StatusCode::PARTIAL_CONTENT
+        && response.headers().contains_key(header::CONTENT_RANGE);
+    if is_due && (is_range || tag(response.headers()).is_some() || is_stores(response.headers())) {
         return Ok(response);
     }
     let headers = response.headers().clone();

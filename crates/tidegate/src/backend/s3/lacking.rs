@@ -74,15 +74,21 @@ impl S3Shared {
 impl S3Shared {
     /// Sends a request that describes or reads an object, and asks for the object's checksum. A server that refuses
     /// the question (Backblaze B2) is asked without it: HTTP has no body in the refusal of a HEAD, so each refusal
-    /// that gives no reason may be about it.
+    /// that gives no reason may be about it. A single refusal without a reason may also be a proxy's of that moment,
+    /// and proves nothing: the question is asked once more first.
     pub(super) async fn send_for_checksum(&self, request: S3Request) -> Result<Response, Fault> {
         if self.facts.lacks(Feature::ChecksumMode) {
             return self.send(request).await;
         }
         let mut asking = request.clone();
         set(&mut asking.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        let fault = match self.send(asking).await {
-            Err(fault) if !self.endpoint.is_aws() && may_be_about_checksums(&fault) => fault,
+        let is_about = |fault: &Fault| !self.endpoint.is_aws() && may_be_about_checksums(fault);
+        let mut answered = self.send(asking.clone()).await;
+        if answered.as_ref().is_err_and(|fault| is_about(fault) && fault.code.is_empty()) {
+            answered = self.send(asking).await;
+        }
+        let fault = match answered {
+            Err(fault) if is_about(&fault) => fault,
             answered => return answered,
         };
         tracing::debug!(%fault, "refused: once more without the question for a checksum");

@@ -8,7 +8,7 @@ use md5::{Digest as _, Md5};
 
 use super::request::S3Content;
 use super::{S3Bucket, rules};
-use crate::backend::http::answer::not_a_store;
+use crate::backend::http::answer::{BodyKind, not_a_store};
 use crate::backend::http::{proof, set};
 use crate::backend::xml::fault;
 use crate::backend::{AbortRule, Attempt, Fault, FaultKind, Lifecycle, LifecycleRule};
@@ -31,6 +31,12 @@ pub(super) async fn get(bucket: &S3Bucket, attempt: Attempt) -> Result<Lifecycle
         }
         Err(fault) => return Err(fault),
     };
+    if matches!(BodyKind::of(&body), BodyKind::Xml(root) if root == "ListBucketResult") {
+        // Small servers list the objects instead.
+        return Err(
+            Fault::new(FaultKind::Unsupported, "the store has no lifecycle rules").with_answered(true)
+        );
+    }
     fault::promised(&headers, &body, "LifecycleConfiguration", &bucket.shared.region)?;
     let document = String::from_utf8(body.to_vec()).map_err(|error| {
         let message = "the store's lifecycle rules are not UTF-8";

@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 
 use super::messages;
 use crate::backend::http::answer::{BodyKind, JsonError, cut, is_error, not_a_store};
-use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
+use crate::backend::http::{
+    LONGEST_REFUSAL, NO_WORD, kind_of_status, plain, proof, retry_after, unexplained,
+};
 use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind};
 use crate::types::date::http_date;
@@ -15,9 +17,6 @@ use crate::types::fault::PATH_STYLE_REFUSED;
 
 #[cfg(test)]
 mod tests;
-
-/// The message for an error document with a status of success and no text of its own.
-pub(in crate::backend) const NO_WORD: &str = "the store answers with an error, and does not say what failed";
 
 /// A store refuses requests whose clock differs from its own by more than this.
 const SKEW: Duration = Duration::from_secs(15 * 60);
@@ -159,15 +158,6 @@ fn clause(said: &messages::ErrorDocument) -> Option<String> {
         clause = if clause.is_empty() { name.to_owned() } else { format!("{clause}: {name}") };
     }
     Some(clause).filter(|clause| !clause.is_empty())
-}
-
-/// Explains a status without an error document, as every refusal of a HEAD is.
-fn unexplained(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::BAD_REQUEST => "the store does not say why",
-        status if status.is_success() => NO_WORD,
-        _ => status.canonical_reason().unwrap_or("the store refused"),
-    }
 }
 
 /// The region that a refusal says the bucket is in, if it is another one than `region`, for which the request was

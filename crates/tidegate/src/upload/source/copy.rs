@@ -167,7 +167,7 @@ impl Upload {
                         return Err(self.failed(failure, Operation::Copy));
                     }
                     let attempts = failure.attempts;
-                    break (Box::pin(self.settle(failure, Operation::Copy, size, checksum)).await?, attempts);
+                    break (Box::pin(self.settle_copy(failure, from)).await?, attempts);
                 }
             }
         };

@@ -101,3 +101,9 @@ fn a_conflict_that_will_not_pass_is_not_tried_again() {
         assert_eq!(refusal(StatusCode::CONFLICT, &HeaderMap::new(), body.as_bytes()).kind, kind, "{code}");
     }
 }
+
+#[test]
+fn a_bare_refusal_is_explained_by_nothing() {
+    assert_eq!(fault(400, "", "").message, "the store does not say why (HTTP 400)");
+    assert_eq!(fault(403, "", "").message, "Forbidden (HTTP 403)");
+}

@@ -205,6 +205,15 @@ async fn what_a_server_lacks_is_learned_once_and_is_no_failure() {
         store.part(&session, 1, 0, payload(b"bytes").into(), Attempt::FIRST).await.unwrap();
         assert_eq!(asked.lock().unwrap().len(), requests);
     }
+    // The server may compare the MD5 of a whole blob.
+    let (lacking, _) =
+        server(|head| match crate::backend::samples::header_of(head, "content-md5").as_deref() {
+            // Heads are in lower case.
+            Some("szpigls+onmd6kfxpg/pkg==") => created(""),
+            _ => refused("500 Internal Server Error", "FeatureNotSupported"),
+        })
+        .await;
+    lacking.put("k", payload(b"bytes"), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
     // Nobody else would notice.
     let bent = Payload::from_memory(vec![Bytes::from_static(b"bent")], Checksum::of(CRC, b"told"));
     assert_eq!(kind(store.part(&session, 1, 0, bent.into(), Attempt::FIRST)).await.0, FaultKind::Integrity);
@@ -533,6 +542,47 @@ async fn a_copy_is_made_before_the_answer_or_not_believed() {
         // A copy that is not whole is not taken for what was to be published.
         let there = store.head("to", Attempt::FIRST).await.unwrap();
         assert_eq!(there.token.is_some(), is_whole, "{status}");
+    }
+}
+
+/// Its metadata is copied by the service, with the source's writer token.
+#[tokio::test]
+async fn a_copy_with_the_names_of_its_source_is_known_by_its_bytes_after_a_lost_answer() {
+    const MD5: &str = "XUFAKrxLKna5cZ2REBfFkg==";
+    for (there, create_only, is_settled) in [
+        (MD5, false, true),
+        // Another writer may have copied the same.
+        (MD5, true, false),
+        ("CY9rzUYh03PK3k6DJie09g==", false, false),
+    ] {
+        let (store, _) = server(move |head| {
+            let described = |etag: &str, md5: &str| {
+                let headers = "content-type: text/plain\r\nx-ms-meta-owner: me\r\nx-ms-meta-tidegate_writer: source";
+                format!(
+                    "HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-md5: {md5}\r\n{headers}\r\ncontent-length: 5\r\n\r\n"
+                )
+            };
+            let line = head.lines().next().unwrap();
+            match line.split(' ').next().unwrap() {
+                "head" if line.contains("/from") => described("0x9", MD5),
+                "head" => described("0x10", there),
+                "get" => {
+                    let body = "<EnumerationResults><Blobs><Blob><Name>from</Name><Properties><Content-Length>5\
+                                </Content-Length></Properties><Metadata><Owner>me</Owner></Metadata></Blob></Blobs>\
+                                <NextMarker/></EnumerationResults>";
+                    said("200 OK", "", body)
+                }
+                _ => "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 5\r\n\r\n".to_owned(),
+            }
+        })
+        .await;
+        let store = engine().store(Arc::new(store));
+        let copy = store.copy("from", &store, "to");
+        let copied = if create_only { copy.create_only().await } else { copy.await };
+        match copied {
+            Ok(object) => assert!(is_settled && object.etag.as_deref() == Some("\"0x10\"")),
+            Err(error) => assert!(!is_settled && error.kind() == ErrorKind::Uncertain, "{error}"),
+        }
     }
 }
 

@@ -94,3 +94,10 @@ fn retry_after_is_heeded() {
     let fault = refusal(StatusCode::TOO_MANY_REQUESTS, &headers, b"", About::Object);
     assert_eq!((fault.kind, fault.retry_after), (FaultKind::Throttled, Some(Duration::from_secs(7))));
 }
+
+#[test]
+fn a_bare_refusal_is_explained_by_nothing() {
+    let bare = |status| refusal(status, &HeaderMap::new(), b"", About::Object).message;
+    assert_eq!(bare(StatusCode::BAD_REQUEST), "the store does not say why (HTTP 400)");
+    assert_eq!(bare(StatusCode::FORBIDDEN), "Forbidden (HTTP 403)");
+}

@@ -144,3 +144,27 @@ async fn a_write_replaces_nothing_where_the_server_ignores_the_condition() {
         assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), requests);
     }
 }
+
+/// gcp-storage-emulator: a server of HTTP/1.0 takes a stream that breaks off for a whole one, and publishes it.
+#[tokio::test]
+async fn nothing_is_streamed_to_a_server_of_http_1_0() {
+    for version in ["HTTP/1.1", "HTTP/1.0"] {
+        let location = Arc::new(Mutex::new(String::new()));
+        let at = location.clone();
+        let (gcs, asked) = raw(move |_| {
+            let location = at.lock().unwrap();
+            said("200 OK", &format!("location: {location}\r\n"), "").replace("HTTP/1.1", version)
+        })
+        .await;
+        *location.lock().unwrap() =
+            gcs.bucket.json.uploads(&[("uploadType", "resumable"), ("upload_id", "u")]);
+        let session = Append::open(&gcs, "k", &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+        let is_streamed = version == "HTTP/1.1";
+        assert_eq!(gcs.tells_position(&session), is_streamed, "{version}");
+        assert_eq!(gcs.bucket.shared.facts.lacks(Feature::SessionPosition), !is_streamed);
+        if !is_streamed {
+            let refused = gcs.stream(&session, 0, Unending::new().1, Attempt::FIRST).await.unwrap_err();
+            assert_eq!((refused.kind, asked.lock().unwrap().len()), (FaultKind::Unsupported, 1));
+        }
+    }
+}

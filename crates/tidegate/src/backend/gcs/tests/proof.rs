@@ -240,3 +240,19 @@ async fn a_refused_write_is_made_again_and_a_later_412_is_a_word() {
         assert_eq!(asked.lock().unwrap().iter().filter(|method| *method == "POST").count(), count);
     }
 }
+
+/// gcp-storage-emulator answers a request for a range without an ETag and without any header of Google's.
+#[tokio::test]
+async fn a_range_of_an_object_is_proven_by_its_position() {
+    for (head, is_range) in [("content-range: bytes 1-3/5\r\n", true), ("content-type: text/html\r\n", false)]
+    {
+        let (gcs, _) = raw(move |_| said("206 Partial Content", head, "ell")).await;
+        match gcs.get("k", Some(1..4), None, Attempt::FIRST).await {
+            Ok(body) => {
+                let bytes: Vec<Bytes> = body.stream.try_collect().await.unwrap();
+                assert!(is_range && bytes.concat() == b"ell" && body.object.size == 5);
+            }
+            Err(fault) => assert!(!is_range && fault.kind == FaultKind::NotAStore, "{fault}"),
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Servers that lack what requests use: what replaces it, and that it is asked for once.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use super::raw::{connect_unknown, store_of};
@@ -460,13 +461,34 @@ async fn a_server_that_refuses_the_question_for_a_checksum_is_read_without_it() 
             (false, false) => said("200 OK", "etag: \"e\"\r\n", "a"),
         })
         .await;
-    for requests in [&["HEAD", "HEAD"][..], &["HEAD"]] {
+    for requests in [&["HEAD", "HEAD", "HEAD"][..], &["HEAD"]] {
         assert_eq!(s3.head("k", Attempt::FIRST).await.unwrap().size, 1);
         assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), requests);
     }
     assert_eq!(crate::backend::samples::read_back(&s3, "k", None).await, b"a");
     assert_eq!(*asked.lock().unwrap(), ["GET"]);
     assert!(facts(&s3).lacks(Feature::ChecksumMode));
+}
+
+#[tokio::test]
+async fn a_single_refusal_without_a_reason_does_not_end_the_question_for_checksums() {
+    let refusals = std::sync::atomic::AtomicUsize::new(1);
+    let sum = Checksum::of(Algorithm::Crc64Nvme, DATA).base64();
+    let (s3, asked) = super::raw::raw(move |head| {
+        let left = refusals.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        match (left, head.contains("x-amz-checksum-mode")) {
+            (Ok(_), _) => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            (Err(_), true) => {
+                let sum = format!("etag: \"e\"\r\nx-amz-checksum-crc64nvme: {sum}\r\n");
+                format!("HTTP/1.1 200 OK\r\n{sum}content-length: {}\r\n\r\n", DATA.len())
+            }
+            (Err(_), false) => bare(head),
+        }
+    })
+    .await;
+    assert!(s3.head("k", Attempt::FIRST).await.unwrap().crc64nvme.is_some());
+    assert_eq!(*asked.lock().unwrap(), ["HEAD", "HEAD"]);
+    assert!(!facts(&s3).lacks(Feature::ChecksumMode));
 }
 
 #[tokio::test]
@@ -526,6 +548,24 @@ async fn a_server_that_cannot_list_unfinished_uploads_has_none_and_says_so() {
         assert!(open.is_empty() && facts(&s3).lacks(Feature::ListSessions));
         assert!(s3.unlisted_sessions().is_some());
     }
+}
+
+#[tokio::test]
+async fn a_store_without_checksums_is_asked_for_the_size_of_what_has_bytes() {
+    for (bytes, requests) in [(&b""[..], &["PUT"][..]), (DATA, &["PUT", "HEAD"])] {
+        let (s3, asked) = super::raw::raw(bare).await;
+        s3.put("k", in_memory(bytes), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), requests);
+    }
+}
+
+/// gofakes3 takes the question for a question what the bucket has.
+#[tokio::test]
+async fn a_server_that_lists_objects_instead_of_rules_has_no_rules() {
+    let listing = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+    let (s3, _) = super::raw::raw(move |_| said("200 OK", "", listing)).await;
+    let (kind, said) = kind(s3.lifecycle(Attempt::FIRST)).await;
+    assert!(kind == FaultKind::Unsupported && said.contains("no lifecycle rules"), "{said}");
 }
 
 #[tokio::test]
