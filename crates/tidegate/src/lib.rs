@@ -162,6 +162,13 @@
 //!
 //! Local directories, `memory://` and [schemes of the caller's own](backend::Scheme) need no feature. Opening a URL
 //! whose scheme was not compiled in fails with [`ErrorKind::Unsupported`], and the error names the feature to enable.
+//!
+//! # Tests with a paused clock
+//!
+//! All deadlines, pauses and limits follow tokio's clock, so a test with `tokio::time::pause` can have hours pass on
+//! `memory://` or a backend of its own. Not with a server: while a runtime only waits for a socket, a paused clock jumps
+//! to the next deadline, and requests to S3, Google and Azure time out before the server can answer. Such a test resumes
+//! the clock (`tokio::time::resume`) around its requests.
 
 // Some code is used, or made public, by one cloud only. The default build, which has all clouds, has these lints.
 #![cfg_attr(not(all(feature = "s3", feature = "gcs", feature = "azure")), allow(dead_code, unreachable_pub))]

@@ -1,4 +1,5 @@
 //! What tests of several modules stand on.
 
+pub(crate) mod paused_disk;
 pub(crate) mod scripted;
 pub(crate) mod small_disk;

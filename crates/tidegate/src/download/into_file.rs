@@ -29,6 +29,7 @@ mod attributes;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod kept_bytes;
+mod lets_go;
 mod note;
 mod small;
 mod width;
@@ -266,12 +267,8 @@ impl DownloadBuilder {
     /// The file, and the bytes that an earlier download has left in it.
     async fn begin(&self, source: &ObjectSource, algorithm: Algorithm) -> Result<DownloadStart, Fault> {
         let (destination, url, how) = (self.destination(source), source.url().to_owned(), self.how);
-        // If dropped, stops the reading of the kept bytes.
-        let waiter = Waiter::default();
-        let waiting = waiter.waiting();
-        let begun = spawn_blocking(move || begin(destination, &url, how, algorithm, &waiting)).await;
-        waiter.done();
-        begun
+        // If dropped, stops the reading of the kept bytes, and leaves them to the next download.
+        lets_go::or_let_go(move |waiting| begin(destination, &url, how, algorithm, waiting)).await
     }
 
     fn destination(&self, source: &ObjectSource) -> Destination {

@@ -17,7 +17,6 @@ mod disk;
 pub(crate) mod live;
 
 pub(crate) use disk::{CountedReader, Feed, JournalDisk};
-pub(crate) use live::InUse;
 
 /// The journal directories of an engine, and the settings of every journal in them.
 #[derive(Debug)]

@@ -45,6 +45,15 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
     /// Returns when everything that was written, and the length, would survive a loss of power: `fdatasync`.
     fn sync(&self) -> io::Result<()>;
 
+    /// Marks the file as [in use](super::InUse), or takes the mark away, without waiting for the disk.
+    ///
+    /// # Errors
+    /// If there are no such marks on this file system.
+    fn set_in_use(&self, in_use: bool) -> io::Result<()> {
+        let _ = in_use;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Gives back the space of a range, which then reads as zeros. The length stays.
     fn punch(&self, range: Range<u64>) -> io::Result<()>;
 
@@ -134,6 +143,10 @@ impl JournalFile for RealFile {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed"));
         }
         Ok(())
+    }
+
+    fn set_in_use(&self, in_use: bool) -> io::Result<()> {
+        self.0.file.set_mark(in_use)
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]

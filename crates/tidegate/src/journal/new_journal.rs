@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Journal, directory};
+use super::{InUse, Journal, directory};
 
 /// A new journal, removed when this is dropped without being [kept](Self::keep).
 #[derive(Debug)]
@@ -16,6 +16,11 @@ impl NewJournal {
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         self.journal.path()
+    }
+
+    /// Marks the journal as in use.
+    pub(crate) async fn in_use(&self) -> InUse {
+        InUse::mark(&self.journal).await
     }
 
     pub(crate) fn keep(self) -> Journal {

@@ -34,6 +34,10 @@ impl ReadAt for JournalReader {
         Ok(self.read_at(buffer, offset, true)?.unwrap_or_default())
     }
 
+    fn disk(&self) -> String {
+        format!("the disk of journal {}", self.shared.log.path.display())
+    }
+
     fn differs(&self, offset: u64) -> io::Error {
         let path = self.shared.log.path.display();
         let message =

@@ -18,6 +18,7 @@ use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::progress::Progress;
 use crate::types::transfer_rate::{HeldTime, SliceTurn, TransferRate};
 
+mod disk_read;
 mod file;
 mod source;
 mod spooled;
@@ -89,6 +90,11 @@ impl Payload {
     /// How long the rate has held back its streams.
     pub(crate) fn held_back(&self) -> Duration {
         self.moved.rate.get().map_or(Duration::ZERO, |(_, held)| held.total())
+    }
+
+    /// How long its streams have waited for the disk that its bytes are on.
+    pub(crate) fn disk_waits(&self) -> Duration {
+        self.moved.disk_waits.total()
     }
 
     /// The request that carried it has ended: its sent bytes do not count any more, or count as acknowledged.
@@ -230,9 +236,11 @@ impl Payload {
     pub fn stream(&self) -> PayloadStream {
         let inner = match &self.source {
             PayloadSource::Memory { pieces, .. } => Inner::Memory(pieces.clone(), 0),
-            PayloadSource::File(slice) => {
-                Inner::File(Box::new(FileStream::new(slice.clone(), self.skip + self.len)))
-            }
+            PayloadSource::File(slice) => Inner::File(Box::new(FileStream::new(
+                slice.clone(),
+                self.skip + self.len,
+                self.moved.clone(),
+            ))),
         };
         let moved = self.moved.clone();
         let turn = moved.rate.get().map(|(rate, held)| SliceTurn::new(rate.clone(), held.clone()));
@@ -256,6 +264,8 @@ struct Moved {
     progress: OnceLock<Progress>,
     /// The rate that streams keep to, and how long it held them back.
     rate: OnceLock<(Arc<TransferRate>, Arc<HeldTime>)>,
+    /// How long streams have waited for the disk that their bytes are on.
+    disk_waits: HeldTime,
 }
 
 impl Moved {

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use rustix::io::{FdFlags, dup2, fcntl_setfd};
 
+mod byte_lock;
+
 /// The locked files: the process that has locked each, and its descriptor. 0 is an empty place. Changed without a mutex,
 /// which a child could inherit locked. A file for which there is no place is locked all the same, and a child keeps its
 /// lock.
@@ -88,6 +90,22 @@ impl LockedFile {
             }
         }
     }
+
+    /// Marks the file as in use, or takes the mark away, without waiting for a disk. Others that can't lock the file
+    /// learn by [`is_marked`] whether its owner uses it, or is about to close it.
+    ///
+    /// # Errors
+    /// Those of the system. Not every system and file system knows such marks.
+    pub(crate) fn set_mark(&self, is_set: bool) -> io::Result<()> {
+        // A child shares its parent's mark.
+        if self.process == process::id() { byte_lock::set(&self.file, is_set) } else { Ok(()) }
+    }
+}
+
+/// Whether somebody who opened the same file elsewhere, in this process or in another one, has
+/// [marked](LockedFile::set_mark) it.
+pub(crate) fn is_marked(file: &File) -> io::Result<bool> {
+    byte_lock::is_set(file)
 }
 
 fn leave(place: Option<&AtomicU64>) {
@@ -176,6 +194,23 @@ mod tests {
         drop(locked);
         assert!(LockedFile::try_exclusive(File::open(&path).unwrap()).is_ok());
         drop(shared);
+    }
+
+    #[test]
+    fn a_mark_is_seen_by_whoever_opens_the_file_and_ends_before_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let locked = LockedFile::try_exclusive(File::create(&path).unwrap()).unwrap();
+        let marked = || is_marked(&File::open(&path).unwrap()).unwrap();
+        assert!(!marked());
+        locked.set_mark(true).unwrap();
+        // The process keeps the mark whatever else it closes.
+        assert!(marked() && marked());
+        locked.set_mark(false).unwrap();
+        assert!(!marked() && LockedFile::try_shared(File::open(&path).unwrap()).is_err());
+        locked.set_mark(true).unwrap();
+        drop(locked);
+        assert!(!marked());
     }
 
     #[test]

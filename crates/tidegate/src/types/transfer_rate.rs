@@ -203,7 +203,7 @@ impl Drop for SliceTurn {
     }
 }
 
-/// How long one request was held back on this machine: by the rate, or by a disk that takes its bytes.
+/// How long one request was held back on this machine: by the rate, or by a disk that takes or gives its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct HeldTime(Mutex<HeldSpans>);
 
@@ -220,13 +220,14 @@ impl HeldTime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begins(&self) {
+    /// A wait begins, which [ends](Self::ends). Waits may overlap.
+    pub(crate) fn begins(&self) {
         let mut spans = self.lock();
         spans.waiting += 1;
         spans.since.get_or_insert_with(Instant::now);
     }
 
-    fn ends(&self) {
+    pub(crate) fn ends(&self) {
         let mut spans = self.lock();
         spans.waiting = spans.waiting.saturating_sub(1);
         if spans.waiting == 0 {

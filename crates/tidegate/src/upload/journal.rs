@@ -17,8 +17,8 @@ use super::driver::WriterState;
 use super::intake::{Intake, LEAST_SLAB, MemoryWait};
 use super::plan::{Cut, Plan};
 use super::session::Upload;
-use crate::engine::journaling::{Feed, InUse, JournalDisk, Journaling, live};
-use crate::journal::{Journal, JournalError};
+use crate::engine::journaling::{Feed, JournalDisk, Journaling};
+use crate::journal::{InUse, Journal, JournalError};
 use crate::memory::budget::Budget;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -46,6 +46,8 @@ use sender::{Before, Sender};
 /// The producer's side of one journaled upload.
 #[derive(Debug)]
 pub(super) struct Journaled {
+    /// Dropped first, while the journal's file is open.
+    _in_use: InUse,
     upload: Arc<Upload>,
     appender: Appender,
     budget: Budget,
@@ -64,7 +66,6 @@ pub(super) struct Journaled {
     tracker: TaskTracker,
     /// `Finishing` while the end of the object is being written to the journal, `Publishing` after that.
     state: WriterState,
-    _in_use: InUse,
 }
 
 impl Journaled {
@@ -84,7 +85,7 @@ impl Journaled {
         let directories = journaling.order().await;
         let begun = Journal::begin(&directories, header, journaling.durability).await;
         let begun = begun.map_err(|error| failed(&upload, error))?;
-        let (disk, in_use) = (journaling.disk(begun.path()).await, live::uses(begun.path()).await);
+        let (disk, in_use) = (journaling.disk(begun.path()).await, begun.in_use().await);
         // No `await` from here on: until there is a writer, nobody would remove the journal.
         let journal = begun.keep();
         let before = Before { created, ..Before::default() };

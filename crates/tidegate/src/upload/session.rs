@@ -194,11 +194,17 @@ impl Upload {
     /// whose id is known can be aborted.
     pub(crate) fn open(self: &Arc<Self>) {
         let upload = self.clone();
+        // A runtime that is shut down drops the task at its next wait, but the session is known from here on.
+        let known = Arc::<OnceLock<Session>>::default();
+        let answered = known.clone();
         let open = async move {
             let entry = upload.enter().await;
             let opened = upload.send_open().await;
             match &opened {
-                Ok(session) => entry.opened(&session.id).await,
+                Ok(session) => {
+                    answered.get_or_init(|| session.clone());
+                    entry.opened(&session.id).await;
+                }
                 Err(_) => entry.ended().await,
             }
             opened
@@ -209,6 +215,9 @@ impl Upload {
             match open.await {
                 Ok(opened) => opened.map_err(|error| Unopened::Failed(Arc::new(error))),
                 Err(ended) => {
+                    if let Some(session) = known.get() {
+                        return Ok(session.clone());
+                    }
                     let message = if ended.is_panic() {
                         "the task that opens the session panicked"
                     } else {

@@ -222,6 +222,10 @@ impl Arrival {
         let note = std::mem::replace(&mut *self.noted(), Noted::Never);
         self.is_kept.store(false, Relaxed);
         self.leave();
+        // A drop may have left the file meanwhile, to be kept.
+        if is_named(&self.file, &self.path) {
+            temp::remove(&self.path);
+        }
         let (target, owners) = (self.target.clone(), self.owners.clone());
         NotedTarget { target, is_there: false, note, owners, parents: self.parents.clone() }.begin()
     }
@@ -484,6 +488,44 @@ fn is_named(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn at(path: &Path) -> NotedTarget {
+        let (path, mark, owners) = (path.to_owned(), "0".repeat(16), TrustedOwners::default());
+        let parents = Arc::default();
+        NotedTarget::at(Destination { path, mark, owners, without_links_below: None, parents }).unwrap().0
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// A download that is dropped at this moment has found its file to be kept, and has not unlocked it yet.
+    #[test]
+    fn a_file_of_another_object_is_removed_although_a_drop_leaves_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let arrival = at(&directory.path().join("out")).begin().unwrap();
+        assert!(arrival.note(b"head", 100, &[(50, vec![1; 24])]));
+        arrival.has_left.store(true, Relaxed);
+        let anew = arrival.begin_again().unwrap();
+        assert!(!arrival.path.exists(), "{:?}", names(directory.path()));
+        drop((arrival, anew));
+        assert_eq!(names(directory.path()), [""; 0]);
+    }
+
+    #[test]
+    fn the_note_of_a_file_that_was_left_belongs_to_whoever_has_locked_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let arrival = at(&path).begin().unwrap();
+        assert!(arrival.note(b"head", 100, &[(50, vec![1; 24])]));
+        arrival.leave();
+        let next = at(&path);
+        let Noted::There(note) = &next.note else { panic!("{next:?}") };
+        // As at the end of work that was handed off.
+        arrival.give_up();
+        assert!(note.path().exists());
+    }
 
     #[test]
     fn many_files_at_once_may_need_the_same_new_directory() {

@@ -13,6 +13,7 @@ use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back}
 
 mod copying;
 mod lacking;
+mod paused_clock;
 mod proof;
 mod raw;
 mod refusals;

@@ -203,6 +203,10 @@ impl ReadAt for CountedReader {
         self.reader.check_unchanged()
     }
 
+    fn disk(&self) -> String {
+        self.reader.disk()
+    }
+
     fn differs(&self, offset: u64) -> io::Error {
         self.reader.differs(offset)
     }

@@ -63,10 +63,12 @@ impl Transfer<'_> {
         }
     }
 
-    /// Time that is not the store's: the rate held bytes back, or their destination has yet to take them.
+    /// Time that is not the store's: the rate held bytes back, or the disk of their source has yet to give them, or that
+    /// of their destination to take them.
     pub(crate) fn excluded_time(self) -> Duration {
         let by_disk = match self {
-            Self::Nothing | Self::Payload(_) => Duration::ZERO,
+            Self::Nothing => Duration::ZERO,
+            Self::Payload(payload) => payload.disk_waits(),
             Self::Answer(inflow, _) => inflow.sink_waits.total(),
         };
         self.held_back() + by_disk
@@ -244,7 +246,7 @@ impl Inflow {
 }
 
 /// Waits for a request's answer for as long as its bytes move (a body's at the least rate), and for `patience` after
-/// they stop. Time in which a rate holds back its bytes, or a disk has yet to take them, does not count.
+/// they stop. Time in which a rate holds back its bytes, or a disk has yet to give or take them, does not count.
 pub(crate) async fn answer<T>(
     patience: Duration,
     carried: impl Into<Transfer<'_>>,

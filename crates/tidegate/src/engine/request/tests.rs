@@ -9,6 +9,7 @@ use super::*;
 use crate::backend::Connection;
 use crate::engine::limiter::Concurrency;
 use crate::engine::retry::RetryPolicy;
+use crate::testkit::paused_disk::PausedDisk;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::transfer_rate::{SliceTurn, TransferRate};
 
@@ -74,6 +75,36 @@ async fn time_in_which_received_bytes_wait_for_their_destination_does_not_count(
     assert_eq!(silent.kind, FaultKind::Timeout, "{silent}");
     let since = began.elapsed() - Duration::from_secs(3 * 3600);
     assert!(since >= PATIENCE && since < PATIENCE * 2, "{since:?}");
+}
+
+/// The same for a disk that has yet to give the bytes: it slows an upload and never fails it. What comes after the bytes
+/// is the store's silence.
+#[tokio::test(start_paused = true)]
+async fn time_in_which_sent_bytes_wait_for_their_disk_does_not_count() {
+    let (disk, _resumes) = PausedDisk::new(Bytes::from_static(&[b'x'; 3 * 4096]));
+    let payload = disk.payload().await;
+    let mut sending = pin!(answer(PATIENCE, Some(&payload), async {
+        slow(payload.clone(), Duration::ZERO).await?;
+        std::future::pending::<Result<(), Fault>>().await
+    }));
+    for read in 1..=3 {
+        assert!((&mut sending).now_or_never().is_none());
+        disk.has_begun(read).await;
+        // The paused clock stands still while a thread waits for the disk, so the test moves it.
+        for _ in 0..11 {
+            tokio::time::advance(Duration::from_secs(10)).await;
+            let given_up = (&mut sending).now_or_never();
+            assert!(given_up.is_none(), "{given_up:?} during read {read}");
+        }
+        disk.allow(read);
+        while payload.moved() < u64::from(read) * 4096 {
+            assert!((&mut sending).now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+    }
+    let began = Instant::now();
+    assert_eq!(sending.await.unwrap_err().kind, FaultKind::Timeout);
+    assert!(began.elapsed() <= PATIENCE * 5 / 4, "{:?}", began.elapsed());
 }
 
 /// The requests of one object, with an endpoint of their own.

@@ -81,14 +81,14 @@ pub(in crate::journal) fn simulated(
     let Some(disk) = path.parent().and_then(|directory| disks.get_mut(directory)) else { return Err(file) };
     let random = disk.random.fork();
     let simulated = disk.files.entry(path.to_owned()).or_insert_with(|| SimFile::new(random));
-    Ok(Arc::new(Held { file: simulated.clone(), _locked: file }))
+    Ok(Arc::new(Held { file: simulated.clone(), locked: file }))
 }
 
 /// A simulated file that is open, and locked by the real file.
 #[derive(Debug)]
 struct Held {
     file: Arc<SimFile>,
-    _locked: LockedFile,
+    locked: LockedFile,
 }
 
 impl JournalFile for Held {
@@ -114,6 +114,10 @@ impl JournalFile for Held {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync()
+    }
+
+    fn set_in_use(&self, in_use: bool) -> io::Result<()> {
+        self.locked.set_mark(in_use)
     }
 
     fn punch(&self, range: Range<u64>) -> io::Result<()> {

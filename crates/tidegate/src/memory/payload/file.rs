@@ -1,16 +1,14 @@
 //! Streams a range of a file in slabs, and reads inline if the bytes are in the page cache.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
-use tokio::task::JoinHandle;
-
-use super::{ReadAt, Slice, SourceChanged};
+use super::disk_read::DiskRead;
+use super::{Moved, ReadAt, Slice, SourceChanged};
 use crate::memory::budget::{Budget, Lease, Slab};
 use crate::types::checksum::Hasher;
+use bytes::Bytes;
 
 /// A few slabs in rotation: read into, sent, and free again when the socket has taken them.
 #[derive(Clone, Debug)]
@@ -151,14 +149,16 @@ pub(super) struct FileStream {
     position: u64,
     remaining: u64,
     hasher: Option<Hasher>,
-    read: Option<JoinHandle<io::Result<LentSlab>>>,
+    read: Option<DiskRead<LentSlab>>,
+    /// Counts the time in which the stream waits for its disk.
+    moved: Arc<Moved>,
 }
 
 impl FileStream {
-    pub(super) fn new(slice: Arc<Slice>, len: u64) -> Self {
+    pub(super) fn new(slice: Arc<Slice>, len: u64, moved: Arc<Moved>) -> Self {
         let hasher = Some(Hasher::new(slice.algorithm));
         let ring = slice.ring.lock().unwrap_or_else(PoisonError::into_inner).renew();
-        Self { position: slice.offset, remaining: len, slice, ring, hasher, read: None }
+        Self { position: slice.offset, remaining: len, slice, ring, hasher, read: None, moved }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -175,9 +175,9 @@ impl FileStream {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let slab = match &mut self.read {
             Some(read) => {
-                let joined = ready!(Pin::new(read).poll(cx));
+                let slab = ready!(read.poll(cx, || self.slice.file.disk()));
                 self.read = None;
-                joined.map_err(io::Error::other)??
+                slab?
             }
             None => {
                 let mut slab = ready!(self.ring.poll_take(cx));
@@ -195,11 +195,10 @@ impl FileStream {
                         None => {
                             // Not in the page cache: wait for the disk on a thread that may block.
                             let slice = self.slice.clone();
-                            let read = tokio::task::spawn_blocking(move || {
+                            self.read = Some(DiskRead::begin(self.moved.clone(), move || {
                                 read_full(&*slice.file, &mut slab, want - done, position)?;
                                 Ok(slab)
-                            });
-                            self.read = Some(read);
+                            }));
                             return self.poll_read(cx);
                         }
                     }

@@ -24,6 +24,9 @@ pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    /// The disk that the bytes are on, for error messages.
+    fn disk(&self) -> String;
+
     /// The error for bytes from `offset` on that have another checksum than before.
     fn differs(&self, offset: u64) -> io::Error;
 }
@@ -125,6 +128,10 @@ impl ReadAt for SourceFile {
 
     fn check_unchanged(&self) -> io::Result<()> {
         Self::check_unchanged(self)
+    }
+
+    fn disk(&self) -> String {
+        "the disk of the source".to_owned()
     }
 
     fn differs(&self, offset: u64) -> io::Error {

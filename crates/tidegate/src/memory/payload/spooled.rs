@@ -56,6 +56,10 @@ impl ReadAt for Spooled {
         }
     }
 
+    fn disk(&self) -> String {
+        "the disk of the spool directory".to_owned()
+    }
+
     fn differs(&self, _: u64) -> io::Error {
         let message = "the spool directory gave back other bytes than were written to it";
         io::Error::new(io::ErrorKind::InvalidData, message)

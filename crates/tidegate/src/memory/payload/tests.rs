@@ -2,8 +2,11 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use futures::FutureExt as _;
+
 use super::*;
 use crate::memory::budget::{Budget, Slab};
+use crate::testkit::paused_disk::PausedDisk;
 
 const SLAB: usize = 4096;
 
@@ -195,4 +198,35 @@ fn a_file_is_changed_by_what_changes_its_bytes_and_by_nothing_else() {
     source.check_unchanged().unwrap();
     fs::write(path("moved"), b"9876543210").unwrap();
     assert_eq!(source.check_unchanged().unwrap_err().kind(), std::io::ErrorKind::InvalidData);
+}
+
+/// The error comes after two minutes that the disk had for one read, however long the reads before it took.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_disk_ends_a_stream_with_an_error_that_says_so() {
+    let (disk, _resumes) = PausedDisk::new(Bytes::from_static(&[b'x'; 2 * 4096]));
+    let payload = disk.payload().await;
+    let mut stream = payload.stream();
+    let mut stuck_after = Vec::new();
+    for read in 1..=2 {
+        let mut next = Box::pin(stream.next());
+        assert!((&mut next).now_or_never().is_none());
+        disk.has_begun(read).await;
+        // The paused clock stands still while a thread waits for the disk, so the test moves it.
+        for seconds in (0..200).step_by(10) {
+            if let Some(ended) = (&mut next).now_or_never() {
+                stuck_after.push((seconds, ended));
+                break;
+            }
+            if read == 1 && seconds == 110 {
+                disk.allow(1);
+                next.as_mut().await.unwrap().unwrap();
+                break;
+            }
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+    }
+    let [(seconds, Some(Err(error)))] = &stuck_after[..] else { panic!("{stuck_after:?}") };
+    assert!((120..=130).contains(seconds), "{seconds}");
+    assert_eq!(error.to_string(), "a paused disk has not completed a read in 120 s: it is stuck");
+    assert!(stream.next().await.is_none());
 }

@@ -9,8 +9,8 @@ use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
 use crate::engine::Context;
-use crate::engine::journaling::{Feed, InUse, Journaling, live};
-use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
+use crate::engine::journaling::{Feed, Journaling, live};
+use crate::journal::{self, End, InUse, Journal, JournalError, Recovered, SessionKind};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
@@ -25,12 +25,13 @@ use crate::upload::writer::Writer;
 /// [`LeftUpload::claim`](crate::recover::LeftUpload::claim): nobody adds to it until it is resumed. If this is dropped,
 /// the upload is as it was.
 pub struct ClaimedUpload {
+    /// Dropped first, while the journal's file is open.
+    in_use: InUse,
     context: Context,
     upload: Arc<Upload>,
     journal: Journal,
     recovered: Recovered,
     intent: Intent,
-    in_use: InUse,
 }
 
 /// An upload that was resumed.
@@ -69,9 +70,9 @@ impl ClaimedUpload {
         context.engine().owner.check(Operation::Open, || path.display().to_string())?;
         let (context, journaling) = (context.root(), &context.engine().journaling);
         let resume = || Journal::resume(path, journaling.durability, owners);
-        let resumed = live::past_dropped(path, resume).await;
+        let resumed = live::past_dropped(path, owners, resume).await;
         let (journal, recovered) = resumed.map_err(|error| of(path, error))?;
-        let in_use = live::uses(path).await;
+        let in_use = InUse::mark(&journal).await;
         recovered.check(path).map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
         let mut intent = Intent::of(header, context.backend())?;
@@ -170,7 +171,7 @@ impl ClaimedUpload {
 /// Removes the journal at `path`, without a request to its store.
 pub(crate) async fn forget(path: &Path, journaling: &Journaling, owners: &TrustedOwners) -> Result<()> {
     let resume = || Journal::resume(path, journaling.durability, owners);
-    let ended = match live::past_dropped(path, resume).await {
+    let ended = match live::past_dropped(path, owners, resume).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
         // This version can't add a record of the end to such a journal.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {

@@ -1,6 +1,7 @@
 //! One engine on several runtimes, one of which ends or stalls.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, mpsc};
 
 use async_trait::async_trait;
 use tokio::runtime::{Builder, Runtime};
@@ -112,6 +113,58 @@ fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
     let failed = here.block_on(tide.settled());
     assert_eq!(here.block_on(store.sessions("").count()), 1);
     assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
+}
+
+/// A store whose answer to the opening of a session occupies the runtime's thread for disks.
+#[derive(Debug)]
+struct OccupiesTheDiskThread {
+    is_opened: AtomicBool,
+    until: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+#[async_trait]
+impl Script for OccupiesTheDiskThread {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> Result<Answer, Fault> {
+        let opens = matches!(call, Call::Open { .. });
+        let answer = below.send(call).await;
+        if opens {
+            let until = self.until.lock().unwrap().take();
+            tokio::task::spawn_blocking(move || until.map(|until| until.recv()));
+            self.is_opened.store(true, Relaxed);
+        }
+        answer
+    }
+}
+
+/// The runtime ends between the answer and the record of the session: nobody else knows the session's id.
+#[test]
+fn a_session_is_aborted_whose_runtime_ended_before_it_was_recorded() {
+    let records = tempfile::tempdir().unwrap();
+    let builder = Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1);
+    let tide = builder.records(records.path()).aborts_on_own_thread().build().unwrap();
+    let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+    let memory = Memory::new("test").with_capabilities(capabilities);
+    let (free, until) = mpsc::channel();
+    let script = OccupiesTheDiskThread { is_opened: AtomicBool::new(false), until: Mutex::new(Some(until)) };
+    let backend = Scripted::new(memory, script);
+    let store = tide.store(backend.clone());
+    let there =
+        Builder::new_multi_thread().worker_threads(2).max_blocking_threads(1).enable_all().build().unwrap();
+    let writer = there.block_on(async {
+        let mut writer = store.writer("k").start().await.unwrap();
+        writer.write_bytes(data(2 * PART + 1)).await.unwrap();
+        while !backend.is_opened.load(Relaxed) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        writer
+    });
+    there.shutdown_background();
+    drop(writer);
+    let here = runtime();
+    let failed = here.block_on(tide.settled());
+    assert!(failed.is_empty(), "{failed:?}");
+    assert_eq!(here.block_on(store.sessions("").count()), 0);
+    drop(free);
 }
 
 /// A store that opens a session and never answers.

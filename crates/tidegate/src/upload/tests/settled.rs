@@ -2,7 +2,7 @@
 //! slow or fast, and the other object may have replaced ours.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -20,6 +20,8 @@ use crate::types::checksum::Checksum;
 enum Fate {
     /// The object is published, and another writer replaces it at once.
     Replaced,
+    /// The object is published, and removed at once.
+    Removed,
     /// The request is not carried out.
     Lost,
 }
@@ -34,19 +36,26 @@ struct Elsewhere {
     ahead: i64,
     age: i64,
     others: Mutex<Option<Object>>,
+    /// Whether the store confirms the abort of a session that it does not have, as MinIO does.
+    confirms_aborts: AtomicBool,
 }
 
 impl Elsewhere {
     fn store(fate: Fate, ahead: i64, age: i64) -> Arc<Scripted<Self>> {
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
         let memory = Memory::new("elsewhere").with_capabilities(capabilities);
-        let script = Self { fate, lost: u32::MAX.into(), ahead, age, others: Mutex::default() };
+        let others = Mutex::default();
+        let script =
+            Self { fate, lost: u32::MAX.into(), ahead, age, others, confirms_aborts: AtomicBool::default() };
         Scripted::new(memory, script)
     }
 }
 
 async fn put_another(below: &dyn Backend) -> Object {
-    let bytes = Bytes::from("another's");
+    put_anothers(below, "another's".into()).await
+}
+
+async fn put_anothers(below: &dyn Backend, bytes: Bytes) -> Object {
     let checksum = Checksum::of(below.capabilities().checksum, &bytes);
     let payload = Payload::from_memory(vec![bytes], checksum);
     below.put("k", payload, &WriteOptions::default(), crate::backend::Attempt::FIRST).await.unwrap()
@@ -64,9 +73,16 @@ impl Script for Elsewhere {
         match call {
             Call::Put { .. } | Call::Complete { .. } if self.lost.load(Relaxed) > 0 => {
                 self.lost.fetch_sub(1, Relaxed);
-                if self.fate == Fate::Replaced {
-                    below.send(call).await?;
-                    *self.others.lock().unwrap() = Some(put_another(store).await);
+                match self.fate {
+                    Fate::Lost => {}
+                    Fate::Replaced => {
+                        below.send(call).await?;
+                        *self.others.lock().unwrap() = Some(put_another(store).await);
+                    }
+                    Fate::Removed => {
+                        below.send(call).await?;
+                        store.delete("k", None, below.attempt).await?;
+                    }
                 }
                 Err(Fault::new(FaultKind::Transient, "the answer was lost").with_answered(true))
             }
@@ -81,6 +97,10 @@ impl Script for Elsewhere {
                 object.modified = Some(shifted(written, self.ahead - age));
                 Ok(Answer::Object(object))
             }
+            Call::Abort { .. } if self.confirms_aborts.load(Relaxed) => match below.send(call).await {
+                Err(fault) if fault.kind == FaultKind::NoSession => Ok(Answer::Done),
+                answer => answer,
+            },
             call => below.send(call).await,
         }
     }
@@ -123,6 +143,33 @@ async fn an_object_that_is_older_by_any_clock_was_not_replaced() {
             assert_eq!(kind, ErrorKind::Unavailable, "{size} bytes, a clock that is {ahead} s ahead");
         }
     }
+}
+
+#[tokio::test]
+async fn an_equal_object_of_another_writer_is_not_taken_for_ours() {
+    for size in [100, 3 * PART] {
+        let elsewhere = Elsewhere::store(Fate::Lost, 0, 30 * MINUTE);
+        put_anothers(&**elsewhere.below(), data(size)).await;
+        assert_eq!(written(&elsewhere, size).await, ErrorKind::Unavailable, "{size} bytes");
+    }
+}
+
+/// Such a store's answer does not say that the abort came before the completion.
+#[tokio::test]
+async fn an_abort_that_is_always_confirmed_proves_nothing() {
+    let elsewhere = Elsewhere::store(Fate::Replaced, 0, 0);
+    elsewhere.confirms_aborts.store(true, Relaxed);
+    assert_eq!(written(&elsewhere, 3 * PART).await, ErrorKind::Uncertain);
+
+    // The second attempt finds no session any more, and the first has published the object.
+    let retry = RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() };
+    let tide = Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap();
+    let elsewhere = Elsewhere::store(Fate::Removed, 0, 0);
+    elsewhere.confirms_aborts.store(true, Relaxed);
+    elsewhere.lost.store(1, Relaxed);
+    let error = tide.store(elsewhere).put("k", data(3 * PART)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    tide.settled().await;
 }
 
 #[tokio::test]

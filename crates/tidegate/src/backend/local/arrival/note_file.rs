@@ -114,8 +114,9 @@ impl NoteFile {
         let _ = self.file.unlock();
     }
 
+    /// Removes the note, unless it was [unlocked](Self::unlock) and another download has it now.
     pub(super) fn remove(self) {
-        if is_named(&self.file, &self.path) {
+        if !is_locked(&self.file) && is_named(&self.file, &self.path) {
             temp::remove(&self.path); // while it is locked, so that nobody finds it
         }
     }

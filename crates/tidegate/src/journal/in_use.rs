@@ -1,0 +1,46 @@
+//! Who has a locked journal: a writer that still uses it, or only the last operations of one that was dropped.
+//!
+//! Both hold the lock. The mark says which it is to every engine of every process, because it is on the file. It is
+//! cleared in `drop`, before anybody could try to resume the upload, and that waits for no disk.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use super::{Journal, JournalShared};
+use crate::types::locked_file::is_marked;
+use crate::types::spawn_blocking::spawn_blocking;
+use crate::types::trusted_file::{self, Access, TrustedOwners};
+
+/// Marks a journal as in use by a writer or a claim, until dropped.
+#[derive(Debug)]
+pub(crate) struct InUse(Weak<JournalShared>);
+
+impl InUse {
+    /// Marks the journal. Where the file system has no marks, the journal counts as dropped: whoever wants it waits for
+    /// it before it fails with [`JournalError::InUse`](super::JournalError::InUse).
+    pub(crate) async fn mark(journal: &Journal) -> Self {
+        let shared = journal.shared.clone();
+        spawn_blocking(move || {
+            if let Err(error) = shared.log.file.set_in_use(true) {
+                tracing::debug!(path = %shared.log.path.display(), %error, "a journal can't be marked as in use");
+            }
+            Self(Arc::downgrade(&shared))
+        })
+        .await
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Without the journal the file is closed, and the mark is gone with it.
+        if let Some(shared) = self.0.upgrade() {
+            // It fails where there was no mark.
+            let _ = shared.log.file.set_in_use(false);
+        }
+    }
+}
+
+/// Whether a writer or a claim uses the journal at `path`, as far as its file system tells. Blocks.
+pub(crate) fn is_in_use(path: &Path, owners: &TrustedOwners) -> bool {
+    trusted_file::open(path, Access::Read, owners).and_then(|file| is_marked(&file)).unwrap_or(false)
+}
