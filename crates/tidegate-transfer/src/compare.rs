@@ -21,8 +21,9 @@ use tokio::sync::Semaphore;
 use crate::error::{Error, Result};
 use crate::event::Finding;
 use crate::figures::count;
-use crate::links::{FileOptions, Links, skipped_links};
+use crate::links::{FileOptions, LinkRules, Links, WriteLinks, skipped_links};
 use crate::obstacle::Obstacle;
+use crate::planted::{Planted, Plants};
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::walk::{Missed, OtherTree};
@@ -59,6 +60,7 @@ pub enum Comparison {
 pub(crate) struct CompareOptions {
     pub(crate) by: Comparison,
     pub(crate) files: FileOptions,
+    pub(crate) plants: Plants,
 }
 
 /// Two trees that are compared.
@@ -66,7 +68,7 @@ pub(crate) struct CompareOptions {
 pub(crate) struct Trees {
     pub(crate) source: Tree,
     pub(crate) target: Tree,
-    options: CompareOptions,
+    pub(crate) options: CompareOptions,
     filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
@@ -108,6 +110,9 @@ impl Trees {
         }
         let links = options.files.links;
         let (mut from, mut to) = (from.with_links(links, links.of_source()), to.with_links(links, links.of_target()));
+        if options.plants.has(Planted::WriteThroughLink) {
+            to = to.with_links(links, LinkRules { writes: WriteLinks::Follow, ..links.of_target() });
+        }
         from.except.extend(to.directory.as_deref().map(resolved));
         let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
         (from.other, to.other) = (other(&to), other(&from));
@@ -134,16 +139,17 @@ impl Trees {
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
         let steps = merge::merge(source, target);
+        let plants = self.options.plants;
+        let can_share = self.target.is_local() && !plants.has(Planted::LinkOverFile);
         let mut taken =
-            self.target.is_local().then(|| TakenNames::new(self.target.links, self.target.directory.clone()));
+            can_share.then(|| TakenNames::new(self.target.links, self.target.directory.clone()));
         let steps = steps.filter(move |step| {
             future::ready(match step {
                 merge::Step::Both { source: object, .. }
                 | merge::Step::SourceOnly(object)
                 | merge::Step::TargetOnly(object) => filter.takes(&object.key, &object.object),
-                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) | merge::Step::Disorder(_) => {
-                    true
-                }
+                merge::Step::Disorder(_) => !plants.has(Planted::UnorderedListing),
+                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) => true,
             })
         });
         steps.map(move |step| Step::of(step, taken.as_mut())).boxed()
@@ -382,6 +388,9 @@ impl CompareOptions {
         let Some((ours, theirs)) = source.modified.zip(target.modified) else {
             return Verdict::Different(Difference::Unproven);
         };
+        if self.plants.has(Planted::SameSecond) && seconds(ours) == seconds(theirs) {
+            return Verdict::Same;
+        }
         let by_tag = match sides {
             Sides::Stores => checksums::listed(source, target),
             Sides::FromDisk | Sides::ToDisk => None,

@@ -19,6 +19,7 @@ pub mod listing;
 pub mod merge;
 mod obstacle;
 mod place;
+mod planted;
 mod removal;
 mod resolved;
 mod run;
@@ -35,6 +36,9 @@ pub use error::{Error, Reach, Result, sentence_of};
 pub use event::{CopiedObject, Ends, Event, Failure, Finding, Report, SkipReason, Step, Transfer};
 pub use links::{FileOptions, LinkRules, Links, WriteLinks};
 pub use place::{OpenStore, Place, Stores};
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub use planted::Planted;
 pub use removal::Remove;
 pub use run::Run;
 pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};

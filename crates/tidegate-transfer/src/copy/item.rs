@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::{CopiedObject, Event, SkipReason};
 use crate::obstacle::Obstacle;
 use crate::place::Place;
+use crate::planted::Planted;
 use crate::two_addresses::{self, Places};
 
 /// An object to copy or move, and its target.
@@ -146,7 +147,11 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
-    let done = match transfer(job, &item).await {
+    let copied = transfer(job, &item).await;
+    if let Some(object) = source.as_ref().filter(|_| job.plants.has(Planted::UnconfirmedMove)) {
+        remove(&item.source, object).await?;
+    }
+    let done = match copied {
         Err(Error::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
             return Ok(skipped(job, &item));
         }
