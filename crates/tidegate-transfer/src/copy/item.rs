@@ -12,6 +12,7 @@ use super::{download, link, upload};
 use crate::compare::time_of_file;
 use crate::error::{Error, Result};
 use crate::event::{CopiedObject, Event, SkipReason};
+use crate::links::Links;
 use crate::obstacle::Obstacle;
 use crate::place::Place;
 use crate::planted::Planted;
@@ -149,7 +150,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
     };
     let copied = transfer(job, &item).await;
     if let Some(object) = source.as_ref().filter(|_| job.plants.has(Planted::UnconfirmedMove)) {
-        remove(&item.source, object).await?;
+        remove(job, &item.source, object).await?;
     }
     let done = match copied {
         Err(Error::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
@@ -167,7 +168,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         }
     }
     if let Some(object) = source.filter(|_| job.moves()) {
-        remove(&item.source, &object).await?;
+        remove(job, &item.source, &object).await?;
         if let Some(path) = &item.source.path {
             job.emptied.add_parent_of(path);
         }
@@ -229,10 +230,12 @@ fn skipped(job: &CopyJob, item: &CopyItem) -> CopyOutcome {
 }
 
 /// Removes the object that was copied, unless another has replaced it meanwhile.
-async fn remove(source: &ItemSource, object: &Object) -> Result {
+async fn remove(job: &CopyJob, source: &ItemSource, object: &Object) -> Result {
     let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
-    // A link whose file was moved before counts as no object.
+    // A link whose file was moved before counts as no object. Links that are objects have other names than their paths,
+    // which may be those of other links.
     if let (Ok(()), Some(path)) = (&removed, &source.path)
+        && job.writing.links() != Links::Preserve
         && path.is_symlink()
     {
         return tokio::fs::remove_file(path).await.map_err(|error| Error::of_file(path, &error));

@@ -135,7 +135,7 @@ fn check(case: &Case, planted: Option<Planted>) -> Checked {
         return finish(case, &world, &plan, how);
     }
     if named.is_ok() != told.is_ok() {
-        let why = format!("the dry run: {:?}, and the real one: {:?}", named.result, told.result);
+        let why = format!("the dry run: {named:?}, and the real one: {told:?}");
         return Err((Invariant::DryRunIsTrue, why));
     }
     if told.is_ok() && (&named.copies, &named.removals) != (&told.copies, &told.removals) {

@@ -95,9 +95,9 @@ impl Plan {
     ) {
         let (extra, max_delete, by, links) = options;
         let as_files = case.source.is_disk() || case.target.is_disk();
-        let mut source = list(world, before, case.source, links);
+        let mut source = list(world, before, case.source, "", links);
         let mut theirs =
-            list(world, before, case.target, if links == Links::Skip { Links::Files } else { links });
+            list(world, before, case.target, "", if links == Links::Skip { Links::Files } else { links });
         for (listing, is_source) in [(&mut source, true), (&mut theirs, false)] {
             let is_file = |key: &String| !(as_files && key.ends_with('/'));
             // A marker is no loss, and a name that no file can have is.
@@ -168,7 +168,7 @@ impl Plan {
         options: (&What, bool, IfExists, Links),
     ) {
         let (what, moves, if_exists, links) = options;
-        let listing = list(world, before, case.source, links);
+        let listing = list(world, before, case.source, what.below(), links);
         let (taken, missing) = select(case, what, &listing, links);
         self.is_sure &=
             !missing && !taken.is_empty() && !listing.clashes && !(moves && links == Links::Follow);
@@ -222,7 +222,7 @@ impl Plan {
 
     fn remove(&mut self, case: &Case, world: &World, before: &Snapshot, what: &What) {
         self.is_loose = false;
-        let root = case.source.address("");
+        let root = case.source.address(what.below());
         for (address, node) in before {
             let name = match (address, &root) {
                 (Address::Disk(path), Address::Disk(root)) => path.strip_prefix(root.as_str()),
@@ -390,13 +390,16 @@ fn address(world: &World, path: &Path) -> Address {
     Address::Disk(path.strip_prefix(world.path()).unwrap().to_str().unwrap().to_owned())
 }
 
-fn list(world: &World, before: &Snapshot, root: Root, links: Links) -> Listing {
+/// The objects below a name of a tree.
+fn list(world: &World, before: &Snapshot, root: Root, below: &str, links: Links) -> Listing {
     let mut listing = Listing::default();
     match root {
         Root::Store { server, prefix, .. } => {
             for (address, node) in before {
                 if let (Address::Store(at, key), Node::File { bytes, modified }) = (address, node)
-                    && let Some(key) = key.strip_prefix(prefix).filter(|key| *at == server && !key.is_empty())
+                    && let Some(key) = key.strip_prefix(prefix).and_then(|key| key.strip_prefix(below))
+                    && *at == server
+                    && !key.is_empty()
                 {
                     let object = Object {
                         bytes: bytes.clone(),
@@ -409,7 +412,7 @@ fn list(world: &World, before: &Snapshot, root: Root, links: Links) -> Listing {
             }
         }
         Root::Disk(name) => {
-            let path = world.path().join(name);
+            let path = world.path().join(name).join(below);
             if path.is_dir() {
                 listing.walk(world, &path, "", links, &mut Vec::new());
             }
@@ -480,11 +483,22 @@ fn select(case: &Case, what: &What, listing: &Listing, links: Links) -> (BTreeSe
     (keys, missing)
 }
 
+impl What {
+    /// The directory that the names of a pattern are below.
+    fn below(&self) -> &str {
+        let Self::Pattern { pattern, .. } = self else { return "" };
+        let literal = pattern.split('*').next().unwrap_or_default();
+        &pattern[..literal.rfind('/').map_or(0, |slash| slash + 1)]
+    }
+}
+
 /// Whether a command takes a name; what is no object has no size.
 fn takes(case: &Case, what: &What, name: &str, size: Option<u64>) -> bool {
     let matches = match what {
-        What::Pattern { pattern, recursive: true } => beginnings(name).any(|name| glob(pattern, name)),
-        What::Pattern { pattern, .. } => glob(pattern, name),
+        What::Pattern { pattern, recursive } => {
+            let pattern = &pattern[what.below().len()..];
+            glob(pattern, name) || *recursive && beginnings(name).any(|name| glob(pattern, name))
+        }
         _ => true,
     };
     matches
