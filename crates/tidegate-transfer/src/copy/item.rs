@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object};
 
@@ -114,8 +115,8 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         refuse_source(&item).await?;
     }
     match job.writing.if_exists {
-        IfExists::Skip if exists(&item.to).await? => return Ok(skipped(job, &item)),
-        IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
+        IfExists::Skip if exists(job, &item.to).await? => return Ok(skipped(job, &item)),
+        IfExists::Fail if job.is_dry_run && exists(job, &item.to).await? => {
             let target = item.to.url();
             return Err(Error::Failed(format!(
                 "{target}: it exists, and --create-only leaves it as it is"
@@ -251,10 +252,13 @@ async fn remove(job: &CopyJob, source: &ItemSource, object: &Object) -> Result {
     })
 }
 
-async fn exists(place: &Place) -> Result<bool> {
+async fn exists(job: &CopyJob, place: &Place) -> Result<bool> {
     if !place.is_local() {
         return Ok(place.store.exists(&place.key).await?);
     }
+    // A link that is an object is at the name without the suffix.
+    let link = place.key.strip_suffix(LINK_SUFFIX).filter(|_| job.writing.links() == Links::Preserve);
+    let place = Place { key: link.unwrap_or(&place.key).to_owned(), ..place.clone() };
     let path = place.file()?;
     match tokio::fs::symlink_metadata(&path).await {
         Ok(_) => Ok(true),

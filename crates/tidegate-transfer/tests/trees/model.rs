@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) is_sure: bool,
     /// One tree is in the other, or links are written through: only the sources are looked at.
     pub(crate) is_loose: bool,
+    /// A directory is in the way of an object, and holds more than what is removed: the dry run does not look into it.
+    pub(crate) has_full_directory: bool,
     /// Something is left out, and said.
     pub(crate) leaves_out: bool,
 }
@@ -105,11 +107,13 @@ impl Plan {
                 && listing.objects.iter().any(|(key, object)| {
                     !is_file(key) && !object.bytes.is_empty() && case.filter.takes_name(key)
                 });
-            listing.objects.retain(|key, _| is_file(key));
+            listing.objects.retain(|key, _| is_file(key) && !key.is_empty());
         }
         self.is_impossible |= source.broken.iter().any(|name| case.filter.takes_name(name));
         self.is_sure &= !source.clashes && !theirs.clashes && !lists_by_directory(case, world);
         self.is_loose |= links == Links::Follow && has_links(before, case.target);
+        // Such a file stays, and its link comes beside it: then the directory can't be listed.
+        self.is_loose |= links == Links::Preserve && case.target.is_disk() && has_files_named_as_links(before, case.target);
         self.leaves_out = source.left_out.iter().any(|name| case.filter.takes_name(name));
         let takes = |key: &str, object: &Object| case.filter.takes(key, object.bytes.len() as u64);
         let ours: BTreeMap<_, _> = source.objects.iter().filter(|(key, object)| takes(key, object)).collect();
@@ -133,9 +137,13 @@ impl Plan {
                 Must::Stay => _ = self.allowed.insert(address.clone(), vec![old]),
             }
             let deletes = extra != Extra::Keep;
-            match in_the_way(world, case, key, links, &extras) {
+            let way = in_the_way(world, case, key, links, &extras);
+            match way {
                 Way::Clear => {}
-                Way::Blocked => self.is_sure = false,
+                Way::Blocked | Way::ByFullDirectory => {
+                    self.is_sure = false;
+                    self.has_full_directory |= matches!(way, Way::ByFullDirectory);
+                }
                 Way::By(obstacles) if deletes => self.in_the_way.extend(obstacles),
                 Way::By(_) => self.is_sure = false,
             }
@@ -185,7 +193,8 @@ impl Plan {
                 What::Whole(_) => key.rsplit('/').next().unwrap_or_default(),
                 _ => &*key,
             };
-            if case.target.is_disk() && name.ends_with('/') {
+            let is_nameless = name.is_empty() && case.target.address("") == Address::Store(1, String::new());
+            if is_nameless || case.target.is_disk() && (name.is_empty() || name.ends_with('/')) {
                 self.is_impossible |= !object.bytes.is_empty();
                 self.leaves_out = true;
                 continue;
@@ -291,7 +300,14 @@ fn lists_by_directory(case: &Case, world: &World) -> bool {
     })
 }
 
-fn has_links(before: &Snapshot, root: Root) -> bool {
+fn has_files_named_as_links(before: &Snapshot, root: Root) -> bool {
+    let Address::Disk(root) = root.address("") else { return false };
+    before.iter().any(|(address, node)| {
+        matches!((address, node), (Address::Disk(path), Node::File { .. }) if path.starts_with(&root) && path.ends_with(SUFFIX))
+    })
+}
+
+pub(crate) fn has_links(before: &Snapshot, root: Root) -> bool {
     let Address::Disk(root) = root.address("") else { return false };
     before.iter().any(|(address, node)| {
         matches!((address, node), (Address::Disk(path), Node::Link(_)) if path.starts_with(&root))
@@ -331,6 +347,7 @@ enum Way {
     Clear,
     /// What only the target has.
     By(Vec<Address>),
+    ByFullDirectory,
     Blocked,
 }
 
@@ -364,7 +381,7 @@ fn in_the_way(
                 nodes(world, &path, &mut below);
                 let is_extra = |address: &Address| extras.values().any(|object| object.address == *address);
                 let all = below.iter().all(is_extra) && case.filter.takes_name(name);
-                return if all { Way::By(below) } else { Way::Blocked };
+                return if all { Way::By(below) } else { Way::ByFullDirectory };
             }
             (true, false) if found.is_symlink() && link.is_some() => return Way::Clear,
             (true, false) if found.is_symlink() || link.is_some() => return extra(name),
@@ -399,7 +416,6 @@ fn list(world: &World, before: &Snapshot, root: Root, below: &str, links: Links)
                 if let (Address::Store(at, key), Node::File { bytes, modified }) = (address, node)
                     && let Some(key) = key.strip_prefix(prefix).and_then(|key| key.strip_prefix(below))
                     && *at == server
-                    && !key.is_empty()
                 {
                     let object = Object {
                         bytes: bytes.clone(),
