@@ -175,13 +175,15 @@ impl Trees {
         Obstacle::find(directory.as_deref()?, key, *links, rules.writes)
     }
 
-    /// Whether what is in the way would be listed as an object that only the target has, and so may be removed.
-    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle) -> bool {
+    /// Whether what is in the way of the object `key` would be listed as an object that only the target has, and so may be
+    /// removed.
+    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle, key: &str) -> bool {
         let is_listed = match obstacle {
-            // A link to a directory is no object, unless all links are.
+            // A link to a directory is no object, unless all links are. A link to a file is listed by its name, which both
+            // sides have if it is that of the object.
             Obstacle::Link(name) => {
                 self.target.links == Links::Preserve
-                    || self.target.path(name).is_some_and(|path| path.is_file())
+                    || name != key && self.target.path(name).is_some_and(|path| path.is_file())
             }
             // Nothing is removed through a link.
             Obstacle::Directory(name) => self.target.link_above(&format!("{name}/")).is_none(),

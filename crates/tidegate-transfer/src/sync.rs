@@ -426,7 +426,7 @@ impl SyncWork<'_> {
             Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
                 let (source, target) = (url(&trees.source, key), url(&trees.target, key));
                 if let (Some(obstacle), Some(root)) = (trees.obstacle(key), trees.target.path(""))
-                    && !(self.deletes() && trees.may_be_extra(&obstacle))
+                    && !(self.deletes() && trees.may_be_extra(&obstacle, key))
                     && let Some(failure) = obstacle.failure(&root, &target)
                 {
                     return Err(failure);
@@ -656,7 +656,7 @@ impl<'a> Copying<'a> {
         let trees = self.work.trees;
         if self.work.deletes()
             && let Some(obstacle) = trees.obstacle(&source.key)
-            && trees.may_be_extra(&obstacle)
+            && trees.may_be_extra(&obstacle, &source.key)
             && !trees.options.plants.has(Planted::LastingObstacle)
         {
             let found = &mut *self.found();

@@ -453,7 +453,14 @@ fn add(world: &World, root: Root, named: &Named) {
                         .set_modified(time(*modified))
                         .unwrap();
                 }
-                Kind::Link(text) => symlink(text, &path).unwrap(),
+                Kind::Link(text) => {
+                    symlink(text, &path).unwrap();
+                    let since = time(TIMES[0]).duration_since(std::time::UNIX_EPOCH).unwrap();
+                    let time = rustix::fs::Timespec { tv_sec: since.as_secs() as i64, tv_nsec: 0 };
+                    let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+                    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+                    rustix::fs::utimensat(rustix::fs::CWD, &path, &times, flags).unwrap();
+                }
                 Kind::Directory => fs::create_dir(&path).unwrap(),
             }
         }

@@ -48,8 +48,9 @@ pub(crate) struct Plan {
     pub(crate) is_sure: bool,
     /// One tree is in the other, or links are written through: only the sources are looked at.
     pub(crate) is_loose: bool,
-    /// A directory is in the way of an object, and holds more than what is removed: the dry run does not look into it.
-    pub(crate) has_full_directory: bool,
+    /// It fails in a way that the dry run does not see: a directory is in the way of an object, and something in it stays
+    /// or comes; or an object holds no text of a link.
+    pub(crate) is_beyond_the_dry_run: bool,
     /// Something is left out, and said.
     pub(crate) leaves_out: bool,
 }
@@ -110,7 +111,8 @@ impl Plan {
             listing.objects.retain(|key, _| is_file(key) && !key.is_empty());
         }
         self.is_impossible |= source.broken.iter().any(|name| case.filter.takes_name(name));
-        self.is_sure &= !source.clashes && !theirs.clashes && !lists_by_directory(case, world);
+        self.is_loose |= source.clashes || theirs.clashes;
+        self.is_sure &= !lists_by_directory(case, world);
         self.is_loose |= links == Links::Follow && has_links(before, case.target);
         // Such a file stays, and its link comes beside it: then the directory can't be listed.
         self.is_loose |= links == Links::Preserve && case.target.is_disk() && has_files_named_as_links(before, case.target);
@@ -126,7 +128,8 @@ impl Plan {
             })
             .collect();
         self.is_sure &= !ours.is_empty();
-        self.is_impossible |= case.target.is_disk() && share_a_name(ours.keys(), links);
+        self.is_beyond_the_dry_run = case.target.is_disk() && share_a_name(ours.keys(), links);
+        self.is_impossible |= self.is_beyond_the_dry_run;
         for (key, object) in &ours {
             let there = theirs.objects.get(*key);
             let address = self.write(case.target, key, links, object);
@@ -142,11 +145,12 @@ impl Plan {
                 Way::Clear => {}
                 Way::Blocked | Way::ByFullDirectory => {
                     self.is_sure = false;
-                    self.has_full_directory |= matches!(way, Way::ByFullDirectory);
+                    self.is_beyond_the_dry_run |= matches!(way, Way::ByFullDirectory);
                 }
                 Way::By(obstacles) if deletes => self.in_the_way.extend(obstacles),
                 Way::By(_) => self.is_sure = false,
             }
+            self.is_beyond_the_dry_run |= is_empty_link(case.target, key, links, object);
             if links == Links::Preserve && key.ends_with(SUFFIX) {
                 // An empty text is none of a link, and a file of that name is no link.
                 self.is_sure &= !object.bytes.is_empty() && !case.source.is_disk();
@@ -179,8 +183,9 @@ impl Plan {
         let listing = list(world, before, case.source, what.below(), links);
         let (taken, missing) = select(case, what, &listing, links);
         self.is_sure &=
-            !missing && !taken.is_empty() && !listing.clashes && !(moves && links == Links::Follow);
-        self.is_loose |= links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
+            !missing && !taken.is_empty() && !(moves && links == Links::Follow);
+        self.is_loose |= listing.clashes
+            || links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
         if !matches!(what, What::Below(_) | What::Whole(_)) {
             let takes = |name: &String| takes(case, what, name, None);
             self.is_impossible |= listing.broken.iter().any(takes);
@@ -200,6 +205,7 @@ impl Plan {
                 continue;
             }
             let address = self.write(case.target, name, links, object);
+            self.is_beyond_the_dry_run |= is_empty_link(case.target, name, links, object);
             let exists = match &address {
                 Address::Disk(path) => world.path().join(path).symlink_metadata().is_ok(),
                 Address::Store(..) => before.contains_key(&address),
@@ -226,7 +232,11 @@ impl Plan {
             self.sources.push((object.address.clone(), node, moved_to));
             names.push(name.to_owned());
         }
-        self.is_impossible |= case.target.is_disk() && share_a_name(names.iter(), links);
+        if case.target.is_disk() && share_a_name(names.iter(), links) {
+            // One of them may come first, and the other is skipped.
+            self.is_loose |= if_exists == IfExists::Skip;
+            self.is_impossible = true;
+        }
     }
 
     fn remove(&mut self, case: &Case, world: &World, before: &Snapshot, what: &What) {
@@ -324,6 +334,10 @@ fn target(root: Root, key: &str, links: Links, object: &Object) -> (Address, Nod
         }
         None => (root.address(key), file),
     }
+}
+
+fn is_empty_link(target: Root, key: &str, links: Links, object: &Object) -> bool {
+    target.is_disk() && links == Links::Preserve && key.ends_with(SUFFIX) && object.bytes.is_empty()
 }
 
 /// The names of a key and of the directories above it.
