@@ -11,7 +11,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
 use tidegate::backend::OtherKind;
-use tidegate::backend::local::LinkPolicy;
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use crate::listing::{MissedEntry as _, OrderedListing, TreeObject};
@@ -189,7 +189,10 @@ impl Trees {
             Obstacle::Directory(name) => self.target.link_above(&format!("{name}/")).is_none(),
             Obstacle::File(_) | Obstacle::Replaced(_) => true,
         };
-        is_listed && self.filter.takes_name(obstacle.name())
+        // With links as objects, the key of a link has a suffix, which a filter may leave out.
+        let is_object = matches!(obstacle, Obstacle::Link(_)) && self.target.links == Links::Preserve;
+        let suffix = if is_object { LINK_SUFFIX } else { "" };
+        is_listed && self.filter.takes_name(&format!("{}{suffix}", obstacle.name()))
     }
 
     /// Whether the filter takes a path below the source.

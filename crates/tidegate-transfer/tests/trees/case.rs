@@ -195,6 +195,8 @@ impl Case {
             kind @ (1 | 2 | 3) => {
                 let mut names: Vec<String> = source_tree.iter().map(|named| named.name.to_owned()).collect();
                 names.retain(|name| !name.ends_with('/') && rng.u8(..5) > 0);
+                names.sort();
+                names.dedup();
                 if rng.u8(..8) == 0 {
                     names.push("missing".to_owned());
                 }
@@ -276,6 +278,8 @@ impl Case {
         symlink("s", world.path().join("s2")).unwrap();
         for name in ["out/f", "out/d/g"] {
             fs::write(world.path().join(name), "out").unwrap();
+            let file = fs::File::options().write(true).open(world.path().join(name)).unwrap();
+            file.set_modified(time(TIMES[0])).unwrap();
         }
         for server in 0..2 {
             world.put(server, "beside", b"beside", 1000);

@@ -145,7 +145,8 @@ impl Plan {
                 Way::Clear => {}
                 Way::Blocked | Way::ByFullDirectory => {
                     self.is_sure = false;
-                    self.is_beyond_the_dry_run |= matches!(way, Way::ByFullDirectory);
+                    self.is_beyond_the_dry_run |=
+                        matches!(way, Way::ByFullDirectory) || matches!(case.filter, Filter::MaxSize(_));
                 }
                 Way::By(obstacles) if deletes => self.in_the_way.extend(obstacles),
                 Way::By(_) => self.is_sure = false,
@@ -184,7 +185,8 @@ impl Plan {
         let (taken, missing) = select(case, what, &listing, links);
         self.is_sure &=
             !missing && !taken.is_empty() && !(moves && links == Links::Follow);
-        self.is_loose |= listing.clashes
+        self.is_loose |= names_lead_through_links(case, world, what)
+            || listing.clashes
             || links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
         if !matches!(what, What::Below(_) | What::Whole(_)) {
             let takes = |name: &String| takes(case, what, name, None);
@@ -235,12 +237,13 @@ impl Plan {
         if case.target.is_disk() && share_a_name(names.iter(), links) {
             // One of them may come first, and the other is skipped.
             self.is_loose |= if_exists == IfExists::Skip;
+            self.is_beyond_the_dry_run = true;
             self.is_impossible = true;
         }
     }
 
     fn remove(&mut self, case: &Case, world: &World, before: &Snapshot, what: &What) {
-        self.is_loose = false;
+        self.is_loose = names_lead_through_links(case, world, what);
         let root = case.source.address(what.below());
         for (address, node) in before {
             let name = match (address, &root) {
@@ -379,7 +382,7 @@ fn in_the_way(
     let extra = |name: &str| {
         let address = case.target.address(name);
         let is_extra = extras.values().any(|object| object.address == address);
-        match is_extra && case.filter.takes_name(name) {
+        match is_extra {
             true => Way::By(vec![address]),
             false => Way::Blocked,
         }
@@ -504,8 +507,8 @@ fn select(case: &Case, what: &What, listing: &Listing, links: Links) -> (BTreeSe
     let mut keys = BTreeSet::new();
     for name in names {
         let link = format!("{name}{SUFFIX}");
-        let is_link =
-            links == Links::Preserve && case.source.is_disk() && listing.objects.contains_key(&link);
+        let is_link = links == Links::Preserve
+            && listing.objects.get(&link).is_some_and(|object| object.address == case.source.address(name));
         let key = if is_link { &link } else { name };
         missing |= !listing.objects.contains_key(key) || !keys.insert(key.clone());
     }
@@ -520,6 +523,14 @@ impl What {
         let literal = pattern.split('*').next().unwrap_or_default();
         &pattern[..literal.rfind('/').map_or(0, |slash| slash + 1)]
     }
+}
+
+/// Whether a list names files behind links.
+fn names_lead_through_links(case: &Case, world: &World, what: &What) -> bool {
+    let (What::Below(names) | What::Whole(names), Root::Disk(root)) = (what, case.source) else { return false };
+    let root = world.path().join(root);
+    let is_behind = |name: &String| beginnings(name).any(|above| above != name && root.join(above).is_symlink());
+    names.iter().any(is_behind)
 }
 
 /// Whether a command takes a name; what is no object has no size.
