@@ -51,6 +51,8 @@ pub(crate) struct Plan {
     /// It fails in a way that the dry run does not see: a directory is in the way of an object, and something in it stays
     /// or comes; or an object holds no text of a link.
     pub(crate) is_beyond_the_dry_run: bool,
+    /// A store lists in another order than that of keys, which is an error unless the keys happen to be in order.
+    pub(crate) is_unordered: bool,
     /// Something is left out, and said.
     pub(crate) leaves_out: bool,
 }
@@ -112,10 +114,13 @@ impl Plan {
         }
         self.is_impossible |= source.broken.iter().any(|name| case.filter.takes_name(name));
         self.is_loose |= source.clashes || theirs.clashes;
-        self.is_sure &= !lists_by_directory(case, world);
+        self.is_unordered = lists_by_directory(case, world);
+        self.is_sure &= !self.is_unordered;
         self.is_loose |= links == Links::Follow && has_links(before, case.target);
         // Such a file stays, and its link comes beside it: then the directory can't be listed.
-        self.is_loose |= links == Links::Preserve && case.target.is_disk() && has_files_named_as_links(before, case.target);
+        self.is_loose |= links == Links::Preserve
+            && case.target.is_disk()
+            && has_files_named_as_links(before, case.target);
         self.leaves_out = source.left_out.iter().any(|name| case.filter.takes_name(name));
         let takes = |key: &str, object: &Object| case.filter.takes(key, object.bytes.len() as u64);
         let ours: BTreeMap<_, _> = source.objects.iter().filter(|(key, object)| takes(key, object)).collect();
@@ -168,7 +173,10 @@ impl Plan {
             return;
         }
         for object in extras.values() {
-            self.allowed.entry(object.address.clone()).or_insert_with(|| vec![None]);
+            // A link to a file that this run replaces has changed since the listing: it stays until the next run.
+            let kept = object.by_link.then(|| before.get(&object.address).cloned());
+            let values = || [None].into_iter().chain(kept).collect();
+            self.allowed.entry(object.address.clone()).or_insert_with(values);
             self.extras.insert(object.address.clone());
         }
     }
@@ -183,8 +191,7 @@ impl Plan {
         let (what, moves, if_exists, links) = options;
         let listing = list(world, before, case.source, what.below(), links);
         let (taken, missing) = select(case, what, &listing, links);
-        self.is_sure &=
-            !missing && !taken.is_empty() && !(moves && links == Links::Follow);
+        self.is_sure &= !missing && !taken.is_empty() && !(moves && links == Links::Follow);
         self.is_loose |= names_lead_through_links(case, world, what)
             || listing.clashes
             || links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
@@ -527,9 +534,12 @@ impl What {
 
 /// Whether a list names files behind links.
 fn names_lead_through_links(case: &Case, world: &World, what: &What) -> bool {
-    let (What::Below(names) | What::Whole(names), Root::Disk(root)) = (what, case.source) else { return false };
+    let (What::Below(names) | What::Whole(names), Root::Disk(root)) = (what, case.source) else {
+        return false;
+    };
     let root = world.path().join(root);
-    let is_behind = |name: &String| beginnings(name).any(|above| above != name && root.join(above).is_symlink());
+    let is_behind =
+        |name: &String| beginnings(name).any(|above| above != name && root.join(above).is_symlink());
     names.iter().any(is_behind)
 }
 
