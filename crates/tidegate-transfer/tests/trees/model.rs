@@ -174,6 +174,7 @@ impl Plan {
         }
         for object in extras.values() {
             // A link to a file that this run replaces has changed since the listing: it stays until the next run.
+            self.is_beyond_the_dry_run |= object.by_link;
             let kept = object.by_link.then(|| before.get(&object.address).cloned());
             let values = || [None].into_iter().chain(kept).collect();
             self.allowed.entry(object.address.clone()).or_insert_with(values);
