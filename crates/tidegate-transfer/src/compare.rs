@@ -13,7 +13,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, future};
 use tidegate::Object;
 use tidegate::backend::OtherKind;
-use tidegate::backend::local::LinkPolicy;
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
 use tidegate::object::FileAttributes;
 use tidegate::text::printable;
 use tokio::sync::Semaphore;
@@ -21,8 +21,9 @@ use tokio::sync::Semaphore;
 use crate::error::{Error, Result};
 use crate::event::Finding;
 use crate::figures::count;
-use crate::links::{FileOptions, Links, skipped_links};
+use crate::links::{FileOptions, LinkRules, Links, WriteLinks, skipped_links};
 use crate::obstacle::Obstacle;
+use crate::planted::{Planted, Plants};
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
 use crate::walk::{Missed, OtherTree};
@@ -59,6 +60,7 @@ pub enum Comparison {
 pub(crate) struct CompareOptions {
     pub(crate) by: Comparison,
     pub(crate) files: FileOptions,
+    pub(crate) plants: Plants,
 }
 
 /// Two trees that are compared.
@@ -66,7 +68,7 @@ pub(crate) struct CompareOptions {
 pub(crate) struct Trees {
     pub(crate) source: Tree,
     pub(crate) target: Tree,
-    options: CompareOptions,
+    pub(crate) options: CompareOptions,
     filter: ObjectFilter,
     /// Permits to read files for their checksums: each reader holds a thread and a buffer.
     readers: Semaphore,
@@ -110,6 +112,9 @@ impl Trees {
         let links = options.files.links;
         let (mut from, mut to) =
             (from.with_links(links, links.of_source()), to.with_links(links, links.of_target()));
+        if options.plants.has(Planted::WriteThroughLink) {
+            to = to.with_links(links, LinkRules { writes: WriteLinks::Follow, ..links.of_target() });
+        }
         from.except.extend(to.directory.as_deref().map(resolved));
         let other = |tree: &Tree| OtherTree::at(tree.directory.as_deref()?);
         (from.other, to.other) = (other(&to), other(&from));
@@ -136,16 +141,16 @@ impl Trees {
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
         let steps = merge::merge(source, target);
-        let mut taken =
-            self.target.is_local().then(|| TakenNames::new(self.target.links, self.target.directory.clone()));
+        let plants = self.options.plants;
+        let can_share = self.target.is_local() && !plants.has(Planted::LinkOverFile);
+        let mut taken = can_share.then(|| TakenNames::new(self.target.links, self.target.directory.clone()));
         let steps = steps.filter(move |step| {
             future::ready(match step {
                 merge::Step::Both { source: object, .. }
                 | merge::Step::SourceOnly(object)
                 | merge::Step::TargetOnly(object) => filter.takes(&object.key, &object.object),
-                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) | merge::Step::Disorder(_) => {
-                    true
-                }
+                merge::Step::Disorder(_) => !plants.has(Planted::UnorderedListing),
+                merge::Step::SourceMissed(_) | merge::Step::TargetMissed(_) => true,
             })
         });
         steps.map(move |step| Step::of(step, taken.as_mut())).boxed()
@@ -171,19 +176,24 @@ impl Trees {
         Obstacle::find(directory.as_deref()?, key, *links, rules.writes)
     }
 
-    /// Whether what is in the way would be listed as an object that only the target has, and so may be removed.
-    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle) -> bool {
+    /// Whether what is in the way of the object `key` would be listed as an object that only the target has, and so may be
+    /// removed.
+    pub(crate) fn may_be_extra(&self, obstacle: &Obstacle, key: &str) -> bool {
         let is_listed = match obstacle {
-            // A link to a directory is no object, unless all links are.
+            // A link to a directory is no object, unless all links are. A link to a file is listed by its name, which both
+            // sides have if it is that of the object.
             Obstacle::Link(name) => {
                 self.target.links == Links::Preserve
-                    || self.target.path(name).is_some_and(|path| path.is_file())
+                    || name != key && self.target.path(name).is_some_and(|path| path.is_file())
             }
             // Nothing is removed through a link.
             Obstacle::Directory(name) => self.target.link_above(&format!("{name}/")).is_none(),
             Obstacle::File(_) | Obstacle::Replaced(_) => true,
         };
-        is_listed && self.filter.takes_name(obstacle.name())
+        // With links as objects, the key of a link has a suffix, which a filter may leave out.
+        let is_object = matches!(obstacle, Obstacle::Link(_)) && self.target.links == Links::Preserve;
+        let suffix = if is_object { LINK_SUFFIX } else { "" };
+        is_listed && self.filter.takes_name(&format!("{}{suffix}", obstacle.name()))
     }
 
     /// Whether the filter takes a path below the source.
@@ -384,6 +394,9 @@ impl CompareOptions {
         let Some((ours, theirs)) = source.modified.zip(target.modified) else {
             return Verdict::Different(Difference::Unproven);
         };
+        if self.plants.has(Planted::SameSecond) && seconds(ours) == seconds(theirs) {
+            return Verdict::Same;
+        }
         let by_tag = match sides {
             Sides::Stores => checksums::listed(source, target),
             Sides::FromDisk | Sides::ToDisk => None,

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Events, Report};
 use crate::links::{FileOptions, Links};
 use crate::place::Stores;
+use crate::planted::{Planted, Plants};
 use crate::run::Run;
 use crate::select::{ObjectFilter, Source};
 use crate::two_addresses::Distinct;
@@ -123,6 +124,7 @@ pub struct Copy {
     verifies: bool,
     asks_size: bool,
     open_files: usize,
+    plants: Plants,
 }
 
 impl Copy {
@@ -176,6 +178,7 @@ impl Copy {
             verifies: false,
             asks_size: false,
             open_files: open_files(),
+            plants: Plants::default(),
         }
     }
 
@@ -267,6 +270,13 @@ impl Copy {
         Self { open_files: most, ..self }
     }
 
+    /// Plants a bug, which a test then finds.
+    #[cfg(feature = "planted")]
+    #[doc(hidden)]
+    pub fn planted(self, bug: Option<Planted>) -> Self {
+        Self { plants: Plants::of(bug), ..self }
+    }
+
     /// The operation as a stream of events. Nothing is done before the first event is asked for.
     pub fn start(self) -> Run {
         let events = Events::new(self.stores.target.tide());
@@ -293,6 +303,7 @@ impl Copy {
             links: DeferredLinks::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.distinct,
+            plants: self.plants,
         };
         let copied = match self.sources {
             CopySources::Input(name, _) if job.is_dry_run => {
@@ -359,7 +370,8 @@ async fn copy_many(
     job.events.push(Event::Trees { source: source_label, target: found.target });
     // Of one source, no two objects have the same target, unless one is a link.
     let makes_links = job.writing.links() == Links::Preserve && is_local(target);
-    let is_one_tree = places.len() == 1 && !is_listed && !makes_links;
+    let is_one_tree =
+        places.len() == 1 && !is_listed && !makes_links || job.plants.has(Planted::ReplacedSource);
     let mut distinct =
         (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
     let items = found.items.map(|found| match &mut distinct {

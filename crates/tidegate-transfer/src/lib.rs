@@ -19,6 +19,7 @@ pub mod listing;
 pub mod merge;
 mod obstacle;
 mod place;
+mod planted;
 mod removal;
 mod resolved;
 mod run;
@@ -37,6 +38,9 @@ pub use event::{
 };
 pub use links::{FileOptions, LinkRules, Links, WriteLinks};
 pub use place::{OpenStore, Place, Stores};
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub use planted::Planted;
 pub use removal::Remove;
 pub use run::{Run, RunHandle};
 pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};

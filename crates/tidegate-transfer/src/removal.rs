@@ -427,7 +427,14 @@ async fn refuse_missing(place: &Place) -> Result {
         // Check the path, not the object: a link that leads nowhere exists, and is removed.
         let path = place.file()?;
         let found = tokio::fs::symlink_metadata(&path).await;
-        return found.map(drop).map_err(|error| Error::of_file(&path, &error));
+        let found = found.map_err(|error| Error::of_file(&path, &error))?;
+        // The names of a list may be those of directories.
+        return match found.is_dir() {
+            true => {
+                Err(Error::Failed(format!("{}: it is a directory", printable(&path.display().to_string()))))
+            }
+            false => Ok(()),
+        };
     }
     let error = match place.store.head(&place.key).await {
         Ok(_) => return Ok(()),

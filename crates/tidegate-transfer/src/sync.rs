@@ -24,6 +24,7 @@ use crate::links::FileOptions;
 use crate::listing::{MissedEntry as _, TreeObject};
 use crate::obstacle::InTheWay;
 use crate::place::Stores;
+use crate::planted::Planted;
 use crate::removal::{self, Removal};
 use crate::run::Run;
 use crate::select::ObjectFilter;
@@ -190,6 +191,14 @@ impl Sync {
         Self { open_files: most, ..self }
     }
 
+    /// Plants a bug, which a test then finds.
+    #[cfg(feature = "planted")]
+    #[doc(hidden)]
+    pub fn planted(mut self, bug: Option<Planted>) -> Self {
+        self.compare.plants = crate::planted::Plants::of(bug);
+        self
+    }
+
     /// The operation as a stream of events. Nothing is done before the first event is asked for.
     pub fn start(self) -> Run {
         let events = Events::new(self.target.store.tide());
@@ -221,6 +230,7 @@ impl Sync {
             links: DeferredLinks::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.options.distinct,
+            plants: trees.options.plants,
         };
         plan.carry_out(&job).await
     }
@@ -255,7 +265,8 @@ impl SyncWork<'_> {
         let Found { objects, unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
         self.events.count(|report| report.unchanged += unchanged);
         self.trees.incomparable_line().into_iter().for_each(|line| self.events.warn(line));
-        if copied.is_err() || self.events.failures() > 0 {
+        let goes_on = self.trees.options.plants.has(Planted::RemovalAfterFailure);
+        if !goes_on && (copied.is_err() || self.events.failures() > 0) {
             if extra.as_ref().is_some_and(|extra| extra.count > 0) {
                 self.events.warn(match before {
                     0 => "nothing removed, because not everything could be listed and copied",
@@ -418,7 +429,7 @@ impl SyncWork<'_> {
             Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
                 let (source, target) = (url(&trees.source, key), url(&trees.target, key));
                 if let (Some(obstacle), Some(root)) = (trees.obstacle(key), trees.target.path(""))
-                    && !(self.deletes() && trees.may_be_extra(&obstacle))
+                    && !(self.deletes() && trees.may_be_extra(&obstacle, key))
                     && let Some(failure) = obstacle.failure(&root, &target)
                 {
                     return Err(failure);
@@ -440,6 +451,9 @@ impl SyncWork<'_> {
         self.may_remove(extra.count, objects)?;
         self.prove_distinct(&mut extra).await?;
         let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
+        if self.trees.options.plants.has(Planted::UntoldRemoval) {
+            extra.next().await;
+        }
         while let Some(object) = extra.next().await {
             self.events.push(Event::WouldRemove { url: self.trees.target.place(&object.key).url() });
             self.events.flow().await;
@@ -593,7 +607,9 @@ impl<'a> Copying<'a> {
                     }
                     return None;
                 }
-                let extra = found.extra.as_mut().filter(|_| !found.left_out.has(&object.key))?;
+                let is_left_out = found.left_out.has(&object.key)
+                    && !trees.options.plants.has(Planted::RemovalBelowLeftOut);
+                let extra = found.extra.as_mut().filter(|_| !is_left_out)?;
                 let unkept = extra.push(&object).err()?;
                 Some(Work::Report(CopyOutcome::Stopped(lost_keys(&unkept))))
             }
@@ -647,7 +663,8 @@ impl<'a> Copying<'a> {
         let trees = self.work.trees;
         if self.work.deletes()
             && let Some(obstacle) = trees.obstacle(&source.key)
-            && trees.may_be_extra(&obstacle)
+            && trees.may_be_extra(&obstacle, &source.key)
+            && !trees.options.plants.has(Planted::LastingObstacle)
         {
             let found = &mut *self.found();
             found.in_the_way.add(obstacle);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::location::local_root;
 use tidegate::{ErrorKind, Object};
 
@@ -12,8 +13,10 @@ use super::{download, link, upload};
 use crate::compare::time_of_file;
 use crate::error::{Error, Result};
 use crate::event::{CopiedObject, Event, SkipReason};
+use crate::links::Links;
 use crate::obstacle::Obstacle;
 use crate::place::Place;
+use crate::planted::Planted;
 use crate::two_addresses::{self, Places};
 
 /// An object to copy or move, and its target.
@@ -114,8 +117,8 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         refuse_source(&item).await?;
     }
     match job.writing.if_exists {
-        IfExists::Skip if exists(&item.to).await? => return Ok(skipped(job, &item)),
-        IfExists::Fail if job.is_dry_run && exists(&item.to).await? => {
+        IfExists::Skip if exists(job, &item.to).await? => return Ok(skipped(job, &item)),
+        IfExists::Fail if job.is_dry_run && exists(job, &item.to).await? => {
             let target = item.to.url();
             return Err(Error::Failed(format!("{target}: it exists, and --create-only leaves it as it is")));
         }
@@ -146,7 +149,11 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         true => Some(from.store.head(&from.key).await?),
         false => None,
     };
-    let done = match transfer(job, &item).await {
+    let copied = transfer(job, &item).await;
+    if let Some(object) = source.as_ref().filter(|_| job.plants.has(Planted::UnconfirmedMove)) {
+        remove(job, &item.source, object).await?;
+    }
+    let done = match copied {
         Err(Error::Store(error)) if skips && error.kind() == ErrorKind::AlreadyExists => {
             return Ok(skipped(job, &item));
         }
@@ -162,7 +169,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         }
     }
     if let Some(object) = source.filter(|_| job.moves()) {
-        remove(&item.source, &object).await?;
+        remove(job, &item.source, &object).await?;
         if let Some(path) = &item.source.path {
             job.emptied.add_parent_of(path);
         }
@@ -224,10 +231,12 @@ fn skipped(job: &CopyJob, item: &CopyItem) -> CopyOutcome {
 }
 
 /// Removes the object that was copied, unless another has replaced it meanwhile.
-async fn remove(source: &ItemSource, object: &Object) -> Result {
+async fn remove(job: &CopyJob, source: &ItemSource, object: &Object) -> Result {
     let removed = source.place.store.delete_if_unchanged(&source.place.key, object).await;
-    // A link whose file was moved before counts as no object.
+    // A link whose file was moved before counts as no object. Links that are objects have other names than their paths,
+    // which may be those of other links.
     if let (Ok(()), Some(path)) = (&removed, &source.path)
+        && job.writing.links() != Links::Preserve
         && path.is_symlink()
     {
         return tokio::fs::remove_file(path).await.map_err(|error| Error::of_file(path, &error));
@@ -243,10 +252,13 @@ async fn remove(source: &ItemSource, object: &Object) -> Result {
     })
 }
 
-async fn exists(place: &Place) -> Result<bool> {
+async fn exists(job: &CopyJob, place: &Place) -> Result<bool> {
     if !place.is_local() {
         return Ok(place.store.exists(&place.key).await?);
     }
+    // A link that is an object is at the name without the suffix.
+    let link = place.key.strip_suffix(LINK_SUFFIX).filter(|_| job.writing.links() == Links::Preserve);
+    let place = Place { key: link.unwrap_or(&place.key).to_owned(), ..place.clone() };
     let path = place.file()?;
     match tokio::fs::symlink_metadata(&path).await {
         Ok(_) => Ok(true),

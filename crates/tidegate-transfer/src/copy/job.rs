@@ -21,6 +21,7 @@ use crate::event::Events;
 use crate::figures::count;
 use crate::links::{FileOptions, Links, WriteLinks, skipped_links};
 use crate::place::{Place, Stores};
+use crate::planted::Plants;
 use crate::two_addresses::{self, Distinct};
 
 /// The stores of both sides of an operation.
@@ -64,6 +65,7 @@ pub(crate) struct CopyJob {
     /// The directories that files were moved from.
     pub(crate) emptied: EmptiedDirectories,
     pub(crate) distinct: Distinct,
+    pub(crate) plants: Plants,
 }
 
 /// What happens to the source of a copy once the target is there.

@@ -66,8 +66,13 @@ pub(crate) fn is_there(root: &Path, key: &str, links: Links) -> bool {
     let preserves = links == Links::Preserve;
     let found = |name: &str| root.join(name).symlink_metadata();
     let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
-    // A directory is no object: what was a file is gone. Where links have keys of their own, a link is no file.
-    found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
+    // A directory is no object: what was a file is gone. Nor is a link to one that is followed. Where links have keys of
+    // their own, a link is no file.
+    let is_directory = match links {
+        Links::Follow => root.join(key).is_dir(),
+        Links::Files | Links::Skip | Links::Preserve => false,
+    };
+    !is_directory && found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
         || link.is_some_and(|link| found(link).is_ok_and(|found| found.is_symlink()))
 }
 

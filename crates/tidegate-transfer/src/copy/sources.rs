@@ -22,6 +22,7 @@ use crate::ahead::ahead;
 use crate::error::{Error, Result};
 use crate::links::Links;
 use crate::place::Place;
+use crate::planted::Planted;
 use crate::resolved::resolved;
 use crate::select::{ObjectFilter, Source};
 use crate::walk::{self, Missed, OtherTree};
@@ -125,7 +126,9 @@ pub(crate) async fn find_listed<'a>(
             .map(move |name| {
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
-                if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name)) {
+                if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name))
+                    && !job.plants.has(Planted::ReplacedSource)
+                {
                     let (done, verb) = if job.moves() { ("moved", "move") } else { ("copied", "copy") };
                     let message = format!(
                         "{name}: not {done}: it would replace {other}, which this command is to {verb} too"
