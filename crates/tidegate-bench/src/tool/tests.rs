@@ -144,7 +144,7 @@ fn each_is_asked_for_what_it_has_a_word_for() {
 
 #[test]
 fn how_many_objects_are_said_to_be_at_once_is_what_cp_has() {
-    let cp = include_str!("../../../tidegate-cli/src/transfer/copies.rs");
+    let cp = include_str!("../../../tidegate-transfer/src/copy/copies.rs");
     assert!(cp.contains("\nconst IN_FLIGHT: usize = 64;\n"));
     let objects = TransferSource::Objects { originals: "/s".into(), into: "/d".into() };
     for source in [TransferSource::Directory("/s".into()), objects] {
