@@ -208,6 +208,8 @@ def main():
                 wrong.append(f"seed {seed}, {command} {direction}: {fault}")
                 print(wrong[-1], flush=True)
             killed[kind] += 1
+            if sum(killed.values()) % 50 == 0:
+                print(f"{sum(killed.values())} kills", flush=True)
     for (command, direction), count in sorted(killed.items()):
         print(f"{command:5} {direction:8} {count:4} kills")
     print(f"{sum(killed.values())} kills, {len(wrong)} faults")
