@@ -1,9 +1,10 @@
 //! An operation that runs: a stream of events, then a report.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::Stream;
@@ -18,18 +19,17 @@ use crate::event::{Event, Events, Report, RunProgress};
 /// As a stream it yields [`Event`]s and then ends; [`result`](Self::result) is what it came to. Awaited, it yields the
 /// [`Report`]. It needs the runtime that it is first polled on. If many events are waiting to be taken, it waits.
 ///
-/// Dropping it stops the operation as soon as its task yields: what is in flight is cut, nothing is half-published, and
-/// nothing more is removed. [`RunHandle::stop`] does the same, and the stream then ends when all is over.
+/// Dropping it stops the operation before the drop returns: what is in flight is cut, nothing is half-published, and
+/// nothing more is removed. [`RunHandle::stop`] does the same soon, and the stream then ends.
 ///
 /// # Errors
 /// An error that ended the operation before anything was done, [`Error::Incomplete`] with the report if a part of it was
 /// done or has failed, or [`Error::Stopped`].
 #[must_use = "an operation does nothing unless its events are asked for, or it is awaited"]
 pub struct Run {
-    /// Until it runs.
-    work: Option<BoxFuture<'static, Result>>,
-    /// The task that carries it out.
-    task: JoinSet<Result>,
+    work: Work,
+    /// The task that carries it out, once there is one.
+    task: Option<JoinSet<Result>>,
     events: Events,
     result: Option<Result>,
 }
@@ -37,6 +37,36 @@ pub struct Run {
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("result", &self.result).finish_non_exhaustive()
+    }
+}
+
+/// The work of an operation: its task polls it, and a drop of the [`Run`] drops it, whatever the task does then.
+#[derive(Clone)]
+struct Work(Arc<Mutex<Option<BoxFuture<'static, Result>>>>);
+
+impl Work {
+    fn lock(&self) -> MutexGuard<'_, Option<BoxFuture<'static, Result>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn carry_out(self) -> Result {
+        poll_fn(|cx| {
+            let mut work = self.lock();
+            let Some(running) = work.as_mut() else { return Poll::Ready(Err(Error::Stopped)) };
+            let polled = running.as_mut().poll(cx);
+            if polled.is_ready() {
+                *work = None;
+            }
+            polled
+        })
+        .await
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let work = self.work.lock().take();
+        drop(work);
     }
 }
 
@@ -67,7 +97,7 @@ impl Run {
                 result = work => result,
             }
         };
-        Self { work: Some(Box::pin(work)), task: JoinSet::new(), events, result: None }
+        Self { work: Work(Arc::new(Mutex::new(Some(Box::pin(work))))), task: None, events, result: None }
     }
 
     /// Looks at it from elsewhere.
@@ -103,19 +133,21 @@ impl Run {
 
     /// The report so far, and the error that ended the operation early. For a caller that tells partial success in
     /// words of its own.
-    pub fn into_parts(self) -> (Report, Result) {
-        (self.events.report(), self.result.unwrap_or(Err(Error::Stopped)))
+    pub fn into_parts(mut self) -> (Report, Result) {
+        (self.events.report(), self.result.take().unwrap_or(Err(Error::Stopped)))
     }
 
     /// Whether the task is over.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(work) = self.work.take() {
-            self.task.spawn(work);
-        }
         if self.result.is_some() {
             return Poll::Ready(());
         }
-        let Poll::Ready(ended) = self.task.poll_join_next(cx) else { return Poll::Pending };
+        let task = self.task.get_or_insert_with(|| {
+            let mut task = JoinSet::new();
+            task.spawn(self.work.clone().carry_out());
+            task
+        });
+        let Poll::Ready(ended) = task.poll_join_next(cx) else { return Poll::Pending };
         self.result = Some(match ended {
             Some(Ok(result)) => result,
             Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -148,7 +180,7 @@ impl IntoFuture for Run {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
-            std::future::poll_fn(|cx| {
+            poll_fn(|cx| {
                 self.events.stream(false, cx.waker());
                 self.poll_work(cx)
             })
@@ -165,6 +197,7 @@ mod tests {
     use futures::StreamExt;
     use tidegate::Tidegate;
     use tidegate::settings::Concurrency;
+    use tokio::io::AsyncWriteExt;
     use tokio::time::timeout;
 
     use crate::{Remove, Source, Wildcards};
@@ -206,6 +239,22 @@ mod tests {
         while timeout(PATIENCE, run.next()).await.unwrap().is_some() {}
         let (report, result) = run.into_parts();
         assert!(matches!(result, Err(Error::Stopped)) && report.removed < 5000, "{result:?} {report:?}");
+    }
+
+    #[tokio::test]
+    async fn a_drop_ends_what_is_in_flight_before_it_returns() {
+        let tide = Tidegate::builder().build().unwrap();
+        let (store, _) = tree(&tide, 0).await;
+        let (input, mut end) = tokio::io::duplex(64);
+        let mut run = crate::Copy::input(&tide, "-", input, "memory://runs/copy".parse().unwrap()).start();
+        assert!(matches!(run.next().await, Some(Event::Started(_))));
+        end.write_all(b"some bytes").await.unwrap();
+        while tide.usage().held == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(run);
+        assert_eq!(tide.usage().held, 0);
+        assert!(!store.exists("copy").await.unwrap());
     }
 
     #[tokio::test]

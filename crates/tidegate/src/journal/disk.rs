@@ -45,7 +45,7 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
     /// Returns when everything that was written, and the length, would survive a loss of power: `fdatasync`.
     fn sync(&self) -> io::Result<()>;
 
-    /// Marks the file as [in use](super::InUse), or takes the mark away, without waiting for the disk.
+    /// Marks the file as in use by a writer or a claim, or takes the mark away, without waiting for the disk.
     ///
     /// # Errors
     /// If there are no such marks on this file system.
