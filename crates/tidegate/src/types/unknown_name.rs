@@ -86,7 +86,7 @@ mod tests {
         go_round::<Addressing>(3);
         go_round::<GcsTransport>(if cfg!(feature = "gcs-grpc") { 2 } else { 1 });
         go_round::<ErrorKind>(23);
-        go_round::<Operation>(20);
+        go_round::<Operation>(21);
     }
 
     #[test]
