@@ -78,7 +78,7 @@ impl TreeRun {
         Ok((fields(py, &report)?, error))
     }
 
-    /// Stops the operation, whoever takes its events.
+    /// Stops the operation, also while another thread waits for its events.
     fn stop(&self) {
         self.handle.stop();
     }

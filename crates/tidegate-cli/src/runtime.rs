@@ -18,8 +18,8 @@ const WORKERS: usize = 2;
 const BLOCKING: usize = 64;
 /// The fewest threads for blocking calls with which every command can make progress.
 const LEAST_BLOCKING: usize = 4;
-/// Stack size of each thread. A copy is many futures deep; without optimization, each takes far more of it.
-const STACK: usize = 2 << 20;
+/// Stack size of each thread: no code here recurses deeply.
+const STACK: usize = 512 << 10;
 /// How long work on local files may continue after the command has ended, so that removals in progress finish. There
 /// is a limit because a thread that waits for input from a terminal may wait for ever.
 const GRACE: Duration = Duration::from_millis(500);

@@ -77,7 +77,8 @@ pub enum Event {
     Notice(String),
     /// All copies are done. From here on, what only the target has is removed.
     Removing,
-    /// Something failed. The operation goes on with other objects, or ends soon.
+    /// An object could not be copied or removed, or a name could not be listed. The operation continues with other
+    /// objects.
     Failed(Failure),
 }
 
@@ -246,7 +247,7 @@ impl Report {
     /// How many failures and warnings a report keeps; events have all.
     pub const KEPT: usize = 1000;
 
-    /// Keeps what of an event nobody else takes.
+    /// Keeps a failure or a warning that no caller takes as an event.
     fn keep(&mut self, event: Event) {
         match event {
             Event::Failed(failure) if self.failures.len() < Self::KEPT => self.failures.push(failure),
@@ -315,8 +316,9 @@ struct Waiting {
     /// The transfers in flight, by their ids.
     live: BTreeMap<u64, (String, Progress)>,
     sends: bool,
-    /// How many bytes transfers have of which that is known, and how many it is not known of.
+    /// The bytes of all transfers whose size is known.
     expected: u64,
+    /// How many transfers have no known size.
     without_size: u64,
     /// Whether the caller asks for events; otherwise there is only the report.
     streams: bool,
@@ -339,15 +341,12 @@ impl Events {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on, the caller asks for events, and is woken for the next; or does not, and has those that wait in the
-    /// report.
-    pub(crate) fn stream(&self, streams: bool, waker: &Waker) {
+    /// From here on, the caller asks for events (`streams`), and `waker` is woken for the next one. Otherwise failures and
+    /// warnings go into the report, also those that wait already.
+    pub(crate) fn stream(&self, streams: bool, waker: Option<&Waker>) {
         let mut waiting = self.waiting();
         waiting.streams = streams;
-        match &mut waiting.waker {
-            Some(known) => known.clone_from(waker),
-            None => waiting.waker = Some(waker.clone()),
-        }
+        waiting.waker = waker.cloned();
         if !streams && !waiting.queue.is_empty() {
             let queue = std::mem::take(&mut waiting.queue);
             queue.into_iter().for_each(|event| waiting.report.keep(event));

@@ -456,7 +456,7 @@ async fn refuse_missing(place: &Place) -> Result {
 #[derive(Debug, Default)]
 pub(crate) struct Removal {
     pub(crate) removed: u64,
-    /// How many failures there were. Each is told, unless it is `stopped`.
+    /// How many failures there were. Each is an event, except the one in `stopped`.
     pub(crate) failed: u64,
     /// Why the rest was not tried: every other removal would have failed for the same cause, or the listing failed.
     pub(crate) stopped: Option<Error>,

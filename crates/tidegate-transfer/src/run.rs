@@ -5,7 +5,7 @@ use std::future::{Future, IntoFuture, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 
 use futures::Stream;
 use futures::future::BoxFuture;
@@ -14,10 +14,11 @@ use tokio::task::JoinSet;
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, Report, RunProgress};
 
-/// An operation that runs in a task of its own, from the moment when its first event is asked for or it is awaited.
+/// An operation that runs from the moment when its first event is asked for, or it is awaited.
 ///
-/// As a stream it yields [`Event`]s and then ends; [`result`](Self::result) is what it came to. Awaited, it yields the
-/// [`Report`]. It needs the runtime that it is first polled on. If many events are waiting to be taken, it waits.
+/// As a stream it yields [`Event`]s and then ends; [`result`](Self::result) then has its outcome. Awaited, it yields the
+/// [`Report`]. It runs in a task of its own on the runtime that it is first polled on, and pauses while a thousand events
+/// wait to be taken.
 ///
 /// Dropping it stops the operation before the drop returns: what is in flight is cut, nothing is half-published, and
 /// nothing more is removed. [`RunHandle::stop`] does the same soon, and the stream then ends.
@@ -27,9 +28,8 @@ use crate::event::{Event, Events, Report, RunProgress};
 /// done or has failed, or [`Error::Stopped`].
 #[must_use = "an operation does nothing unless its events are asked for, or it is awaited"]
 pub struct Run {
-    work: Work,
-    /// The task that carries it out, once there is one.
-    task: Option<JoinSet<Result>>,
+    work: SharedWork,
+    driver: Driver,
     events: Events,
     result: Option<Result>,
 }
@@ -40,26 +40,33 @@ impl fmt::Debug for Run {
     }
 }
 
-/// The work of an operation: its task polls it, and a drop of the [`Run`] drops it, whatever the task does then.
-#[derive(Clone)]
-struct Work(Arc<Mutex<Option<BoxFuture<'static, Result>>>>);
+/// What polls the work of an operation.
+enum Driver {
+    /// Nothing yet: a task, from the first poll on.
+    NotStarted,
+    /// A task of its own.
+    Task(JoinSet<Result>),
+    /// Whoever asks for the events.
+    Caller,
+}
 
-impl Work {
+/// The work of an operation. Its task polls it, and a drop of the [`Run`] drops it, also while the task is waiting.
+#[derive(Clone)]
+struct SharedWork(Arc<Mutex<Option<BoxFuture<'static, Result>>>>);
+
+impl SharedWork {
     fn lock(&self) -> MutexGuard<'_, Option<BoxFuture<'static, Result>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn carry_out(self) -> Result {
-        poll_fn(|cx| {
-            let mut work = self.lock();
-            let Some(running) = work.as_mut() else { return Poll::Ready(Err(Error::Stopped)) };
-            let polled = running.as_mut().poll(cx);
-            if polled.is_ready() {
-                *work = None;
-            }
-            polled
-        })
-        .await
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result> {
+        let mut work = self.lock();
+        let Some(running) = work.as_mut() else { return Poll::Ready(Err(Error::Stopped)) };
+        let polled = running.as_mut().poll(cx);
+        if polled.is_ready() {
+            *work = None;
+        }
+        polled
     }
 }
 
@@ -97,7 +104,15 @@ impl Run {
                 result = work => result,
             }
         };
-        Self { work: Work(Arc::new(Mutex::new(Some(Box::pin(work))))), task: None, events, result: None }
+        let work = SharedWork(Arc::new(Mutex::new(Some(Box::pin(work)))));
+        Self { work, driver: Driver::NotStarted, events, result: None }
+    }
+
+    /// Runs only while its events are asked for, without a task of its own, which costs less. Between two events it is
+    /// paused, and may hold the only request that the engine allows: do not wait for another request then.
+    pub fn without_task(mut self) -> Self {
+        self.driver = Driver::Caller;
+        self
     }
 
     /// Looks at it from elsewhere.
@@ -137,23 +152,32 @@ impl Run {
         (self.events.report(), self.result.take().unwrap_or(Err(Error::Stopped)))
     }
 
-    /// Whether the task is over.
+    /// Ready when the work is done; its result is then in `result`.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.result.is_some() {
             return Poll::Ready(());
         }
-        let task = self.task.get_or_insert_with(|| {
-            let mut task = JoinSet::new();
-            task.spawn(self.work.clone().carry_out());
-            task
-        });
-        let Poll::Ready(ended) = task.poll_join_next(cx) else { return Poll::Pending };
-        self.result = Some(match ended {
-            Some(Ok(result)) => result,
-            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
-            Some(Err(_)) | None => Err(Error::Stopped),
-        });
+        if matches!(self.driver, Driver::NotStarted) {
+            let (mut task, work) = (JoinSet::new(), self.work.clone());
+            task.spawn(poll_fn(move |cx| work.poll(cx)));
+            self.driver = Driver::Task(task);
+        }
+        let result = match &mut self.driver {
+            Driver::Task(task) => match ready!(task.poll_join_next(cx)) {
+                Some(Ok(result)) => result,
+                Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+                // The runtime has ended.
+                Some(Err(_)) | None => Err(Error::Stopped),
+            },
+            Driver::NotStarted | Driver::Caller => ready!(self.work.poll(cx)),
+        };
+        self.result = Some(result);
         Poll::Ready(())
+    }
+
+    /// What an event wakes: the caller, unless the caller polls the work itself.
+    fn woken<'a>(&self, cx: &'a Context<'_>) -> Option<&'a Waker> {
+        (!matches!(self.driver, Driver::Caller)).then(|| cx.waker())
     }
 }
 
@@ -161,7 +185,7 @@ impl Stream for Run {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.events.stream(true, cx.waker());
+        self.events.stream(true, self.woken(cx));
         if let Some(event) = self.events.next() {
             return Poll::Ready(Some(event));
         }
@@ -181,7 +205,7 @@ impl IntoFuture for Run {
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             poll_fn(|cx| {
-                self.events.stream(false, cx.waker());
+                self.events.stream(false, None);
                 self.poll_work(cx)
             })
             .await;

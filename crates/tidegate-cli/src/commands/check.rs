@@ -74,7 +74,7 @@ impl CheckArgs {
                     .compare(self.compare.into())
                     .files(self.compare.files.into())
                     .filter(filter.clone());
-            show(check.start(), invocation).await
+            show(check.start().without_task(), invocation).await
         })
         .await
     }

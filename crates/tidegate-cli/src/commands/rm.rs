@@ -73,7 +73,7 @@ impl RmArgs {
                 None => Remove::new(stores.side(), sources.clone()),
             };
             let remove = remove.recursive(self.recursive).dry_run(self.dry_run).filter(filter.clone());
-            let mut run = remove.start();
+            let mut run = remove.start().without_task();
             let mut alike = 0;
             while let Some(event) = run.next().await {
                 match event {

@@ -106,7 +106,7 @@ impl SyncArgs {
                     .open_files(open_files());
             let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
             let mut report = CopyReport::new(show, lines(invocation)?, stores);
-            let mut run = sync.start();
+            let mut run = sync.start().without_task();
             report.show(&mut run).await?;
             let (unchanged, removed) = run.counts();
             let ended = report.ended(run);

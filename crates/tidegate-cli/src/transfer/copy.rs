@@ -171,7 +171,7 @@ impl CopyArguments {
             } else {
                 let copy = self.library_copy(&ends, stores, &method, report.wants_total()).await?;
                 let copy = copy.filter(filter.clone()).attributes(attributes.clone());
-                let mut run = copy.start();
+                let mut run = copy.start().without_task();
                 report.show(&mut run).await?;
                 report.ended(run)
             };

@@ -16,8 +16,8 @@ use crate::types::trusted_file::{self, Access, TrustedOwners};
 pub(crate) struct InUse(Weak<JournalShared>);
 
 impl InUse {
-    /// Marks the journal. Where the file system has no marks, the journal counts as dropped: whoever wants it waits for
-    /// it before it fails with [`JournalError::InUse`](super::JournalError::InUse).
+    /// Marks the journal. On a file system without such marks the journal looks dropped: a resume then waits for its lock
+    /// before it fails with [`JournalError::InUse`](super::JournalError::InUse).
     pub(crate) async fn mark(journal: &Journal) -> Self {
         let shared = journal.shared.clone();
         spawn_blocking(move || {
