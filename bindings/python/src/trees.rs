@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use tidegate_transfer::{
-    AfterCopy, Check, Comparison, Copy, Distinct, Event, Extra, FileOptions, IfExists, Links, ObjectFilter,
-    Remove, Report, Run, RunHandle, Source, Sync, Tree, Wildcards,
+    AfterCopy, CheckTrees, Comparison, CopyTrees, Distinct, Event, Extra, FileOptions, IfExists, Links,
+    ObjectFilter, RemoveTrees, Report, Run, RunHandle, Source, SyncTrees, Tree, Wildcards,
 };
 use tokio::sync::Mutex;
 
@@ -302,8 +302,8 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let run = Sync::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
-            .extra(given.extra)
+        let run = SyncTrees::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
+            .delete(given.extra)
             .max_delete(given.max_delete)
             .dry_run(given.dry_run)
             .distinct(given.distinct)
@@ -323,7 +323,7 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let run = Check::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
+        let run = CheckTrees::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
             .compare(given.compare)
             .files(given.files)
             .filter(given.filter)
@@ -342,7 +342,7 @@ impl TreeRun {
         let target = tidegate::location::Location::try_from(&*target);
         let target = target.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (from, to) = (store.get(py)?.tide(), to.get(py)?.tide());
-        let run = Copy::new(to, given.sources(sources)?, target)
+        let run = CopyTrees::new(to, given.sources(sources)?, target)
             .source_stores(from)
             .recursive(given.recursive)
             .after(if given.moves { AfterCopy::Remove } else { AfterCopy::Keep })
@@ -363,7 +363,7 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let run = Remove::new(store.get(py)?.tide(), given.sources(sources)?)
+        let run = RemoveTrees::new(store.get(py)?.tide(), given.sources(sources)?)
             .recursive(given.recursive)
             .dry_run(given.dry_run)
             .filter(given.filter)

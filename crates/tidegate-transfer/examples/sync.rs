@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tidegate::Tidegate;
-use tidegate_transfer::{Event, ObjectFilter, RunProgress, Sync, Tree};
+use tidegate_transfer::{Event, ObjectFilter, RunProgress, SyncTrees, Tree};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let tide = Tidegate::builder().build()?;
     let (source, target) = (tide.open(source).await?, tide.open(target).await?);
-    let mut run = Sync::new(Tree::new(&source, ""), Tree::new(&target, ""))
+    let mut run = SyncTrees::new(Tree::new(&source, ""), Tree::new(&target, ""))
         .filter(ObjectFilter::default().include(pattern)?)
         .start();
     let mut beat = tokio::time::interval(Duration::from_millis(100));

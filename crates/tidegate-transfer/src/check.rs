@@ -19,14 +19,14 @@ use crate::select::ObjectFilter;
 /// As [`Run`]. Differences are no errors.
 #[derive(Debug)]
 #[must_use = "a check does nothing unless it is started or awaited"]
-pub struct Check {
+pub struct CheckTrees {
     source: Tree,
     target: Tree,
     options: CompareOptions,
     filter: ObjectFilter,
 }
 
-impl Check {
+impl CheckTrees {
     /// Compares `target` with `source`.
     pub fn new(source: Tree, target: Tree) -> Self {
         let (options, filter) = (CompareOptions::default(), ObjectFilter::default());
@@ -98,7 +98,7 @@ impl Check {
     }
 }
 
-impl IntoFuture for Check {
+impl IntoFuture for CheckTrees {
     type Output = Result<Report>;
     type IntoFuture = BoxFuture<'static, Result<Report>>;
 

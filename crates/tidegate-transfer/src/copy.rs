@@ -89,11 +89,11 @@ impl fmt::Debug for NameList {
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// use tidegate_transfer::{Copy, Source};
+/// use tidegate_transfer::{CopyTrees, Source};
 /// # let tide = tidegate::Tidegate::builder().build()?;
 /// # tide.open("memory://bucket").await?.put("a/x", "1").await?;
 /// let source = Source::parse("memory://bucket/a/".as_ref(), Default::default(), true)?;
-/// let report = Copy::new(&tide, [source], "memory://bucket/b/".parse()?).recursive(true).await?;
+/// let report = CopyTrees::new(&tide, [source], "memory://bucket/b/".parse()?).recursive(true).await?;
 /// assert_eq!(report.copied, 1);
 /// # Ok::<(), tidegate_transfer::Error>(())
 /// # })?;
@@ -104,7 +104,7 @@ impl fmt::Debug for NameList {
 /// As [`Run`]. If there is a single source that is no tree, its own failure is the error.
 #[derive(Debug)]
 #[must_use = "a copy does nothing unless it is started or awaited"]
-pub struct Copy {
+pub struct CopyTrees {
     sources: CopySources,
     target: Location,
     stores: Sides,
@@ -127,7 +127,7 @@ pub struct Copy {
     plants: Plants,
 }
 
-impl Copy {
+impl CopyTrees {
     /// Copies these sources to `target`.
     pub fn new(
         stores: impl Into<Stores>,
@@ -328,7 +328,7 @@ impl Copy {
     }
 }
 
-impl IntoFuture for Copy {
+impl IntoFuture for CopyTrees {
     type Output = Result<Report>;
     type IntoFuture = BoxFuture<'static, Result<Report>>;
 

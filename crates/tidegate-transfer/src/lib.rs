@@ -29,9 +29,9 @@ mod two_addresses;
 mod walk;
 
 pub use ahead::ahead;
-pub use check::Check;
+pub use check::CheckTrees;
 pub use compare::{Comparison, Tree};
-pub use copy::{AfterCopy, Copy, IfExists, NameList, journaled, naming};
+pub use copy::{AfterCopy, CopyTrees, IfExists, NameList, journaled, naming};
 pub use error::{Error, ErrorClass, Reach, Result, sentence_of};
 pub use event::{
     CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, Side, SkipReason, Step, Transfer,
@@ -41,8 +41,8 @@ pub use place::{OpenStore, Place, Stores};
 #[cfg(feature = "planted")]
 #[doc(hidden)]
 pub use planted::Planted;
-pub use removal::Remove;
+pub use removal::RemoveTrees;
 pub use run::{Run, RunHandle};
 pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};
-pub use sync::{Extra, Sync};
+pub use sync::{Extra, SyncTrees};
 pub use two_addresses::Distinct;

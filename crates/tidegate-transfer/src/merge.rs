@@ -11,7 +11,7 @@ use crate::listing::{Disorder, MissedEntry, OrderedListing, TreeObject};
 /// A key of one tree or of both.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are `Both`, and none lives long")]
-pub enum Step<M> {
+pub enum Pair<M> {
     /// Both trees have an object of the key.
     Both {
         /// The object of the source.
@@ -23,6 +23,13 @@ pub enum Step<M> {
     SourceOnly(TreeObject),
     /// The source has no object of the key.
     TargetOnly(TreeObject),
+    /// Only a comparison makes it: the object of the source would have the name of another one on the target's disk.
+    Taken {
+        /// The object of the source.
+        source: TreeObject,
+        /// The key of the other one.
+        by: String,
+    },
     /// Something in the source could not be listed, or is no object.
     SourceMissed(M),
     /// Something in the target could not be listed, or is no object. Unless it is harmless, the merge ends.
@@ -35,15 +42,15 @@ pub enum Step<M> {
 pub fn merge<M: MissedEntry, S, T>(
     source: OrderedListing<S>,
     target: OrderedListing<T>,
-) -> impl Stream<Item = Step<M>>
+) -> impl Stream<Item = Pair<M>>
 where
     S: Stream<Item = Result<TreeObject, M>> + Unpin,
     T: Stream<Item = Result<TreeObject, M>> + Unpin,
 {
     let merging = Merging { source, target, is_over: false };
     stream::unfold(merging, |mut merging| async move {
-        let step = merging.next().await?;
-        Some((step, merging))
+        let pair = merging.next().await?;
+        Some((pair, merging))
     })
 }
 
@@ -65,7 +72,7 @@ where
     S: Stream<Item = Result<TreeObject, M>> + Unpin,
     T: Stream<Item = Result<TreeObject, M>> + Unpin,
 {
-    async fn next(&mut self) -> Option<Step<M>> {
+    async fn next(&mut self) -> Option<Pair<M>> {
         if self.is_over {
             return None;
         }
@@ -84,22 +91,22 @@ where
             Next::Target => (None, self.target.take().await),
             Next::Both => future::join(self.source.take(), self.target.take()).await,
         };
-        let step = match (source, target) {
+        let pair = match (source, target) {
             (Some(Err(disorder)), _) | (_, Some(Err(disorder))) => {
                 self.is_over = true;
-                Step::Disorder(disorder)
+                Pair::Disorder(disorder)
             }
-            (Some(Ok(Ok(source))), Some(Ok(Ok(target)))) => Step::Both { source, target: target.object },
-            (Some(Ok(Ok(source))), _) => Step::SourceOnly(source),
-            (Some(Ok(Err(missed))), _) => Step::SourceMissed(missed),
-            (None, Some(Ok(Ok(target)))) => Step::TargetOnly(target),
+            (Some(Ok(Ok(source))), Some(Ok(Ok(target)))) => Pair::Both { source, target: target.object },
+            (Some(Ok(Ok(source))), _) => Pair::SourceOnly(source),
+            (Some(Ok(Err(missed))), _) => Pair::SourceMissed(missed),
+            (None, Some(Ok(Ok(target)))) => Pair::TargetOnly(target),
             (None, Some(Ok(Err(missed)))) => {
                 self.is_over = !missed.is_harmless();
-                Step::TargetMissed(missed)
+                Pair::TargetMissed(missed)
             }
             (None, None) => return None,
         };
-        Some(step)
+        Some(pair)
     }
 }
 
@@ -136,16 +143,17 @@ mod tests {
     }
 
     async fn merged(source: &[impl AsRef<str>], target: &[impl AsRef<str>]) -> String {
-        let steps: Vec<_> = merge(listing(source), listing(target)).collect().await;
-        let word = |step: &Step<NoObject>| match step {
-            Step::Both { source, .. } => format!("={}", source.key),
-            Step::SourceOnly(object) => format!("+{}", object.key),
-            Step::TargetOnly(object) => format!("-{}", object.key),
-            Step::SourceMissed(_) => "+!".to_owned(),
-            Step::TargetMissed(_) => "-!".to_owned(),
-            Step::Disorder(Disorder { key }) => format!("?{key}"),
+        let pairs: Vec<_> = merge(listing(source), listing(target)).collect().await;
+        let word = |pair: &Pair<NoObject>| match pair {
+            Pair::Both { source, .. } => format!("={}", source.key),
+            Pair::SourceOnly(object) => format!("+{}", object.key),
+            Pair::TargetOnly(object) => format!("-{}", object.key),
+            Pair::SourceMissed(_) => "+!".to_owned(),
+            Pair::TargetMissed(_) => "-!".to_owned(),
+            Pair::Disorder(Disorder { key }) => format!("?{key}"),
+            Pair::Taken { .. } => "taken".to_owned(),
         };
-        steps.iter().map(word).collect::<Vec<_>>().join(" ")
+        pairs.iter().map(word).collect::<Vec<_>>().join(" ")
     }
 
     #[tokio::test]

@@ -58,7 +58,7 @@ impl fmt::Debug for Removed {
 /// As [`Run`].
 #[derive(Debug)]
 #[must_use = "a removal does nothing unless it is started or awaited"]
-pub struct Remove {
+pub struct RemoveTrees {
     removed: Removed,
     stores: Stores,
     is_recursive: bool,
@@ -66,7 +66,7 @@ pub struct Remove {
     filter: ObjectFilter,
 }
 
-impl Remove {
+impl RemoveTrees {
     /// Removes these objects, and with [`recursive`](Self::recursive) what lies below them.
     pub fn new(stores: impl Into<Stores>, sources: impl IntoIterator<Item = Source>) -> Self {
         Self::of(stores.into(), Removed::Named(sources.into_iter().collect()))
@@ -151,7 +151,7 @@ impl Remove {
     }
 }
 
-impl IntoFuture for Remove {
+impl IntoFuture for RemoveTrees {
     type Output = Result<Report>;
     type IntoFuture = BoxFuture<'static, Result<Report>>;
 
@@ -565,7 +565,8 @@ mod tests {
         for (recursive, dry_run) in [(false, true), (true, true), (true, false)] {
             std::fs::write(&path, "x").unwrap();
             let source = Source::parse(path.as_os_str(), crate::Wildcards::Pattern, recursive).unwrap();
-            let removed = Remove::new(&tide, [source]).recursive(recursive).dry_run(dry_run).await.unwrap();
+            let removed =
+                RemoveTrees::new(&tide, [source]).recursive(recursive).dry_run(dry_run).await.unwrap();
             assert_eq!((path.exists(), removed.removed), (dry_run, 1), "{recursive}");
         }
     }

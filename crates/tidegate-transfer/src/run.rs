@@ -220,36 +220,50 @@ mod tests {
 
     use futures::StreamExt;
     use tidegate::Tidegate;
-    use tidegate::settings::Concurrency;
+    use tidegate::settings::{Concurrency, Credentials, S3Settings};
+    use tidegate_dev::Server;
     use tokio::io::AsyncWriteExt;
     use tokio::time::timeout;
 
-    use crate::{Remove, Source, Wildcards};
+    use crate::{RemoveTrees, Source, Wildcards};
 
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    async fn tree(tide: &Tidegate, objects: usize) -> (tidegate::Store, Remove) {
+    async fn tree(tide: &Tidegate, objects: usize) -> (tidegate::Store, RemoveTrees) {
         let store = tide.open("memory://runs").await.unwrap();
         for number in 0..objects {
             store.put(format!("t/{number:04}"), "1").await.unwrap();
         }
         let source = Source::parse("memory://runs/t/".as_ref(), Wildcards::Literal, true).unwrap();
-        (store, Remove::new(tide, [source]).recursive(true))
+        (store, RemoveTrees::new(tide, [source]).recursive(true))
     }
 
     #[tokio::test]
     async fn a_consumer_may_use_the_only_request_between_two_events() {
-        let tide = Tidegate::builder().concurrency(Concurrency::Fixed(1)).build().unwrap();
-        let (store, remove) = tree(&tide, 50).await;
-        let mut run = remove.start();
+        let server = Server::builder().start().await.unwrap();
+        server.create_bucket("runs").unwrap();
+        let (access, secret) = server.credentials();
+        let settings = S3Settings::default()
+            .with_endpoint_url(server.endpoint())
+            .with_region("us-east-1")
+            .with_credentials(Credentials::fixed(access, secret, None));
+        let tide = Tidegate::builder().s3(settings).concurrency(Concurrency::Fixed(1)).build().unwrap();
+        let store = tide.open("s3://runs").await.unwrap();
+        let url = |number: usize| format!("s3://runs/t/{number}");
+        for number in 0..20 {
+            store.put(format!("t/{number}"), "1").await.unwrap();
+        }
+        let named =
+            (0..20).map(url).map(|url| Source::parse(url.as_ref(), Wildcards::Literal, false).unwrap());
+        let mut run = RemoveTrees::new(&tide, named).start();
         while let Some(event) = timeout(PATIENCE, run.next()).await.unwrap() {
             if matches!(event, Event::Removed { .. }) {
                 timeout(PATIENCE, store.put("log", "1")).await.unwrap().unwrap();
             }
         }
-        assert_eq!(run.result().unwrap().removed, 50);
+        assert_eq!(run.result().unwrap().removed, 20);
     }
 
     #[tokio::test]
@@ -270,7 +284,8 @@ mod tests {
         let tide = Tidegate::builder().build().unwrap();
         let (store, _) = tree(&tide, 0).await;
         let (input, mut end) = tokio::io::duplex(64);
-        let mut run = crate::Copy::input(&tide, "-", input, "memory://runs/copy".parse().unwrap()).start();
+        let mut run =
+            crate::CopyTrees::input(&tide, "-", input, "memory://runs/copy".parse().unwrap()).start();
         assert!(matches!(run.next().await, Some(Event::Started(_))));
         end.write_all(b"some bytes").await.unwrap();
         while tide.usage().held == 0 {

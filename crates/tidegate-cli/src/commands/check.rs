@@ -5,7 +5,7 @@ use std::io::Write;
 use futures::StreamExt;
 use serde::Serialize;
 
-use tidegate_transfer::{Check, Event, Run};
+use tidegate_transfer::{CheckTrees, Event, Run};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
@@ -69,11 +69,13 @@ impl CheckArgs {
         Stores::with_defaults(invocation, &self.connection, async |stores| {
             self.source.reach(stores, &self.connection, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
-            let check =
-                Check::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
-                    .compare(self.compare.into())
-                    .files(self.compare.files.into())
-                    .filter(filter.clone());
+            let check = CheckTrees::new(
+                stores.source().whole_tree(&source).await?,
+                stores.whole_tree(&target).await?,
+            )
+            .compare(self.compare.into())
+            .files(self.compare.files.into())
+            .filter(filter.clone());
             show(check.start().without_task(), invocation).await
         })
         .await

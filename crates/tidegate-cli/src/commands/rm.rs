@@ -1,7 +1,7 @@
 //! `tidegate rm`: removes objects.
 
 use futures::StreamExt;
-use tidegate_transfer::{Ends, Event, Remove, Source};
+use tidegate_transfer::{Ends, Event, RemoveTrees, Source};
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
@@ -69,8 +69,8 @@ impl RmArgs {
             let lines = if self.dry_run { ObjectLines::of_dry_run } else { ObjectLines::of };
             let mut lines = lines(invocation)?;
             let remove = match self.names.open().await? {
-                Some(names) => Remove::listed(stores.side(), sources.first().cloned(), names),
-                None => Remove::new(stores.side(), sources.clone()),
+                Some(names) => RemoveTrees::listed(stores.side(), sources.first().cloned(), names),
+                None => RemoveTrees::new(stores.side(), sources.clone()),
             };
             let remove = remove.recursive(self.recursive).dry_run(self.dry_run).filter(filter.clone());
             let mut run = remove.start().without_task();

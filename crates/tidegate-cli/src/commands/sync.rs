@@ -2,7 +2,7 @@
 
 use tidegate::checksum::Algorithm;
 use tidegate::location::Location;
-use tidegate_transfer::{Extra, Sync};
+use tidegate_transfer::{Extra, SyncTrees};
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
@@ -91,8 +91,8 @@ impl SyncArgs {
             self.transfer.reach_source(stores, &[&source], false)?;
             self.spread.open(stores, &[&source, &target]).await?;
             let sync =
-                Sync::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
-                    .extra(extra)
+                SyncTrees::new(stores.source().whole_tree(&source).await?, stores.whole_tree(&target).await?)
+                    .delete(extra)
                     .max_delete(self.max_delete)
                     .dry_run(self.dry_run)
                     .distinct(self.distinct.into())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::location::Location;
 use tidegate::{Strategy, TidegateBuilder};
-use tidegate_transfer::{AfterCopy, Copy, IfExists, Source};
+use tidegate_transfer::{AfterCopy, CopyTrees, IfExists, Source};
 
 use super::choices::Carried;
 use super::object_output::{ObjectOutput, StreamTarget};
@@ -193,7 +193,7 @@ impl CopyArguments {
         stores: &Stores,
         method: &CopyMethod,
         asks_size: bool,
-    ) -> Outcome<Copy> {
+    ) -> Outcome<CopyTrees> {
         // `check` has refused the other copies to standard output.
         let CopyEnd::Place(target) = &ends.target else {
             return Err(CommandFailure::Usage("-: standard output takes one object".to_owned()));
@@ -205,15 +205,15 @@ impl CopyArguments {
                 // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
                 let is_journaled = method.strategy == Strategy::Journal;
                 let wait = if is_journaled { StdinWait::Elsewhere } else { StdinWait::Here };
-                Copy::input(side, "-", Stdin::open(wait)?, target)
+                CopyTrees::input(side, "-", Stdin::open(wait)?, target)
             }
-            (_, Some(names)) => Copy::listed(side, places.into_iter().next(), names, target),
+            (_, Some(names)) => CopyTrees::listed(side, places.into_iter().next(), names, target),
             (_, None) => {
                 places.iter().try_for_each(|place| match &place.location {
                     Location::Local { path } => standard::refuse_closed_input(path),
                     _ => Ok(()),
                 })?;
-                Copy::new(side, places, target)
+                CopyTrees::new(side, places, target)
             }
         };
         let copy = match stores.has_source() {

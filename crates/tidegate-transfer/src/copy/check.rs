@@ -3,12 +3,12 @@
 use tidegate::Strategy;
 use tidegate::location::Location;
 
-use super::{AfterCopy, Copy, CopySources, is_local, is_single, naming, sources};
+use super::{AfterCopy, CopySources, CopyTrees, is_local, is_single, naming, sources};
 use crate::error::{Error, Result};
 use crate::links::Links;
 use crate::select::Source;
 
-impl Copy {
+impl CopyTrees {
     /// Refuses combinations of arguments that make no sense, before any request is sent.
     pub(super) fn check(&self) -> Result {
         let refused = |message: String| Err(Error::Refused(message));

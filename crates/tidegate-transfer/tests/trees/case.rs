@@ -8,8 +8,8 @@ use futures::StreamExt;
 use futures::stream;
 use tidegate::Tidegate;
 use tidegate_transfer::{
-    AfterCopy, Comparison, Copy, Error, Extra, FileOptions, IfExists, Links, NameList, ObjectFilter, Planted,
-    Remove, Run, Source, Sync, Tree, Wildcards,
+    AfterCopy, Comparison, CopyTrees, Error, Extra, FileOptions, IfExists, Links, NameList, ObjectFilter,
+    Planted, RemoveTrees, Run, Source, SyncTrees, Tree, Wildcards,
 };
 
 use crate::world::{Address, Dialect, Fails, World, time};
@@ -337,7 +337,7 @@ impl Case {
         Ok(match &self.command {
             Command::Sync { extra, max_delete, by, links } => {
                 let tree = |root| tree(world, tide, root);
-                let sync = Sync::new(tree(self.source), tree(self.target)).filter(filter).extra(*extra);
+                let sync = SyncTrees::new(tree(self.source), tree(self.target)).filter(filter).delete(*extra);
                 let files = FileOptions { links: *links, ..FileOptions::default() };
                 sync.max_delete(*max_delete)
                     .compare(*by)
@@ -350,8 +350,8 @@ impl Case {
                 let target = self.target.url(world).parse()?;
                 let (source, names, recursive) = of(what)?;
                 let copy = match names {
-                    Some(names) => Copy::listed(tide, source, names, target),
-                    None => Copy::new(tide, source, target).recursive(recursive),
+                    Some(names) => CopyTrees::listed(tide, source, names, target),
+                    None => CopyTrees::new(tide, source, target).recursive(recursive),
                 };
                 let files = FileOptions { links: *links, ..FileOptions::default() };
                 let after = if *moves { AfterCopy::Remove } else { AfterCopy::Keep };
@@ -361,8 +361,8 @@ impl Case {
             Command::Remove { what } => {
                 let (source, names, recursive) = of(what)?;
                 let remove = match names {
-                    Some(names) => Remove::listed(tide, source, names),
-                    None => Remove::new(tide, source).recursive(recursive),
+                    Some(names) => RemoveTrees::listed(tide, source, names),
+                    None => RemoveTrees::new(tide, source).recursive(recursive),
                 };
                 remove.filter(filter).dry_run(dry_run).start()
             }
