@@ -289,6 +289,10 @@ fn time(given: &Argument<'_, '_>) -> PyResult<SystemTime> {
     time.ok_or_else(|| PyValueError::new_err(format!("{}: {seconds} is no time", given.name)))
 }
 
+fn trees(store: &Store, py: Python<'_>, to: &Store) -> PyResult<(Tree, Tree)> {
+    Ok((Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, "")))
+}
+
 impl TreeRun {
     fn new(shared: &Shared, run: Run) -> Self {
         let handle = run.handle();
@@ -302,7 +306,8 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let run = SyncTrees::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
+        let (source, target) = trees(store, py, to)?;
+        let run = SyncTrees::new(source, target)
             .delete(given.extra)
             .max_delete(given.max_delete)
             .dry_run(given.dry_run)
@@ -323,7 +328,8 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let run = CheckTrees::new(Tree::new(store.get(py)?, ""), Tree::new(to.get(py)?, ""))
+        let (source, target) = trees(store, py, to)?;
+        let run = CheckTrees::new(source, target)
             .compare(given.compare)
             .files(given.files)
             .filter(given.filter)

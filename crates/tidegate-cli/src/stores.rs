@@ -238,14 +238,7 @@ impl Stores {
     /// The store and the key prefix of the tree that `location` names: a bucket, all keys below a key, or a
     /// directory. The prefix is empty or ends with a slash.
     pub(crate) async fn tree(&self, location: &Location) -> Outcome<(Store, String)> {
-        if let Location::Local { path } = location {
-            return Ok((self.directory(path), String::new()));
-        }
-        let (store, mut prefix) = self.bucket(location).await?;
-        if !prefix.is_empty() && !prefix.ends_with('/') {
-            prefix.push('/');
-        }
-        Ok((store, prefix))
+        Ok(self.side().tree_with(location, LinkRules::default()).await?)
     }
 
     /// The store whose root is `location`: a bucket, or all keys below a key.

@@ -344,7 +344,7 @@ pub(crate) fn open_files() -> usize {
 }
 
 /// Whether a source is one object, and no listing is needed to find it.
-pub(crate) fn is_single(source: &Source, is_recursive: bool) -> bool {
+pub fn is_single(source: &Source, is_recursive: bool) -> bool {
     let is_tree = is_directory(&source.location) || is_recursive && !is_local(&source.location);
     source.pattern.is_none() && !is_tree
 }
@@ -443,6 +443,7 @@ fn is_directory(location: &Location) -> bool {
     matches!(location, Location::Local { path } if path.is_dir())
 }
 
-fn is_stream(path: &Path) -> bool {
+/// Whether there is a pipe or device at the path, which is written to and not replaced.
+pub fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

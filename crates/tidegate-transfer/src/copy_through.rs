@@ -6,22 +6,34 @@ use tidegate::{Attributes, Object, Reader, Result, Store};
 
 use crate::attributes;
 
-/// Opens an object to copy it: its description with all of its attributes, and a reader of exactly that object.
+/// An object that is open to be copied.
+pub(crate) struct OpenObject {
+    /// Its description, with all of its attributes.
+    pub(crate) object: Object,
+    /// Reads exactly that object.
+    pub(crate) reader: Reader,
+    /// The attributes that the copy carries.
+    pub(crate) carried: Attributes,
+    /// The names of those that the target cannot hold.
+    pub(crate) left_out: Vec<&'static str>,
+}
+
+/// Opens an object to copy it.
 ///
 /// A HEAD request asks for the attributes first, because not every store returns them with the bytes (Google's JSON API
-/// returns none). With `wants_tags`, the object's tags are asked for, if it has any. `opening` is shown the reader before
-/// its first request.
+/// returns none). The object's tags are asked for if it has any, unless the target is a directory. `opening` is shown the
+/// reader before its first request.
 ///
 /// # Errors
 /// If the object cannot be described or read, or its tags cannot be.
-pub async fn open(
-    store: &Store,
+pub(crate) async fn open(
+    from: &Store,
     key: &str,
-    wants_tags: bool,
+    to: &Store,
     opening: impl FnOnce(&ReaderBuilder),
-) -> Result<(Object, Reader)> {
-    let mut object = store.head(key).await?;
-    let reading = store.reader(key);
+) -> Result<OpenObject> {
+    let mut object = from.head(key).await?;
+    let reading = from.reader(key);
     let reading = if object.has_identity() { reading.if_unchanged(&object) } else { reading };
     opening(&reading);
     let reader = reading.await?;
@@ -29,25 +41,33 @@ pub async fn open(
         // Without an identity, HEAD may have described another version: use the attributes that came with the bytes.
         object = reader.object().clone();
     }
-    if wants_tags && object.tag_count.max(reader.object().tag_count) > 0 {
-        object.attributes.tags = store.tags(key).await?;
+    if !to.is_local() && object.tag_count.max(reader.object().tag_count) > 0 {
+        object.attributes.tags = from.tags(key).await?;
     }
-    Ok((object, reader))
+    let (carried, mut left_out) = attributes::between(from, to, &object);
+    if !to.is_local() {
+        match from.hides_capitals(&object).await {
+            Ok(true) => left_out.push("capital letters in names of metadata"),
+            Ok(false) => {}
+            // The copy continues: only the warning about changed names needs the answer.
+            Err(error) => tracing::warn!(object = key, %error, "the names of its metadata are not known"),
+        }
+    }
+    Ok(OpenObject { object, reader, carried, left_out })
 }
 
 /// Copies an object. `write` makes the writer, with the attributes that the copy carries. The result names in
 /// [`Object::not_carried`] what of the source the target cannot hold.
 ///
 /// # Errors
-/// As [`open`], and those of the writer. Then nothing is published.
+/// If the object cannot be described or read, or its tags cannot be, and those of the writer. Then nothing is published.
 pub async fn copy(
     from: &Store,
     key: &str,
     to: &Store,
     write: impl FnOnce(Attributes) -> WriterBuilder,
 ) -> Result<Object> {
-    let (object, mut reader) = open(from, key, true, |_| {}).await?;
-    let (carried, left_out) = attributes::between(from, to, &object);
+    let OpenObject { mut reader, carried, left_out, .. } = open(from, key, to, |_| {}).await?;
     let mut writer = write(carried).exact_size(reader.object().size).await?;
     writer.read_from(&mut reader).await?;
     let mut written = writer.finish().await?;

@@ -32,6 +32,7 @@ pub use ahead::ahead;
 pub use check::CheckTrees;
 pub use compare::{Comparison, Tree};
 pub use copy::{AfterCopy, CopyTrees, IfExists, NameList, journaled, naming};
+pub use copy::{is_single, is_stream};
 pub use error::{Error, ErrorClass, Reach, Result, sentence_of};
 pub use event::{
     CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, Side, SkipReason, Step, Transfer,

@@ -47,13 +47,8 @@ impl Place {
 
     /// Whether the place is a file on this machine.
     pub fn is_local(&self) -> bool {
-        is_local(&self.store)
+        self.store.is_local()
     }
-}
-
-/// Whether the store is a directory on this machine.
-pub(crate) fn is_local(store: &Store) -> bool {
-    matches!(store.location().parse(), Ok(Location::Local { .. }) | Err(_))
 }
 
 /// The URL without the profile by which its store is reached: the same for the same object.

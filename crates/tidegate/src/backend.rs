@@ -106,6 +106,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
         &self.info().location
     }
 
+    /// Whether the location is a directory of this machine, and a key the path of a file below it.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// [`Info::endpoint`]
     fn endpoint(&self) -> &str {
         &self.info().endpoint

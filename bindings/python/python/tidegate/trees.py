@@ -14,7 +14,17 @@ copied memory://backup/2026/a.jpg
 >>> tidegate.trees.sync("memory://photos", "memory://backup").report().unchanged
 1
 
-In asyncio, the same operations are taken by ``async for event in run``, and ``await run`` is the report.
+In asyncio, the same operations are taken by ``async for event in run``, and ``await run`` is the report:
+
+>>> import asyncio
+>>> async def main():
+...     run = tidegate.trees.sync("memory://photos", "memory://copy")
+...     async for event in run:
+...         print(event.kind, event.target)
+...     return (await run).copied
+>>> asyncio.run(main())
+copied memory://copy/2026/a.jpg
+1
 
 What is given as ``source_options``, ``target_options`` or ``store_options`` are options of the stores.
 """

@@ -1,11 +1,11 @@
 //! Copies or moves what a command line names, as `cp` and `mv` do.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tidegate::location::Location;
 use tidegate::{Strategy, TidegateBuilder};
-use tidegate_transfer::{AfterCopy, CopyTrees, IfExists, Source};
+use tidegate_transfer::{AfterCopy, CopyTrees, IfExists, Source, is_single, is_stream};
 
 use super::choices::Carried;
 use super::object_output::{ObjectOutput, StreamTarget};
@@ -287,10 +287,7 @@ impl CopyArguments {
     fn is_single(&self, ends: &CopyEnds) -> bool {
         let is_one = match &ends.sources[..] {
             [CopySource::Standard] => true,
-            [CopySource::Place(source)] => {
-                let is_tree = is_directory(&source.location) || self.recursive && !is_local(&source.location);
-                source.pattern.is_none() && !is_tree
-            }
+            [CopySource::Place(source)] => is_single(source, self.recursive),
             _ => false,
         };
         is_one && !self.names.is_given()
@@ -299,12 +296,4 @@ impl CopyArguments {
 
 fn is_local(location: &Location) -> bool {
     matches!(location, Location::Local { .. })
-}
-
-fn is_directory(location: &Location) -> bool {
-    matches!(location, Location::Local { path } if path.is_dir())
-}
-
-fn is_stream(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

@@ -13,7 +13,7 @@ use tidegate::{ErrorKind, Store, Tidegate};
 use crate::ahead;
 use crate::error::Error;
 use crate::links::{LinkRules, Links};
-use crate::place::{Place, Stores, address, is_local};
+use crate::place::{Place, Stores, address};
 use crate::select::{ObjectFilter, is_own_key};
 use crate::two_addresses;
 use crate::walk::{self, Missed, OtherTree};
@@ -48,7 +48,7 @@ impl Tree {
         if !prefix.is_empty() && !prefix.ends_with('/') {
             prefix.push('/');
         }
-        let directory = is_local(store).then(|| local_root(&store.location()).join(&prefix));
+        let directory = store.is_local().then(|| local_root(&store.location()).join(&prefix));
         let (store, prefix) = match &directory {
             Some(path) => (Stores::from(store.tide()).files(path, LinkRules::default()), String::new()),
             None => (store.clone(), prefix),
@@ -241,4 +241,73 @@ fn is_missing(error: &std::io::Error) -> bool {
 fn nameless(root: &str, key: &str) -> Missed {
     let message = format!("{root}/{key}: its name ends with a slash, so it can't be a file");
     Missed::Failed(Error::Failed(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use tidegate::Object;
+    use tidegate::backend::memory::Memory;
+    use tidegate::backend::{Attempt, Backend, Body, Fault, Info, Listing, WriteOptions};
+    use tidegate::payload::Payload;
+
+    use super::*;
+
+    /// A store that a program has made itself, and that keeps its objects in memory.
+    #[derive(Debug)]
+    struct Own(Memory, Info);
+
+    #[async_trait::async_trait]
+    impl Backend for Own {
+        fn info(&self) -> &Info {
+            &self.1
+        }
+
+        async fn put(
+            &self,
+            key: &str,
+            payload: Payload,
+            options: &WriteOptions,
+            at: Attempt,
+        ) -> Result<Object, Fault> {
+            self.0.put(key, payload, options, at).await
+        }
+
+        async fn head(&self, key: &str, at: Attempt) -> Result<Object, Fault> {
+            self.0.head(key, at).await
+        }
+
+        async fn get(
+            &self,
+            key: &str,
+            range: Option<Range<u64>>,
+            same: Option<&Object>,
+            at: Attempt,
+        ) -> Result<Body, Fault> {
+            self.0.get(key, range, same, at).await
+        }
+
+        async fn delete(&self, key: &str, same: Option<&Object>, at: Attempt) -> Result<(), Fault> {
+            self.0.delete(key, same, at).await
+        }
+
+        fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+            self.0.list(prefix, recursive)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_of_ones_own_is_no_directory_whatever_its_location() {
+        let tide = Tidegate::builder().build().unwrap();
+        let memory = Memory::new("own");
+        let info = Info::new("cache", "cache", memory.info().capabilities.clone());
+        let own = tide.store(Arc::new(Own(memory, info)));
+        own.put("k", "1").await.unwrap();
+        let tree = Tree::new(&own, "");
+        assert!(!tree.is_local() && Tree::directory(&tide, "cache").is_local());
+        let keys: Vec<_> = tree.list(&ObjectFilter::default(), false).collect().await;
+        assert!(matches!(&keys[..], [Ok(TreeObject { key, .. })] if key == "k"), "{keys:?}");
+    }
 }

@@ -8,7 +8,7 @@ use super::item::ListedFacts;
 use super::job::CopyJob;
 use super::verify;
 use crate::attributes;
-use crate::copy_through;
+use crate::copy_through::{self, OpenObject};
 use crate::error::Result;
 use crate::event::{CopiedObject, StartedTransfer};
 use crate::place::Place;
@@ -88,20 +88,9 @@ async fn through(
 ) -> Result<Box<CopiedObject>> {
     let mut counted = Vec::new();
     let counts = |reading: &ReaderBuilder| counted.push(reading.progress());
-    let (object, mut reader) = copy_through::open(&from.store, &from.key, !to.is_local(), counts).await?;
-    if to.is_local() {
-        job.writing.left_out.add(attributes::lost_on_disk(&object, false));
-    }
-    let (attributes, mut left_out) = attributes::between(&from.store, &to.store, &object);
-    if !to.is_local() {
-        match from.store.hides_capitals(&object).await {
-            Ok(true) => left_out.push("capital letters in names of metadata"),
-            Ok(false) => {}
-            // The copy goes on: only the warning about changed names needs the answer.
-            Err(error) => tracing::warn!(object = source, %error, "the names of its metadata are not known"),
-        }
-    }
-    let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
+    let open = copy_through::open(&from.store, &from.key, &to.store, counts).await?;
+    let OpenObject { object, mut reader, carried, left_out } = open;
+    let builder = job.writing.builder_like(to, carried).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {
         counted.push(progress.clone());
@@ -120,9 +109,10 @@ async fn through(
         writer.write_bytes(piece).await?;
     }
     let written = writer.finish().await?;
-    if !to.is_local() {
-        job.writing.left_out.add(left_out);
-    }
+    job.writing.left_out.add(match to.is_local() {
+        true => attributes::lost_on_disk(&object, false),
+        false => left_out,
+    });
     let known = if to.is_local() { &object } else { &written };
     let done = live.done(source.to_owned(), to.url(), written.size, known);
     verify::read_back(job, to, &written, done.by(strategy)).await

@@ -30,7 +30,6 @@ use crate::walk::{self, Missed, OtherTree};
 mod target;
 
 pub(super) use target::CopyTarget;
-use target::is_remote;
 
 /// An object to copy; or the outcome for something that cannot be copied.
 pub(crate) type FoundItem = Result<CopyItem, CopyOutcome>;
@@ -58,7 +57,7 @@ pub(crate) async fn find<'a>(
     let (mut parts, mut named, mut trees, mut target_url) = (Vec::new(), Vec::new(), Vec::new(), None);
     let mut stores: Vec<Store> = Vec::new();
     let mut add = |store: &Store| {
-        if is_remote(store) && !stores.iter().any(|known| known.location() == store.location()) {
+        if !store.is_local() && !stores.iter().any(|known| known.location() == store.location()) {
             stores.push(store.clone());
         }
     };
@@ -88,7 +87,7 @@ pub(crate) async fn find<'a>(
     }
     // The target comes last: a copy within one store needs requests for its two ends.
     let target = CopyTarget::of_contents(job, target).await?;
-    if is_remote(&target.store) {
+    if !target.store.is_local() {
         stores.push(target.store.clone());
     }
     let target = target_url.unwrap_or_else(|| target.url());
@@ -110,11 +109,11 @@ pub(crate) async fn find_listed<'a>(
     });
     let to = CopyTarget::of_contents(job, target).await?;
     let (target_url, mut named) = (to.url(), Vec::new());
-    let mut stores = Vec::from_iter(is_remote(&to.store).then(|| to.store.clone()));
+    let mut stores = Vec::from_iter((!to.store.is_local()).then(|| to.store.clone()));
     let items = if let Some(source) = source {
         let links = job.writing.links().of_source();
         let (store, prefix) = job.stores.source.tree_with(&source.location, links).await?;
-        if is_remote(&store) {
+        if !store.is_local() {
             stores.push(store.clone());
         }
         let is_local = matches!(source.location, Location::Local { .. });

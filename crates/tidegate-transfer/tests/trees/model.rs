@@ -158,7 +158,7 @@ impl Plan {
             }
             self.is_beyond_the_dry_run |= is_empty_link(case.target, key, links, object);
             if links == Links::Preserve && key.ends_with(SUFFIX) {
-                // An empty text is none of a link, and a file of that name is no link.
+                // No link has an empty text. A file of that name on a disk is a file.
                 self.is_sure &= !object.bytes.is_empty() && !case.source.is_disk();
             }
             self.sources.push((object.address.clone(), before[&object.address].clone(), None));

@@ -1,5 +1,5 @@
-//! The places of one case: two servers in memory, of which one has two addresses, and a directory. Their times come from
-//! a clock that the case sets.
+//! Where the trees of one case are: two servers in memory, and a directory. One server has two addresses. A clock of the
+//! case gives all times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;

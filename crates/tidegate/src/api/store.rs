@@ -53,6 +53,12 @@ impl Store {
         self.context.location()
     }
 
+    /// Whether the store is a directory of this machine, and each key the path of a file below
+    /// [`location`](Self::location).
+    pub fn is_local(&self) -> bool {
+        self.context.backend().is_local()
+    }
+
     /// Writes `bytes` as the object `key`. Options as for [`writer`](Self::writer).
     ///
     /// ```

@@ -235,6 +235,10 @@ impl Backend for Local {
         &self.info
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
         let target = if options.is_some() { Target::to_write } else { Target::of };
         target(&self.root, key).map(|_| ())

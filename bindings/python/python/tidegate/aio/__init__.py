@@ -11,7 +11,7 @@
 b'hello, tide'
 """
 
-from . import trees
+from .. import trees
 from ._files import Reader, Writer
 from ._open import copy, download, open, sync, upload
 from ._recover import LeftUpload, recover

@@ -14,7 +14,7 @@ use crate::copy::job::CopyJob;
 use crate::copy::naming;
 use crate::error::{Error, Result};
 use crate::links::{LinkRules, WriteLinks};
-use crate::place::{Place, address, is_local};
+use crate::place::{Place, address};
 use crate::resolved::resolved;
 use crate::select::Source;
 use crate::two_addresses::DevicePath;
@@ -79,7 +79,7 @@ impl CopyTarget {
     /// two places lies in the other, its text begins with the other's. `None` if the two cannot overlap.
     fn comparable(&self, from: &Store, prefix: &str) -> Option<(String, String)> {
         let text = |store: &Store, prefix: &str| format!("{}/{prefix}", address(store.location()));
-        match (is_remote(from), self.directory()) {
+        match (!from.is_local(), self.directory()) {
             (true, None) if from.shares_endpoint_with(&self.store) => {
                 Some((text(from, prefix), text(&self.store, &self.prefix)))
             }
@@ -106,7 +106,7 @@ impl CopyTarget {
 
     /// The path without links, if it is a directory on this machine.
     pub(super) fn directory(&self) -> Option<PathBuf> {
-        (!is_remote(&self.store)).then(|| resolved(&local_root(&self.store.location())))
+        self.store.is_local().then(|| resolved(&local_root(&self.store.location())))
     }
 
     pub(super) fn url(&self) -> String {
@@ -182,9 +182,4 @@ impl ListOverlap {
         };
         self.names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
     }
-}
-
-/// Whether the store is no directory on this machine.
-pub(super) fn is_remote(store: &Store) -> bool {
-    !is_local(store)
 }
