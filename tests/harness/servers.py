@@ -362,5 +362,5 @@ class Embedded(Program):
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10, context=self._context) as response:
+        with urllib.request.urlopen(request, timeout=60, context=self._context) as response:
             return json.load(response)

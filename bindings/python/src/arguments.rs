@@ -49,6 +49,6 @@ impl<'py> Argument<'_, 'py> {
     }
 
     pub(crate) fn unknown(&self) -> PyErr {
-        PyTypeError::new_err(format!("there is no option {:?}", self.name))
+        PyTypeError::new_err(format!("there is no option '{}'", self.name))
     }
 }

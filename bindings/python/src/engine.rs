@@ -1,6 +1,6 @@
 //! One engine with its runtime. Python keeps one for each set of settings, and makes new ones after a fork.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::TryStreamExt;
 use pyo3::exceptions::PyRuntimeError;
@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate::Tidegate;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::errors;
 use crate::left::LeftUpload;
@@ -21,7 +22,31 @@ use crate::settings;
 pub(crate) struct Running {
     tide: Tidegate,
     runtime: Handle,
+    cancelled: CancelledTasks,
     _owned: OwnedRuntime,
+}
+
+/// The tasks that were cancelled without a wait for their end. A task drops its call, which registers the abort of an
+/// upload, a moment after it is cancelled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CancelledTasks(Arc<Mutex<Vec<JoinHandle<()>>>>);
+
+impl CancelledTasks {
+    pub(crate) fn cancel(&self, task: JoinHandle<()>) {
+        task.abort();
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+    }
+
+    /// Waits until every task that was cancelled before this call has dropped its call.
+    async fn dropped(&self) {
+        let tasks = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            // An error says that the task was cancelled.
+            let _ = task.await;
+        }
+    }
 }
 
 /// A runtime that ends without waiting for its tasks.
@@ -43,6 +68,10 @@ impl Running {
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    pub(crate) fn cancelled(&self) -> &CancelledTasks {
+        &self.cancelled
     }
 }
 
@@ -71,8 +100,12 @@ impl Engine {
             Builder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
         let runtime = runtime
             .map_err(|error| PyRuntimeError::new_err(format!("the system gives no threads: {error}")))?;
-        let running =
-            Running { tide, runtime: runtime.handle().clone(), _owned: OwnedRuntime(Some(runtime)) };
+        let running = Running {
+            tide,
+            runtime: runtime.handle().clone(),
+            cancelled: CancelledTasks::default(),
+            _owned: OwnedRuntime(Some(runtime)),
+        };
         Ok(Self { shared: Arc::new(OfProcess::new(running)) })
     }
 
@@ -100,8 +133,12 @@ impl Engine {
 
     /// Waits until the sessions of discarded writers are aborted; gives the errors of the others.
     fn settled(&self, py: Python<'_>) -> PyResult<Operation> {
-        let tide = self.shared.get(py)?.tide.clone();
-        let settled = async move { Ok(tide.settled().await) };
+        let running = self.shared.get(py)?;
+        let (tide, cancelled) = (running.tide.clone(), running.cancelled.clone());
+        let settled = async move {
+            cancelled.dropped().await;
+            Ok(tide.settled().await)
+        };
         Ok(Operation::new(&self.shared, None, settled, |py, failed| {
             let failed: Vec<_> =
                 failed.iter().map(|error| errors::exception(py, error)).collect::<PyResult<_>>()?;

@@ -18,7 +18,7 @@ use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use rustix::process::getpid;
 use rustix::thread::gettid;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::completions::Completions;
 use crate::engine::{Running, Shared};
@@ -51,7 +51,7 @@ enum OperationState {
     /// It has ended, and nobody has asked for its result.
     Ended(Outcome),
     /// A task carries it out for an event loop.
-    Started(AbortHandle),
+    Started(JoinHandle<()>),
     /// A thread waits for its end, or its result was given, or it was cancelled.
     Taken,
 }
@@ -132,13 +132,13 @@ impl Operation {
             };
             ended.push(future, outcome);
         });
-        self.replace(py, OperationState::Started(task.abort_handle())).map(|_| ())
+        self.replace(py, OperationState::Started(task)).map(|_| ())
     }
 
     /// Cancels it. Has no effect once it has ended.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
         match self.take(py)? {
-            OperationState::Started(task) => task.abort(),
+            OperationState::Started(task) => self.shared.get(py)?.cancelled().cancel(task),
             OperationState::Running(mut task) => task.cancel(py),
             OperationState::New(_) | OperationState::Ended(_) | OperationState::Taken => {}
         }

@@ -110,6 +110,24 @@ def test_a_cancelled_task_publishes_nothing(target, bucket):
     bucket.assert_untouched("a")
 
 
+def test_the_session_of_a_cancelled_task_is_settled_at_once(target, bucket):
+    data = bytes(64 << 20)
+
+    async def main():
+        for _ in range(20):
+            task = asyncio.create_task(target.put("a", data, part_size=5 << 20))
+            while not bucket.sessions("a"):
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert target.tide.settled() == []
+            assert bucket.sessions("a") == []
+
+    asyncio.run(main())
+    bucket.assert_untouched("a")
+
+
 def test_a_dropped_file_publishes_nothing(target, bucket):
     async def main():
         file = await target.writer("a")

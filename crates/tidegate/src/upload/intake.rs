@@ -149,7 +149,7 @@ pub(super) trait Intake {
 
 /// A wait for memory, and for how many bytes. A cancelled write leaves its wait to the next write.
 #[derive(Debug, Default)]
-pub(super) struct MemoryWait(Option<(Acquire, Wait, u64)>);
+pub(super) struct MemoryWait(Option<(Acquire, Option<Wait>, u64)>);
 
 impl MemoryWait {
     pub(super) fn poll(
@@ -164,10 +164,14 @@ impl MemoryWait {
             // used.
             self.0 = None;
         }
-        let (acquire, ..) = self.0.get_or_insert_with(|| (ask(), progress.waiting(Waiting::Memory), bytes));
-        let lease = ready!(Pin::new(acquire).poll(cx));
-        self.0 = None;
-        Poll::Ready(lease)
+        let (acquire, wait, _) = self.0.get_or_insert_with(|| (ask(), None, bytes));
+        let polled = Pin::new(acquire).poll(cx);
+        if polled.is_ready() {
+            self.0 = None;
+        } else {
+            wait.get_or_insert_with(|| progress.waiting(Waiting::Memory));
+        }
+        polled
     }
 
     /// Ends the wait.
