@@ -225,18 +225,23 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
 /// Prints notices of what the library waits for, and with `-v` of what servers lack. With `-vv` or `RUST_LOG`, also
 /// prints the library's log.
 fn log(invocation: &Invocation) {
-    use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
+    use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    let notices = notices::Notices::new(invocation.is_verbose()).with_filter(filter_fn(notices::is_notice));
+    let notices = notices::Notices::new(invocation.is_verbose()).with_filter(notices::filter());
     let set = std::env::var_os("RUST_LOG").filter(|set| !set.is_empty());
     let log = (invocation.logs() || set.is_some()).then(|| {
         let set = set.as_deref().and_then(OsStr::to_str).and_then(|set| set.parse().ok());
         let filter = set.unwrap_or_else(|| Targets::new().with_target("tidegate", LevelFilter::DEBUG));
         fmt::layer().with_ansi(false).with_writer(|| output::LogWriter).with_filter(filter)
     });
-    tracing_subscriber::registry().with(notices).with(log).init();
+    let registry = tracing_subscriber::registry().with(notices);
+    match log {
+        Some(log) => registry.with(log).init(),
+        // A layer that is `None` has no filter, so that the library would make a span for every request.
+        None => registry.init(),
+    }
 }
 
 #[cfg(test)]

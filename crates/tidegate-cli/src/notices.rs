@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer};
 
 use crate::{output, text};
@@ -40,9 +41,9 @@ impl Notices {
     }
 }
 
-/// Whether an event is a notice to print.
-pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
-    matches!(metadata.target(), RETRY | CONNECT | ANSWER | LACKS)
+/// Lets through the events that are notices to print.
+pub(crate) fn filter() -> Targets {
+    [RETRY, CONNECT, ANSWER, LACKS].into_iter().map(|target| (target, LevelFilter::DEBUG)).collect()
 }
 
 impl<S: Subscriber> Layer<S> for Notices {
