@@ -1,4 +1,8 @@
-"""The servers of the table: how each is started, and an empty place on it."""
+"""The servers of the table: how each is started, and an empty place on it.
+
+Google's own storage-testbench is not among them: no package of it is published, and its source is installed by tools that
+the checks do not have.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
