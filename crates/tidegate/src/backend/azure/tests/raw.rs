@@ -270,13 +270,16 @@ async fn the_checksum_in_metadata_is_no_confirmation() {
             "x-ms-meta-tidegate_writer: t\r\ncontent-md5: {md5}\r\nx-ms-meta-tidegate_crc64nvme: {sum}:5:{md5}\r\n"
         );
         let headers = format!("etag: \"0x1\"\r\nx-ms-request-id: 1\r\n{meta}content-length: 5\r\n\r\n");
+        if head.contains("comp=blocklist") {
+            return blocks("CommittedBlocks", "\"0x1\"", &[]);
+        }
         if head.starts_with("head") { format!("HTTP/1.1 200 OK\r\n{headers}") } else { created("") }
     })
     .await;
     let options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
     let object = store.put("k", payload(b"bytes"), &options, Attempt::FIRST).await.unwrap();
     assert_eq!((object.size, object.matches(&Checksum::of(CRC, b"bytes"))), (5, None));
-    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
+    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD", "GET"]);
     let there = store.head("k", Attempt::FIRST).await.unwrap();
     assert_eq!(there.matches(&Checksum::of(CRC, b"bytes")), Some(true));
 }
@@ -315,6 +318,47 @@ async fn the_checksum_in_metadata_of_a_blob_of_blocks_is_proven_by_the_blocks() 
         assert_eq!(*asked.lock().unwrap(), ["HEAD", "GET"]);
         let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
         assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+    }
+}
+
+/// Nobody compares the MD5 that a commit of blocks sets, and other programs carry the old one along.
+#[tokio::test]
+async fn the_checksum_in_metadata_of_a_blob_with_an_md5_is_proven_by_having_no_blocks() {
+    let sum = Checksum::of(CRC, b"bytes");
+    for (there, is_proven) in [
+        (blocks("CommittedBlocks", "\"0x1\"", &[]), true),
+        (blocks("CommittedBlocks", "\"0x1\"", &[("YQ==", 5)]), false),
+        (blocks("CommittedBlocks", "\"0x2\"", &[]), false),
+        (refused("403 Forbidden", "AuthorizationFailure"), false),
+        (refused("409 Conflict", "InvalidBlobType"), false),
+    ] {
+        let (store, asked) = server(move |head| {
+            if head.contains("comp=blocklist") {
+                return there.clone();
+            }
+            let md5 = "SzpiGLs+OnMD6KFxpg/Pkg==";
+            let headers = format!(
+                "etag: \"0x1\"\r\nx-ms-request-id: 1\r\ncontent-md5: {md5}\r\n\
+                 x-ms-meta-tidegate_crc64nvme: {}:5:{md5}\r\n",
+                sum.base64()
+            );
+            match head.starts_with("head") {
+                true => format!("HTTP/1.1 200 OK\r\n{headers}content-length: 5\r\n\r\n"),
+                false => said("200 OK", &headers, "bytes"),
+            }
+        })
+        .await;
+        let there = store.head("k", Attempt::FIRST).await.unwrap();
+        assert_eq!(there.matches(&sum), is_proven.then_some(true));
+        assert_eq!(there.other_checksums.contains_key("md5"), is_proven, "`check` compares that too");
+        assert_eq!(*asked.lock().unwrap(), ["HEAD", "GET"]);
+        let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
+        assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+        // A read that goes on has the proof of its beginning.
+        asked.lock().unwrap().clear();
+        let body = store.get("k", None, Some(&body.object), Attempt::FIRST).await.unwrap();
+        assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+        assert_eq!(asked.lock().unwrap().len(), if is_proven { 1 } else { 2 });
     }
 }
 
