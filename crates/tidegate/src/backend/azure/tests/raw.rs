@@ -630,6 +630,29 @@ async fn a_copy_with_the_names_of_its_source_is_known_by_its_bytes_after_a_lost_
     }
 }
 
+/// A shared access signature may lack the permission to list, which alone tells the letters of metadata names.
+#[tokio::test]
+async fn a_copy_keeps_names_of_metadata_that_may_not_be_listed() {
+    let (store, asked) = server(|head| match head.split(' ').next().unwrap() {
+        "get" => refused("403 X", "AuthorizationPermissionMismatch"),
+        "head" => said("200 OK", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", ""),
+        _ => {
+            assert!(!head.contains("x-ms-meta-"), "the service copies the names as they are: {head}");
+            said("202 Accepted", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\nx-ms-copy-status: success\r\n", "")
+        }
+    })
+    .await;
+    let mut from = source(&store);
+    from.object.attributes.metadata = [("owner".to_owned(), "me".to_owned())].into();
+    let attributes = from.object.attributes.clone();
+    let options = WriteOptions { attributes, token: Some("t".into()), ..WriteOptions::default() };
+    store.copy(&from, "to", None, &options, Attempt::FIRST).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["GET", "PUT", "HEAD"]);
+    // A copy through this machine cannot keep them: its caller is told that they are not known.
+    let error = engine().store(Arc::new(store)).hides_capitals(&from.object).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+}
+
 #[tokio::test]
 async fn a_copy_does_not_lose_tags_that_may_not_be_read() {
     let (store, asked) = server(|_| refused("403 X", "AuthorizationPermissionMismatch")).await;
