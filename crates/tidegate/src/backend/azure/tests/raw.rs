@@ -761,8 +761,26 @@ async fn a_server_with_an_older_version_of_the_api_is_asked_in_that_version() {
     }
     let body = "<Error><Code>InvalidHeaderValue</Code><Message>The value is wrong.</Message>\
                 <HeaderName>x-ms-version</HeaderName></Error>";
-    let (store, _) =
-        server(move |_| said("400 Bad Request", "x-ms-error-code: InvalidHeaderValue\r\n", body)).await;
+    // The code may be in the body alone.
+    for headers in ["x-ms-error-code: InvalidHeaderValue\r\n", ""] {
+        let (store, asked) = server(move |_| said("400 Bad Request", headers, body)).await;
+        let (_, message) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
+        assert!(message.contains("`x-ms-version`"), "{message}");
+        assert!(message.ends_with(": Tidegate sent 2024-11-04, 2021-12-02, 2019-12-12"), "{message}");
+        assert_eq!(asked.lock().unwrap().len(), 3);
+        let (store, _) = server(move |head| match head.contains("x-ms-version: 2019-12-12") {
+            true => listed(&["k"], ""),
+            false => said("400 Bad Request", headers, body),
+        })
+        .await;
+        assert_eq!(store.list("", true).try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    }
+    // Where the body of another refusal was read, the error has its words all the same.
+    let body = "<Error><Code>InvalidInput</Code><Message>Nothing of the kind.</Message></Error>";
+    let (store, asked) = server(move |_| said("400 Bad Request", "", body)).await;
     let (_, message) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
-    assert!(message.contains("`x-ms-version` (Tidegate sends 2024-11-04"), "{message}");
+    assert_eq!(
+        (message.as_str(), asked.lock().unwrap().len()),
+        ("Nothing of the kind (InvalidInput, HTTP 400)", 1)
+    );
 }
