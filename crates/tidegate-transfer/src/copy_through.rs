@@ -50,7 +50,10 @@ pub(crate) async fn open(
             Ok(true) => left_out.push("capital letters in names of metadata"),
             Ok(false) => {}
             // The copy continues: only the warning about changed names needs the answer.
-            Err(error) => tracing::warn!(object = key, %error, "the names of its metadata are not known"),
+            Err(error) => {
+                tracing::warn!(object = key, %error, "the names of its metadata are not known");
+                left_out.push("capital letters in names of metadata, if there were any (the store did not show the names)");
+            }
         }
     }
     Ok(OpenObject { object, reader, carried, left_out })

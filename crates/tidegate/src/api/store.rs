@@ -148,7 +148,10 @@ impl Store {
 
     /// Whether `object` has metadata whose names have capital letters that its description does not show, so that a
     /// copy through this machine writes other names: Azure Blob Storage keeps capitals, and headers show none. Takes a
-    /// request where the object has metadata, and is false if the store does not let the caller ask.
+    /// request where the object has metadata.
+    ///
+    /// # Errors
+    /// If the store does not let the caller ask (`PermissionDenied`), or the request fails.
     pub async fn hides_capitals(&self, object: &Object) -> Result<bool> {
         let Some(admin) = self.context.backend().admin().filter(|_| !object.attributes.metadata.is_empty())
         else {
@@ -157,10 +160,8 @@ impl Store {
         let full = self.context.full_key(&object.key);
         let requests = self.context.requests(&object.key, self.context.engine().progress.clone());
         let ask = |attempt| admin.hides_capitals(&full, attempt);
-        match requests.send(Operation::List, None, None, ask).await {
-            Err(failure) if failure.fault.kind == FaultKind::Denied => Ok(false),
-            asked => asked.map_err(|failure| failure.into_error(Operation::List, &requests.object)),
-        }
+        let asked = requests.send(Operation::List, None, None, ask).await;
+        asked.map_err(|failure| failure.into_error(Operation::List, &requests.object))
     }
 
     /// Removes an object. Succeeds if the key has no object. After the future is dropped, the object may or may not

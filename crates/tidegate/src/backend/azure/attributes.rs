@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::checksum_entry::{ChecksumEntry, NAME as CRC64, Witness, md5_told};
+use super::checksum_entry::{ChecksumEntry, NAME as CRC64, md5_told};
 use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
 use crate::backend::time::time;
@@ -201,10 +201,10 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     }
 }
 
-/// The entry of a blob whose checksum only its blocks can prove.
-pub(super) fn entry_of_blocks(headers: &HeaderMap) -> Option<ChecksumEntry> {
+/// The entry of a blob's checksum, which only the list of its blocks can prove.
+pub(super) fn entry_of(headers: &HeaderMap) -> Option<ChecksumEntry> {
     let written = headers.get("x-ms-meta-tidegate_crc64nvme")?.to_str().ok()?;
-    ChecksumEntry::read(written, headers).filter(|entry| matches!(entry.witness, Witness::Commit(_)))
+    ChecksumEntry::read(written, headers)
 }
 
 /// Names properties that a copy does not carry over.

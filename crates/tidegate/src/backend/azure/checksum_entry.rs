@@ -2,9 +2,10 @@
 //!
 //! Other programs keep the metadata when they write other bytes (blobfuse2 does), so the entry also has something that
 //! each write changes. Of a blob that was written in one request that is its MD5, which the service computes
-//! (`Content-MD5`). The service computes none for a blob of blocks: there the entry has the time of the commit, a blob
-//! that has an MD5 was written by another program, and the ids of the blocks must give the same checksum
-//! (`AzureContainer::has_blocks_of`). An entry without such a witness, or with one that contradicts, counts as none.
+//! (`Content-MD5`). The service computes none for a blob of blocks, and takes any MD5 that a commit sets, so such a blob
+//! must have no blocks. The entry of a blob of blocks has the time of the commit, a blob that has an MD5 was written by
+//! another program, and the ids of the blocks must give the same checksum. The list of blocks shows which it is
+//! (`AzureContainer::has_written`). An entry without such a witness, or with one that contradicts, counts as none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +13,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderName, LAST_MODIFIED};
 
 use super::AzureContainer;
-use super::attributes::entry_of_blocks;
+use super::attributes::entry_of;
 use super::block_list::{ListOf, block_list};
 use super::blocks::UploadBlocks;
 use crate::backend::time::time;
@@ -108,7 +109,8 @@ fn size_told(headers: &HeaderMap) -> Option<u64> {
 }
 
 impl AzureContainer {
-    /// The object that an answer's headers describe, without its checksum if the blob's blocks do not prove it.
+    /// The object that an answer's headers describe, without its checksum if the list of the blob's blocks does not prove
+    /// it. Then the MD5 to which the checksum is bound is left out too: the bytes are not those of which it was taken.
     pub(super) async fn proven(
         &self,
         object: Object,
@@ -118,17 +120,22 @@ impl AzureContainer {
         if !self.shared.metadata_checksums {
             return Ok(Object { crc64nvme: None, ..object });
         }
-        let Some(entry) = entry_of_blocks(headers) else { return Ok(object) };
-        match self.has_blocks_of(&entry.checksum, &object.key, object.etag.as_deref(), attempt).await? {
-            true => Ok(object),
-            false => Ok(Object { crc64nvme: None, ..object }),
+        let Some(entry) = entry_of(headers) else { return Ok(object) };
+        if self.has_written(&entry, &object.key, object.etag.as_deref(), attempt).await? {
+            return Ok(object);
         }
+        let mut object = Object { crc64nvme: None, ..object };
+        if let Witness::Md5(_) = entry.witness {
+            object.other_checksums.remove("md5");
+        }
+        Ok(object)
     }
 
-    /// Whether the blob with this ETag consists of blocks that Tidegate has sent, whose ids give this checksum.
-    async fn has_blocks_of(
+    /// Whether the blob with this ETag was written as the entry says: in one request, so that it has no blocks, or of
+    /// blocks that Tidegate has sent, whose ids give the entry's checksum.
+    async fn has_written(
         &self,
-        checksum: &Checksum,
+        entry: &ChecksumEntry,
         key: &str,
         etag: Option<&str>,
         attempt: Attempt,
@@ -141,13 +148,17 @@ impl AzureContainer {
                 return Ok(false);
             }
         };
+        if let Witness::Md5(_) = entry.witness {
+            // The service may tell an ETag only with blocks ("Get Block List").
+            return Ok(list.blocks.is_empty() && list.etag.as_deref().is_none_or(|tag| Some(tag) == etag));
+        }
         let mut all = Algorithm::Crc64Nvme.empty();
         for block in &list.blocks {
             let name = UploadBlocks::that_sent(&block.id).and_then(|upload| upload.read(&block.id));
             let Some(name) = name else { return Ok(false) };
             all = all.then(&name.checksum(block.size));
         }
-        Ok(list.etag.as_deref() == etag && all == *checksum)
+        Ok(list.etag.as_deref() == etag && all == entry.checksum)
     }
 }
 

@@ -108,8 +108,8 @@ pub(super) async fn copy(
     copied(azure, from, key, &headers, &options, attempt).await
 }
 
-/// Whether the copy must have its source's metadata as the service copies it: with names in capital letters, which no
-/// header of ours has. Such a copy has the token of its source.
+/// Whether the copy must have its source's metadata as the service copies it: with names that have, or may have, capital
+/// letters, which no header of ours has. Such a copy has the token of its source.
 async fn keeps_names(
     source: &AzureContainer,
     from: &CopySource,
@@ -121,10 +121,10 @@ async fn keeps_names(
         return Ok(false);
     }
     match has_capitals(source, &from.key, attempt).await {
-        // Credentials that may not list do not stop the copy, whose names are then in small letters.
+        // Credentials that may not list do not stop the copy. Where the names are not known they are kept as they are.
         Err(fault) if !fault.kind.is_retriable() => {
-            tracing::warn!(blob = from.key, %fault, "whether its metadata has capital letters is not known");
-            Ok(false)
+            tracing::debug!(blob = from.key, %fault, "whether its metadata has capital letters is not known");
+            Ok(true)
         }
         has_capitals => has_capitals,
     }

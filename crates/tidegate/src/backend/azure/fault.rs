@@ -15,9 +15,8 @@ use crate::types::date::http_date;
 #[cfg(test)]
 mod tests;
 
-/// What was refused, where a server takes none of our versions of the API.
-const VERSION_REFUSED: &str = ": header `x-ms-version` (Tidegate sends 2024-11-04, and to servers other than Azure also \
-                               2021-12-02 and 2019-12-12)";
+/// The header of the version of the API.
+pub(super) const VERSION: &str = "x-ms-version";
 
 /// An error document.
 #[derive(Debug, Default, Deserialize)]
@@ -99,8 +98,9 @@ pub(super) fn of_write(fault: Fault) -> Fault {
 /// What a code means, or the store's own words.
 fn clause(said: &AzureError) -> Option<String> {
     let named = match (&*said.header_name, &*said.query_parameter_name) {
-        ("", "") if said.message.to_ascii_lowercase().contains("api version") => VERSION_REFUSED.to_owned(),
-        (name, _) if name.eq_ignore_ascii_case("x-ms-version") => VERSION_REFUSED.to_owned(),
+        ("", "") if said.message.to_ascii_lowercase().contains("api version") => {
+            format!(": header `{VERSION}`")
+        }
         ("", "") => String::new(),
         ("", name) => format!(": query parameter `{name}`"),
         (name, _) => format!(": header `{name}`"),

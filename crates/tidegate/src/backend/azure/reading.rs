@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt};
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 
-use super::attributes::{entry_of_blocks, from_headers, is_directory};
+use super::attributes::{entry_of, from_headers, is_directory};
 use super::compared::{is_missing_feature, told};
 use super::request::AzureRequest;
 use super::{Azure, AzureContainer};
@@ -45,7 +45,7 @@ pub(super) async fn get(
     let shared = &azure.container.shared;
     let begins = range.as_ref().is_none_or(|range| range.start == 0);
     let object = match same.filter(|same| !begins || same.crc64nvme.is_some()) {
-        Some(same) if entry_of_blocks(response.headers()).is_some() => {
+        Some(same) if entry_of(response.headers()).is_some() => {
             Object { crc64nvme: same.crc64nvme.clone(), ..object }
         }
         Some(_) if shared.metadata_checksums => object,

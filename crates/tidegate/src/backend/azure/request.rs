@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::BodyExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
 
 use super::client::AzureShared;
 use super::credentials::AzureIdentity;
-use super::fault::{code_of, refusal};
+use super::fault::{VERSION, code_of, refusal};
 use crate::backend::http::{
     BodyFailure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, read, sending, source_fault,
 };
@@ -59,6 +59,10 @@ impl AzureRequest {
 #[derive(Debug)]
 pub(super) struct AzureAnswer {
     pub(super) response: Response,
+    /// What was read of its body already.
+    said: Option<Bytes>,
+    /// The versions of the API in which the request was sent.
+    versions: &'static [&'static str],
     identity: AzureIdentity,
 }
 
@@ -68,13 +72,12 @@ impl AzureShared {
     pub(super) async fn exchange(&self, request: AzureRequest) -> Result<AzureAnswer, Fault> {
         let first = self.version.load(Relaxed);
         if !self.may_lack_features() {
-            return self.exchange_as(VERSIONS[first], request).await;
+            return self.exchange_as(&VERSIONS[first..=first], request).await;
         }
         let mut version = first;
         loop {
-            let answer = self.exchange_as(VERSIONS[version], request.clone()).await?;
-            let may_be_refused = is_value_refused(&answer.response);
-            if may_be_refused && version + 1 < VERSIONS.len() {
+            let mut answer = self.exchange_as(&VERSIONS[first..=version], request.clone()).await?;
+            if answer.refuses_a_value().await && version + 1 < VERSIONS.len() {
                 version += 1;
                 continue;
             }
@@ -91,14 +94,23 @@ impl AzureShared {
         }
     }
 
-    async fn exchange_as(&self, version: &'static str, request: AzureRequest) -> Result<AzureAnswer, Fault> {
+    /// Sends a request in the last of these versions; in those before it, it was sent already.
+    async fn exchange_as(
+        &self,
+        versions: &'static [&'static str],
+        request: AzureRequest,
+    ) -> Result<AzureAnswer, Fault> {
         let AzureRequest { method, mut url, mut headers, content, work, attempt } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
-        headers.insert("x-ms-version", HeaderValue::from_static(version));
+        headers.extend(
+            versions
+                .last()
+                .map(|version| (HeaderName::from_static(VERSION), HeaderValue::from_static(version))),
+        );
         let identity = self.keyring.sign(&method, &mut url, &mut headers).await?;
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
-        Ok(AzureAnswer { response, identity })
+        Ok(AzureAnswer { response, said: None, versions, identity })
     }
 
     /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
@@ -119,17 +131,40 @@ impl AzureShared {
 
     /// Reads the fault that an answer describes.
     pub(super) async fn refused(&self, answer: AzureAnswer) -> Fault {
-        let AzureAnswer { response, identity } = answer;
+        let AzureAnswer { response, said, versions, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
-        let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        self.keyring.refused(refusal(status, &headers, &said), &identity)
+        let said = match said {
+            Some(said) => said,
+            None => read(response, LONGEST_REFUSAL).await.unwrap_or_default(),
+        };
+        let mut fault = refusal(status, &headers, &said);
+        if fault.message.contains(VERSION) {
+            fault.message.push_str(&format!(": Tidegate sent {}", versions.join(", ")));
+        }
+        self.keyring.refused(fault, &identity)
     }
 }
 
-/// Whether an answer refuses the value of a header; which one, only its body may tell.
-fn is_value_refused(response: &Response) -> bool {
-    response.status() == StatusCode::BAD_REQUEST
-        && matches!(code_of(response.headers()), Some("InvalidHeaderValue" | "UnsupportedHeader"))
+impl AzureAnswer {
+    /// Whether the answer refuses the value of a header; which one, only its body may tell. Reads the body if the headers
+    /// have no code.
+    async fn refuses_a_value(&mut self) -> bool {
+        let Self { response, said, .. } = self;
+        let status = response.status();
+        if status != StatusCode::BAD_REQUEST {
+            return false;
+        }
+        let is_meant = |code: &str| matches!(code, "InvalidHeaderValue" | "UnsupportedHeader");
+        if let Some(code) = code_of(response.headers()) {
+            return is_meant(code);
+        }
+        // A refusal that cannot be read is explained by its status alone.
+        let body = Limited::new(response.body_mut(), LONGEST_REFUSAL).collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let code = refusal(status, response.headers(), &body).code;
+        *said = Some(body);
+        is_meant(&code)
+    }
 }
 
 fn prepare(method: &Method, content: AzureContent, headers: &mut HeaderMap) -> (Sending, BodyFailure) {

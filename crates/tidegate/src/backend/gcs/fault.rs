@@ -57,7 +57,9 @@ pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     if matches!(BodyKind::of(body), BodyKind::Xml(root) if !root.eq_ignore_ascii_case("html")) {
-        return xml::refusal(status, headers, body, "");
+        let fault = xml::refusal(status, headers, body, "");
+        let message = format!("{}{}", fault.message, payer::remedy(&fault.message));
+        return Fault { message, ..fault };
     }
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
         // A web page without any header of a store does not prove that the object is missing.

@@ -61,8 +61,10 @@ impl Payer {
 /// What to do about a refusal that wants a project to pay; nothing for another refusal.
 pub(super) fn remedy(message: &str) -> &'static str {
     let said = message.to_ascii_lowercase();
-    match said.contains("requester pays") || said.contains("user project") {
-        true => ": `--request-payer` pays for requests, from the project in GOOGLE_CLOUD_PROJECT",
+    match ["requester pays", "user project", "userproject"].iter().any(|words| said.contains(words)) {
+        true => {
+            ": to pay for requests, name the project that pays in GOOGLE_CLOUD_PROJECT, and give `--request-payer`"
+        }
         false => "",
     }
 }

@@ -270,13 +270,16 @@ async fn the_checksum_in_metadata_is_no_confirmation() {
             "x-ms-meta-tidegate_writer: t\r\ncontent-md5: {md5}\r\nx-ms-meta-tidegate_crc64nvme: {sum}:5:{md5}\r\n"
         );
         let headers = format!("etag: \"0x1\"\r\nx-ms-request-id: 1\r\n{meta}content-length: 5\r\n\r\n");
+        if head.contains("comp=blocklist") {
+            return blocks("CommittedBlocks", "\"0x1\"", &[]);
+        }
         if head.starts_with("head") { format!("HTTP/1.1 200 OK\r\n{headers}") } else { created("") }
     })
     .await;
     let options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
     let object = store.put("k", payload(b"bytes"), &options, Attempt::FIRST).await.unwrap();
     assert_eq!((object.size, object.matches(&Checksum::of(CRC, b"bytes"))), (5, None));
-    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
+    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD", "GET"]);
     let there = store.head("k", Attempt::FIRST).await.unwrap();
     assert_eq!(there.matches(&Checksum::of(CRC, b"bytes")), Some(true));
 }
@@ -315,6 +318,47 @@ async fn the_checksum_in_metadata_of_a_blob_of_blocks_is_proven_by_the_blocks() 
         assert_eq!(*asked.lock().unwrap(), ["HEAD", "GET"]);
         let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
         assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+    }
+}
+
+/// Nobody compares the MD5 that a commit of blocks sets, and other programs carry the old one along.
+#[tokio::test]
+async fn the_checksum_in_metadata_of_a_blob_with_an_md5_is_proven_by_having_no_blocks() {
+    let sum = Checksum::of(CRC, b"bytes");
+    for (there, is_proven) in [
+        (blocks("CommittedBlocks", "\"0x1\"", &[]), true),
+        (blocks("CommittedBlocks", "\"0x1\"", &[("YQ==", 5)]), false),
+        (blocks("CommittedBlocks", "\"0x2\"", &[]), false),
+        (refused("403 Forbidden", "AuthorizationFailure"), false),
+        (refused("409 Conflict", "InvalidBlobType"), false),
+    ] {
+        let (store, asked) = server(move |head| {
+            if head.contains("comp=blocklist") {
+                return there.clone();
+            }
+            let md5 = "SzpiGLs+OnMD6KFxpg/Pkg==";
+            let headers = format!(
+                "etag: \"0x1\"\r\nx-ms-request-id: 1\r\ncontent-md5: {md5}\r\n\
+                 x-ms-meta-tidegate_crc64nvme: {}:5:{md5}\r\n",
+                sum.base64()
+            );
+            match head.starts_with("head") {
+                true => format!("HTTP/1.1 200 OK\r\n{headers}content-length: 5\r\n\r\n"),
+                false => said("200 OK", &headers, "bytes"),
+            }
+        })
+        .await;
+        let there = store.head("k", Attempt::FIRST).await.unwrap();
+        assert_eq!(there.matches(&sum), is_proven.then_some(true));
+        assert_eq!(there.other_checksums.contains_key("md5"), is_proven, "`check` compares that too");
+        assert_eq!(*asked.lock().unwrap(), ["HEAD", "GET"]);
+        let body = store.get("k", None, None, Attempt::FIRST).await.unwrap();
+        assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+        // A read that goes on has the proof of its beginning.
+        asked.lock().unwrap().clear();
+        let body = store.get("k", None, Some(&body.object), Attempt::FIRST).await.unwrap();
+        assert_eq!(body.object.matches(&sum), is_proven.then_some(true));
+        assert_eq!(asked.lock().unwrap().len(), if is_proven { 1 } else { 2 });
     }
 }
 
@@ -586,6 +630,29 @@ async fn a_copy_with_the_names_of_its_source_is_known_by_its_bytes_after_a_lost_
     }
 }
 
+/// A shared access signature may lack the permission to list, which alone tells the letters of metadata names.
+#[tokio::test]
+async fn a_copy_keeps_names_of_metadata_that_may_not_be_listed() {
+    let (store, asked) = server(|head| match head.split(' ').next().unwrap() {
+        "get" => refused("403 X", "AuthorizationPermissionMismatch"),
+        "head" => said("200 OK", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\n", ""),
+        _ => {
+            assert!(!head.contains("x-ms-meta-"), "the service copies the names as they are: {head}");
+            said("202 Accepted", "etag: \"0x1\"\r\nx-ms-request-id: 1\r\nx-ms-copy-status: success\r\n", "")
+        }
+    })
+    .await;
+    let mut from = source(&store);
+    from.object.attributes.metadata = [("owner".to_owned(), "me".to_owned())].into();
+    let attributes = from.object.attributes.clone();
+    let options = WriteOptions { attributes, token: Some("t".into()), ..WriteOptions::default() };
+    store.copy(&from, "to", None, &options, Attempt::FIRST).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["GET", "PUT", "HEAD"]);
+    // A copy through this machine cannot keep them: its caller is told that they are not known.
+    let error = engine().store(Arc::new(store)).hides_capitals(&from.object).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+}
+
 #[tokio::test]
 async fn a_copy_does_not_lose_tags_that_may_not_be_read() {
     let (store, asked) = server(|_| refused("403 X", "AuthorizationPermissionMismatch")).await;
@@ -694,8 +761,26 @@ async fn a_server_with_an_older_version_of_the_api_is_asked_in_that_version() {
     }
     let body = "<Error><Code>InvalidHeaderValue</Code><Message>The value is wrong.</Message>\
                 <HeaderName>x-ms-version</HeaderName></Error>";
-    let (store, _) =
-        server(move |_| said("400 Bad Request", "x-ms-error-code: InvalidHeaderValue\r\n", body)).await;
+    // The code may be in the body alone.
+    for headers in ["x-ms-error-code: InvalidHeaderValue\r\n", ""] {
+        let (store, asked) = server(move |_| said("400 Bad Request", headers, body)).await;
+        let (_, message) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
+        assert!(message.contains("`x-ms-version`"), "{message}");
+        assert!(message.ends_with(": Tidegate sent 2024-11-04, 2021-12-02, 2019-12-12"), "{message}");
+        assert_eq!(asked.lock().unwrap().len(), 3);
+        let (store, _) = server(move |head| match head.contains("x-ms-version: 2019-12-12") {
+            true => listed(&["k"], ""),
+            false => said("400 Bad Request", headers, body),
+        })
+        .await;
+        assert_eq!(store.list("", true).try_collect::<Vec<_>>().await.unwrap().len(), 1);
+    }
+    // Where the body of another refusal was read, the error has its words all the same.
+    let body = "<Error><Code>InvalidInput</Code><Message>Nothing of the kind.</Message></Error>";
+    let (store, asked) = server(move |_| said("400 Bad Request", "", body)).await;
     let (_, message) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
-    assert!(message.contains("`x-ms-version` (Tidegate sends 2024-11-04"), "{message}");
+    assert_eq!(
+        (message.as_str(), asked.lock().unwrap().len()),
+        ("Nothing of the kind (InvalidInput, HTTP 400)", 1)
+    );
 }

@@ -101,3 +101,19 @@ fn a_bare_refusal_is_explained_by_nothing() {
     assert_eq!(bare(StatusCode::BAD_REQUEST), "the store does not say why (HTTP 400)");
     assert_eq!(bare(StatusCode::FORBIDDEN), "Forbidden (HTTP 403)");
 }
+
+#[test]
+fn a_bucket_whose_readers_pay_needs_a_project_and_the_option() {
+    let message = "Bucket is a requester pays bucket but no user project provided.";
+    let json = said(400, "required", message, About::Object);
+    let xml = |code: &str, message: &str| {
+        let body =
+            format!("<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), body.as_bytes(), About::Parts)
+    };
+    for fault in [json, xml("UserProjectMissing", message), xml("UserProjectMissing", "Denied.")] {
+        assert!(fault.message.contains("the project that pays in GOOGLE_CLOUD_PROJECT"), "{fault}");
+        assert!(fault.message.contains("`--request-payer`"), "{fault}");
+    }
+    assert!(!xml("InvalidArgument", "no").message.contains("GOOGLE_CLOUD_PROJECT"));
+}
