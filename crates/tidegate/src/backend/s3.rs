@@ -527,25 +527,45 @@ impl Parts for S3 {
         self.check_vacant(&session.key, Feature::CreateOnlyParts, options, attempt).await?;
         let kept = self.kept_checksums();
         let uses = if is_sent { &[kept][..] } else { &[] };
-        let names_sums = !self.bucket.shared.facts.lacks(Feature::PartChecksums);
-        let send = |without: FeatureSet| {
-            let with_sums = !without.contains(kept);
-            // MinIO adds up no checksum of an object without bytes, and refuses any.
-            let sent = checksum.filter(|_| is_sent && with_sums && size > 0);
-            let request = complete::request(
-                request.clone(),
-                named(parts, with_sums && names_sums),
-                size,
-                sent,
-                with_sums,
-                options,
-            );
-            async move { self.bucket.shared.ask(request?).await }
+        let send = |names_sums: bool| {
+            let request = &request;
+            self.bucket.shared.adapted(uses, move |without: FeatureSet| {
+                let with_sums = !without.contains(kept);
+                // MinIO adds up no checksum of an object without bytes, and refuses any.
+                let sent = checksum.filter(|_| is_sent && with_sums && size > 0);
+                let request = complete::request(
+                    request.clone(),
+                    named(parts, with_sums && names_sums),
+                    size,
+                    sent,
+                    with_sums,
+                    options,
+                );
+                async move { self.bucket.shared.ask(request?).await }
+            })
         };
-        let unmet = |fault| self.unmet(fault, Feature::CreateOnlyParts, options);
-        let (headers, body) = self.bucket.shared.adapted(uses, send).await.map_err(unmet)?;
-        let object =
-            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
+        let completed = |(headers, body): (HeaderMap, Bytes)| {
+            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)
+        };
+        let facts = &self.bucket.shared.facts;
+        let names_sums = !facts.lacks(Feature::PartChecksums);
+        let is_unknown = is_sent && names_sums && !facts.has(Feature::PartChecksums);
+        let object = match send(names_sums).await.and_then(completed) {
+            // An earlier process has sent the parts, and alone saw whether their answers had checksums.
+            Err(fault)
+                if fault.kind == FaultKind::PartMismatch
+                    && is_unknown
+                    && !self.bucket.shared.endpoint.is_aws() =>
+            {
+                let repeated = send(false).await.and_then(completed);
+                if repeated.is_ok() {
+                    facts.learn_lack(Feature::PartChecksums);
+                }
+                repeated
+            }
+            sent => sent,
+        };
+        let object = object.map_err(|fault| self.unmet(fault, Feature::CreateOnlyParts, options))?;
         let object = confirmed(self, object, size, checksum, options, attempt, || {
             if is_sent {
                 self.keeps_no_checksum();

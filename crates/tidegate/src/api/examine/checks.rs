@@ -384,7 +384,7 @@ impl Probe {
                 Ok(Works(String::new()))
             }
             Ok(_) => Ok(Missing(instead.to_owned())),
-            Err(fault) if fault.kind == FaultKind::Unsupported => Ok(Missing(instead.to_owned())),
+            Err(fault) if is_refused_listing(&fault) => Ok(Missing(format!("{instead} ({fault})"))),
             Err(fault) => Err(fault),
         }
     }
@@ -574,7 +574,12 @@ impl Probe {
         let facts = self.store.context().facts();
         let lacks_parts = facts.lacks(Feature::Multipart) || facts.lacks(Feature::PartsBesideAppends);
         if self.backend().admin().is_some() && !lacks_parts {
-            for left in self.open_sessions().await? {
+            let left_open = match self.open_sessions().await {
+                // The check of the listing says so.
+                Err(fault) if is_refused_listing(&fault) => Vec::new(),
+                listed => listed?,
+            };
+            for left in left_open {
                 match self.backend().capabilities().aborts {
                     true => self.end(&left.session).await?,
                     // An object at the key ends every unfinished upload there.
@@ -629,4 +634,10 @@ fn refused(written: Result<Object, Fault>, broken: &str) -> Result<FindingState,
         Err(fault) => Err(fault),
         Ok(_) => Ok(Broken(format!("the store ignores the condition: {broken}"))),
     }
+}
+
+/// Whether the store refuses to list unfinished uploads: it has no such listing, or these credentials may not see it.
+fn is_refused_listing(fault: &Fault) -> bool {
+    use FaultKind::{Denied, Invalid, NotAStore, NotFound, Unsupported};
+    matches!(fault.kind, Denied | Invalid | NotAStore | NotFound | Unsupported)
 }

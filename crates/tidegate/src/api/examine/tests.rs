@@ -104,6 +104,21 @@ async fn an_upload_that_is_not_ended_breaks_no_other_check() {
     assert_eq!([state(StoreFeature::Parts), state(StoreFeature::Delete)], ["works"; 2], "{found:?}");
 }
 
+#[tokio::test]
+async fn a_refused_listing_of_unfinished_uploads_breaks_no_other_check() {
+    for (status, code) in [(403, "AccessDenied"), (404, "NoSuchKey"), (400, "InvalidArgument")] {
+        let server = Server::builder().start().await.unwrap();
+        server.create_bucket("bucket").unwrap();
+        let faults = vec![FaultRule::error("ListMultipartUploads", status, code)];
+        server.set_knobs(Knobs { faults, ..Knobs::default() });
+        let tide = Tidegate::builder().s3(settings_for(&server)).build().unwrap();
+        let found = found(&tide.open("s3://bucket").await.unwrap()).await;
+        let state = |feature| of(&found, feature).name();
+        assert_eq!(state(StoreFeature::Sessions), "missing", "{code}: {found:?}");
+        assert!(found.iter().all(|(_, state)| state.name() != "broken"), "{code}: {found:?}");
+    }
+}
+
 /// A refusal without a reason may be about anything: not about a token.
 #[tokio::test]
 async fn a_bare_refusal_is_not_explained() {

@@ -109,7 +109,14 @@ impl Store {
     /// The sessions of one whole key. With `id` only that session, even if the store does not list it.
     async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
         let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
-        let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
+        let listed = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect::<Vec<_>>().await;
+        let listed = match (listed, id) {
+            // The store refuses the listing, which says nothing of a session that a record names.
+            (Err(error), Some(id)) if is_refusal(error.kind()) => {
+                return self.unlisted_of_key(key, id.to_owned()).await;
+            }
+            (listed, _) => listed?,
+        };
         let Some(id) = id.filter(|_| listed.is_empty()) else { return Ok(listed) };
         let session = Session { key: self.context().full_key(key), id: id.to_owned() };
         let is_listed = self.context().backend().capabilities().aborts
@@ -147,13 +154,13 @@ impl Store {
     }
 
     /// The session of a store that does not list it: one that keeps parts by key, and does not list those of a key that
-    /// has an object, or a server without such listings. A session that the store cannot tell of may exist.
+    /// has an object, or a server that does not list. A session that the store cannot tell of may exist.
     async fn unlisted_of_key(&self, key: &str, id: String) -> Result<Vec<OpenSession>> {
         let session = Session { key: key.to_owned(), id };
         match self.held(&session).await {
             Ok(_) => Ok(vec![OpenSession::new(session)]),
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(vec![OpenSession::new(session)]),
             Err(error) if error.kind() == ErrorKind::SessionLost => Ok(Vec::new()),
+            Err(error) if is_refusal(error.kind()) => Ok(vec![OpenSession::new(session)]),
             Err(error) => Err(error),
         }
     }
@@ -164,4 +171,10 @@ impl Store {
             Error::new(ErrorKind::Source, Operation::Sweep, self.location(), message).with_source(error)
         })
     }
+}
+
+/// Whether a store refuses a question, so that the answer says nothing of what was asked about.
+fn is_refusal(kind: ErrorKind) -> bool {
+    use ErrorKind::{InvalidInput, NotAStore, NotFound, PermissionDenied, Unsupported};
+    matches!(kind, InvalidInput | NotAStore | NotFound | PermissionDenied | Unsupported)
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use tidegate_dev::Server;
+use tidegate_dev::{FaultRule, Knobs, Server};
 
 use super::*;
 use crate::Tidegate;
@@ -230,6 +230,27 @@ async fn sessions_of_s3_are_listed_weighed_and_ended() {
     assert_eq!((report.ended, report.bytes), (1, 3096));
     assert_eq!(store.held(&session).await.unwrap_err().kind(), ErrorKind::SessionLost);
     assert_eq!(store.abort_session(&session).await.unwrap_err().kind(), ErrorKind::SessionLost);
+}
+
+#[tokio::test]
+async fn what_the_records_name_is_ended_where_the_listing_is_refused() {
+    for (status, code) in [(403, "AccessDenied"), (404, "NoSuchKey"), (400, "InvalidArgument")] {
+        let (machine, (server, bucket)) = (Machine::new(), s3().await);
+        let store = machine.process().store(bucket.clone());
+        let session = stray(&*bucket, "a/k", 10).await;
+        obituary(&machine, bucket.endpoint(), "s3://bucket/a/k", &session.id);
+        for questions in ["ListMultipartUploads|ListParts", "ListMultipartUploads"] {
+            let faults = vec![FaultRule::error(questions, status, code)];
+            server.set_knobs(Knobs { faults, ..Knobs::default() });
+            let dry = questions.contains("ListParts");
+            let mut sweep = store.sweep("").older_than(Duration::ZERO).dry_run(dry).stream();
+            let swept = sweep.try_next().await.unwrap().unwrap();
+            assert_eq!(matches!(swept.fate, SweepOutcome::Ended), !dry, "{code}: {swept:?}");
+            assert!(sweep.try_next().await.is_err(), "{code}: others may be there");
+        }
+        server.set_knobs(Knobs::default());
+        assert_eq!(store.held(&session).await.unwrap_err().kind(), ErrorKind::SessionLost, "{code}");
+    }
 }
 
 /// A bucket of the embedded server, as Google Cloud Storage.

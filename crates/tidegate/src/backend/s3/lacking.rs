@@ -92,9 +92,12 @@ impl S3Shared {
             answered => return answered,
         };
         tracing::debug!(%fault, "refused: once more without the question for a checksum");
-        let response = self.send(request).await?;
-        self.facts.learn_lack(Feature::ChecksumMode);
-        Ok(response)
+        let answered = self.send(request).await;
+        // An object that is missing is an answer too.
+        if answered.as_ref().map_or_else(|fault| fault.kind == FaultKind::NotFound, |_| true) {
+            self.facts.learn_lack(Feature::ChecksumMode);
+        }
+        answered
     }
 }
 

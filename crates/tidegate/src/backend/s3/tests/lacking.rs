@@ -471,6 +471,19 @@ async fn a_server_that_refuses_the_question_for_a_checksum_is_read_without_it() 
 }
 
 #[tokio::test]
+async fn a_missing_object_shows_too_that_the_question_for_checksums_is_refused() {
+    let (s3, asked) = super::raw::raw(move |head| match head.contains("x-amz-checksum-mode") {
+        true => "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        false => "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned(),
+    })
+    .await;
+    for _ in 0..3 {
+        assert_eq!(s3.head("k", Attempt::FIRST).await.unwrap_err().kind, FaultKind::NotFound);
+    }
+    assert_eq!(asked.lock().unwrap().len(), 5, "two refusals, and an answer for each of three");
+}
+
+#[tokio::test]
 async fn a_single_refusal_without_a_reason_does_not_end_the_question_for_checksums() {
     let refusals = std::sync::atomic::AtomicUsize::new(1);
     let sum = Checksum::of(Algorithm::Crc64Nvme, DATA).base64();
@@ -535,6 +548,47 @@ async fn a_completion_names_the_checksums_of_parts_only_where_their_answers_have
             .unwrap();
         let expected = crate::backend::xml::complete::completion(named(&[part], has_sums)).unwrap();
         assert_eq!(*bodies.lock().unwrap(), [expected.len()], "{has_sums}");
+    }
+}
+
+/// The parts were sent by an earlier process, which alone saw whether their answers had checksums.
+#[tokio::test]
+async fn a_resumed_completion_that_names_checksums_the_server_has_not_is_repeated_without() {
+    let checksum = Checksum::of(Algorithm::Crc64Nvme, DATA);
+    let part = |checksum| Receipt { number: 1, size: DATA.len() as u64, checksum, etag: "\"e\"".into() };
+    let [with, without] = [true, false].map(|names_sums| {
+        let parts = [part(Some(checksum.clone()))];
+        crate::backend::xml::complete::completion(named(&parts, names_sums)).unwrap().len()
+    });
+    for is_whole in [true, false] {
+        let bodies = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = bodies.clone();
+        let completed = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
+        let (s3, _) = super::raw::raw(move |head| {
+            if !head.starts_with("post") {
+                return said("200 OK", "etag: \"e\"\r\n", "");
+            }
+            let length = header_of(head, "content-length").unwrap().parse::<usize>().unwrap();
+            log.lock().unwrap().push(length);
+            match is_whole && length == without {
+                true => said("200 OK", "", completed),
+                false => refusal("400 Bad Request", "InvalidPart", "a part could not be found"),
+            }
+        })
+        .await;
+        let session = Session { key: "k".into(), id: "u".into() };
+        let (parts, options) = ([part(Some(checksum.clone()))], WriteOptions::default());
+        let done = s3.complete(&session, &parts, Some(&checksum), &options, Attempt::FIRST).await;
+        assert_eq!(*bodies.lock().unwrap(), [with, without], "{is_whole}");
+        assert_eq!(
+            facts(&s3).lacks(Feature::PartChecksums),
+            is_whole,
+            "only what the answer shows is learned"
+        );
+        match is_whole {
+            true => drop(done.unwrap()),
+            false => assert_eq!(done.unwrap_err().kind, FaultKind::PartMismatch),
+        }
     }
 }
 
