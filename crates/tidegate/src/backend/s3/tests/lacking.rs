@@ -557,7 +557,7 @@ async fn a_resumed_completion_that_names_checksums_the_server_has_not_is_repeate
     let checksum = Checksum::of(Algorithm::Crc64Nvme, DATA);
     let part = |checksum| Receipt { number: 1, size: DATA.len() as u64, checksum, etag: "\"e\"".into() };
     let [with, without] = [true, false].map(|names_sums| {
-        let parts = [part(Some(checksum.clone()))];
+        let parts = [part(Some(checksum))];
         crate::backend::xml::complete::completion(named(&parts, names_sums)).unwrap().len()
     });
     for is_whole in [true, false] {
@@ -577,7 +577,7 @@ async fn a_resumed_completion_that_names_checksums_the_server_has_not_is_repeate
         })
         .await;
         let session = Session { key: "k".into(), id: "u".into() };
-        let (parts, options) = ([part(Some(checksum.clone()))], WriteOptions::default());
+        let (parts, options) = ([part(Some(checksum))], WriteOptions::default());
         let done = s3.complete(&session, &parts, Some(&checksum), &options, Attempt::FIRST).await;
         assert_eq!(*bodies.lock().unwrap(), [with, without], "{is_whole}");
         assert_eq!(
