@@ -53,7 +53,8 @@ def test_two_hundred_uploads(tidegate, on, small, listed, by):
     else:
         run = tidegate("run", "-", env=on.env, stdin="\n".join(lines).encode())
     assert run.exit == 0 and stored(on) == files, run
-    # Each command says what it did, with its line. A busy server may also ask for fewer requests, which is told without.
+    # Each command says what it did, with the number of its line. A line "waiting: ..." has no number: a busy server may
+    # ask for fewer requests.
     name = "list.txt" if by == "file" else "-"
     told = [line for line in run.err.splitlines() if not line.startswith("waiting: ")]
     said = {line.split(": ")[0].rsplit("/")[-1] for line in told}

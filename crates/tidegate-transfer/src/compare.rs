@@ -336,16 +336,9 @@ async fn described(tree: &Tree, object: &TreeObject) -> Result<Object> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
+    use super::verdict::tests::object;
     use super::*;
     use crate::links::FileOptions;
-
-    fn object(size: Option<u64>, modified: Option<u64>) -> Object {
-        let mut object = Object::default();
-        object.size = size.unwrap_or(0);
-        object.size_is_unknown = size.is_none();
-        object.modified = modified.map(|tenths| UNIX_EPOCH + Duration::from_millis(tenths * 100));
-        object
-    }
 
     #[tokio::test]
     async fn a_file_with_the_time_in_the_metadata_is_the_same() {

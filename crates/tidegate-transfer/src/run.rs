@@ -46,7 +46,7 @@ enum Driver {
     NotStarted,
     /// A task of its own.
     Task(JoinSet<Result>),
-    /// Whoever asks for the events.
+    /// The caller, whenever the caller asks for an event.
     Caller,
 }
 

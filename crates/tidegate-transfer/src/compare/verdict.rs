@@ -155,10 +155,11 @@ fn seconds(time: SystemTime) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn object(size: Option<u64>, modified: Option<u64>) -> Object {
+    /// An object of a size, written so many tenths of a second after 1970.
+    pub(in crate::compare) fn object(size: Option<u64>, modified: Option<u64>) -> Object {
         let mut object = Object::default();
         object.size = size.unwrap_or(0);
         object.size_is_unknown = size.is_none();

@@ -109,8 +109,8 @@ fn size_told(headers: &HeaderMap) -> Option<u64> {
 }
 
 impl AzureContainer {
-    /// The object that an answer's headers describe, without its checksum if the list of the blob's blocks does not prove
-    /// it. Then the MD5 to which the checksum is bound is left out too: the bytes are not those of which it was taken.
+    /// The object that an answer's headers describe. If the list of the blob's blocks does not prove the checksum, the
+    /// object has no checksum, and no MD5 either: both belong to bytes that another program has replaced.
     pub(super) async fn proven(
         &self,
         object: Object,

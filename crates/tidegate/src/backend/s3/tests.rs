@@ -10,6 +10,9 @@ use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 
 use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
+use crate::backend::xml::complete::named;
+use crate::backend::{PartOrigin, Receipt};
+use crate::types::checksum::{Algorithm, Checksum};
 
 mod copying;
 mod lacking;

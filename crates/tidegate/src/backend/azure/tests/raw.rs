@@ -648,7 +648,7 @@ async fn a_copy_keeps_names_of_metadata_that_may_not_be_listed() {
     let options = WriteOptions { attributes, token: Some("t".into()), ..WriteOptions::default() };
     store.copy(&from, "to", None, &options, Attempt::FIRST).await.unwrap();
     assert_eq!(*asked.lock().unwrap(), ["GET", "PUT", "HEAD"]);
-    // A copy through this machine cannot keep them: its caller is told that they are not known.
+    // A copy through this machine cannot keep the capitals. `hides_capitals` fails, so that such a copy can warn.
     let error = engine().store(Arc::new(store)).hides_capitals(&from.object).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
 }
