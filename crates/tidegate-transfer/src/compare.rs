@@ -334,8 +334,6 @@ async fn described(tree: &Tree, object: &TreeObject) -> Result<Object> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use super::verdict::tests::object;
     use super::*;
     use crate::links::FileOptions;
