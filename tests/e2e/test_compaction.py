@@ -13,7 +13,7 @@ from harness.process import until
 from said import one_sentence
 
 # What its connections and the blocks that are being merged take beside the budget.
-SLACK_KIB = 32 * KIB
+SLACK_KIB = 40 * KIB
 
 
 @pytest.fixture

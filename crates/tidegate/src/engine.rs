@@ -89,9 +89,10 @@ impl Engine {
         let new = || {
             let journaled = self.journaling.of_endpoint();
             let facts = self.facts.of(address);
+            let is_disk = address == LOCAL_ENDPOINT;
             // Only what crosses a network keeps to the rate.
-            let rate = self.rate.clone().filter(|_| address != LOCAL_ENDPOINT);
-            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts, rate))
+            let rate = self.rate.clone().filter(|_| !is_disk);
+            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled, facts, rate, is_disk))
         };
         endpoints.entry(address.to_owned()).or_insert_with(new).clone()
     }

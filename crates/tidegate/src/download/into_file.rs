@@ -5,8 +5,7 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -15,7 +14,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::source::{ObjectSource, Pieces};
-use crate::backend::local::{Arrival, Destination, NotedTarget, Publish, WaitedWork, Waiter};
+use crate::backend::local::{
+    Arrival, Destination, NotedTarget, Publish, WaitedWork, Waiter, within_drop_limit,
+};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::engine::Context;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -46,10 +47,6 @@ const AT_ONCE: u64 = 64;
 /// How often to note the bytes that have arrived. A byte is written for the first note after it came, and in the next:
 /// so each is noted within a second.
 const NOTED: Duration = Duration::from_millis(300);
-
-/// The longest that a thread waits for the end of disk work when it drops a download: twice what a disk that is not
-/// stuck gets.
-const DROP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Sets up a download into a file. Awaiting the builder downloads the object and returns the store's description of it.
 /// The file appears, or replaces an existing file as a whole, once every byte has arrived and agrees with the store's
@@ -434,30 +431,13 @@ impl Drop for UnfinishedDownload {
             Some(arriving) => Some((arriving.cut(), arriving.object().size)),
             None => {
                 let arrival = self.arrival.clone();
-                within_limit(move || arrival.leave());
+                within_drop_limit(move || arrival.leave());
                 self.left
             }
         };
         if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
             self.progress.kept(bytes, of);
         }
-    }
-}
-
-/// Does `work` on the disk in a thread of its own, and waits [`DROP_LIMIT`] at most for its end: a disk that is stuck
-/// must not hold up this thread.
-fn within_limit(work: impl Fn() + Send + Sync + 'static) {
-    let work = Arc::new(work);
-    let (ends, ended) = mpsc::channel::<()>();
-    let there = work.clone();
-    let thread = thread::Builder::new().name("tidegate-drop".to_owned()).spawn(move || {
-        there();
-        drop(ends);
-    });
-    match thread {
-        // An error either way: the work has ended, or the limit has passed.
-        Ok(_) => drop(ended.recv_timeout(DROP_LIMIT)),
-        Err(_) => work(),
     }
 }
 

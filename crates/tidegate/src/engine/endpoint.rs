@@ -42,6 +42,8 @@ pub(crate) struct Endpoint {
     pub(crate) facts: Arc<Facts>,
     /// The rate that transfers from and to the endpoint keep to.
     pub(crate) rate: Option<Arc<TransferRate>>,
+    /// Whether it is the local disk, which answers when it can.
+    pub(crate) is_disk: bool,
 }
 
 impl Endpoint {
@@ -51,6 +53,7 @@ impl Endpoint {
         journaled: u64,
         facts: Arc<Facts>,
         rate: Option<Arc<TransferRate>>,
+        is_disk: bool,
     ) -> Self {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
@@ -65,6 +68,7 @@ impl Endpoint {
             journaled: Semaphore::new(journaled),
             facts,
             rate,
+            is_disk,
         }
     }
 

@@ -303,12 +303,18 @@ impl Requests {
             carried.counts_in(&self.progress);
             let (endpoint, flight) = (&self.endpoint, self.endpoint.latency.begin());
             let expected = endpoint.latency.expected(bytes);
-            let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
+            let patience = match endpoint.is_disk {
+                true => disk_patience(operation),
+                false => self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected),
+            };
             let how = Attempt::nth(attempt).renewed(seen.broken);
             let (sent_at, held) = (Instant::now(), carried.held_back());
             let figures = AttemptFigures::begin(operation.name());
             let span = telemetry::attempt(&self.span, operation.name(), &self.object, attempt);
-            let (result, by_hedge) = make(how, patience).instrument(span).await;
+            let (mut result, by_hedge) = make(how, patience).instrument(span).await;
+            if endpoint.is_disk && matches!(&result, Err(fault) if fault.kind == FaultKind::Timeout) {
+                result = Err(stuck(patience));
+            }
             match &result {
                 Ok(_) => figures.succeeded(if matches!(carried, Transfer::Payload(_)) { bytes } else { 0 }),
                 Err(fault) => figures.failed(fault.kind.error_kind().name()),
@@ -360,6 +366,19 @@ impl Requests {
             }
         }
     }
+}
+
+/// How long a request to the local disk may go without moving a byte: a slow disk fails nothing, and one that has not
+/// written 1 MiB in two minutes is stuck. A sync of a file may take longer. docs/UPLOADING.md names both times.
+fn disk_patience(operation: Operation) -> Duration {
+    let syncs = matches!(operation, Operation::Put) || operation.may_take_minutes();
+    Duration::from_secs(if syncs { 600 } else { 120 })
+}
+
+/// The fault for a disk that has not answered for so long; a retry would wait behind the same disk.
+fn stuck(waited: Duration) -> Fault {
+    let message = format!("the disk has not answered in {} s: it is stuck", waited.as_secs());
+    Fault::new(FaultKind::Source, message)
 }
 
 /// Whether a request that took `took` was held back by a rate for so long that it does not measure the store.

@@ -30,6 +30,7 @@ mod runtimes;
 mod settled;
 mod slices;
 mod stopped;
+mod target_disk;
 mod turns;
 mod unaborted;
 mod unpolled;

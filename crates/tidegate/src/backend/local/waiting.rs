@@ -1,14 +1,37 @@
 //! Tracks whether a request still waits for the file that it makes.
 //!
 //! Work on the blocking pool continues when its request is dropped, and the process may end before the work does. So
-//! dropping a request removes its file's name at once. The work then notices that nobody waits, and its remaining
-//! writes go to a file without a name.
+//! dropping a request removes its file's name at once, or within [`DROP_LIMIT`] where the disk is stuck. The work then
+//! notices that nobody waits, and its remaining writes go to a file without a name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use super::temp::Trace;
 use crate::backend::{Fault, FaultKind};
+
+/// The longest that a thread waits for the end of disk work when it drops a request or a download: twice what a disk that
+/// is not stuck gets.
+pub(crate) const DROP_LIMIT: Duration = Duration::from_secs(2);
+
+/// Does `work` on the disk in a thread of its own, and waits [`DROP_LIMIT`] at most for its end: a disk that is stuck
+/// must not hold up this thread.
+pub(crate) fn within_drop_limit(work: impl Fn() + Send + Sync + 'static) {
+    let work = Arc::new(work);
+    let (ends, ended) = mpsc::channel::<()>();
+    let there = work.clone();
+    let thread = thread::Builder::new().name("tidegate-drop".to_owned()).spawn(move || {
+        there();
+        drop(ends);
+    });
+    match thread {
+        // An error either way: the work has ended, or the limit has passed.
+        Ok(_) => drop(ended.recv_timeout(DROP_LIMIT)),
+        Err(_) => work(),
+    }
+}
 
 /// Held by the request.
 #[derive(Debug, Default)]
@@ -37,13 +60,26 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Release);
-        if let Some(trace) = self.0.made().take() {
-            trace.remove();
+        let is_made = match self.0.made.try_lock() {
+            Ok(made) => made.is_some(),
+            Err(TryLockError::Poisoned(made)) => made.get_ref().is_some(),
+            // It is being made.
+            Err(TryLockError::WouldBlock) => true,
+        };
+        if is_made {
+            let work = self.0.clone();
+            within_drop_limit(move || work.remove());
         }
     }
 }
 
 impl WaitedWork {
+    fn remove(&self) {
+        if let Some(trace) = self.made().take() {
+            trace.remove();
+        }
+    }
+
     fn made(&self) -> MutexGuard<'_, Option<Trace>> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }

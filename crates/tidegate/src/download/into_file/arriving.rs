@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::kept_bytes::Opened;
 use super::note::{Chunks, Note};
-use super::within_limit;
 use crate::backend::local::Arrival;
+use crate::backend::local::within_drop_limit;
 use crate::backend::{Fault, FaultKind};
 use crate::download::source::{AcceptedAnswer, ObjectSource, Pieces};
 use crate::memory::budget::{Budget, Lease};
@@ -286,7 +286,7 @@ impl Arriving {
         let chunks = std::mem::take(&mut self.lock().under_way);
         chunks.values().for_each(|into| into.close());
         let arriving = self.clone();
-        within_limit(move || arriving.keep_received(&chunks));
+        within_drop_limit(move || arriving.keep_received(&chunks));
         if self.arrival.is_kept() { self.noted_bytes.load(Relaxed) } else { 0 }
     }
 

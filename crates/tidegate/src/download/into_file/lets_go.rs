@@ -3,9 +3,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::DROP_LIMIT;
 use crate::backend::Fault;
-use crate::backend::local::{WaitedWork, Waiter};
+use crate::backend::local::{DROP_LIMIT, WaitedWork, Waiter};
 use crate::types::spawn_blocking::spawn_blocking;
 
 /// Does `work` on a thread that may block. If this is dropped meanwhile, the drop waits until the work has noticed that

@@ -109,7 +109,7 @@ async fn time_in_which_sent_bytes_wait_for_their_disk_does_not_count() {
 
 /// The requests of one object, with an endpoint of their own.
 fn requests(policy: RetryPolicy) -> Requests {
-    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), None));
+    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), None, false));
     Requests {
         object: "test://k".to_owned(),
         flow: endpoint.limiter.flow(),
@@ -287,7 +287,7 @@ async fn a_request_that_a_rate_holds_back_does_not_measure_the_store() {
     for (per_second, measures) in [(20_000, false), (20_000_000, true)] {
         let policy = RetryPolicy::default();
         let rate = Some(TransferRate::new(per_second));
-        let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), rate));
+        let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3, Arc::default(), rate, false));
         let requests = Requests { flow: endpoint.limiter.flow(), endpoint, ..requests(policy) };
         for _ in 0..4 {
             let payload = payload_of(200_000);

@@ -60,7 +60,7 @@ impl Prefix {
 }
 
 fn endpoint(policy: &RetryPolicy) -> Arc<Endpoint> {
-    Arc::new(Endpoint::new(Concurrency::Auto, policy, 3, Arc::default(), None))
+    Arc::new(Endpoint::new(Concurrency::Auto, policy, 3, Arc::default(), None, false))
 }
 
 fn requests(endpoint: &Arc<Endpoint>, prefix: &str, policy: &RetryPolicy) -> Requests {
