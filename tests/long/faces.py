@@ -12,8 +12,8 @@ UP, DOWN = "up", "down"
 
 
 def rust_example() -> Path:
-    """The library's example `transfers`; a relative TIDEGATE_TRANSFERS is taken from the repository's root."""
-    return ROOT / os.environ.get("TIDEGATE_TRANSFERS", "target/release/examples/transfers")
+    """The program `transfers`; a relative TIDEGATE_TRANSFERS is taken from the repository's root."""
+    return ROOT / os.environ.get("TIDEGATE_TRANSFERS", "target/release/transfers")
 
 
 def python() -> Path:

@@ -1,6 +1,5 @@
 //! Uploads or downloads a file with the library, as the long transfer suite does (`tests/long`):
-//! `cargo run --release -p tidegate --example transfers -- multi-thread|current-thread|blocking upload|download
-//! s3://bucket KEY FILE`.
+//! `transfers multi-thread|current-thread|blocking upload|download s3://bucket KEY FILE`.
 
 use std::process::ExitCode;
 
