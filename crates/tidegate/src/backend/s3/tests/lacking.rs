@@ -333,11 +333,23 @@ async fn a_server_that_has_kept_the_condition_is_asked_no_more() {
     let refused = refusal("412 Precondition Failed", "PreconditionFailed", "no");
     let (s3, heads) =
         lacking(|head| head.starts_with("put"), refused, |_| said("404 Not Found", "", "")).await;
-    for requests in [2, 1] {
-        let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+    // A gateway may have another server for another bucket.
+    let other = S3Client { shared: s3.bucket.shared.clone() }.bucket("other").unwrap();
+    for (bucket, requests) in [(&s3, 2), (&s3, 1), (&other, 2)] {
+        let fault = bucket.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Exists, "{fault}");
         assert_eq!(std::mem::take(&mut *heads.lock().unwrap()).len(), requests);
     }
+}
+
+/// A caller who may write but not read leaves the condition to the server, and no warning says that the key was checked.
+#[tokio::test]
+async fn a_warning_tells_that_a_key_could_not_be_checked() {
+    let forbidden = said("403 Forbidden", "x-amz-request-id: 1\r\n", "");
+    let (s3, _) = lacking(|head| head.starts_with("head"), forbidden, |_| kept()).await;
+    s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap();
+    assert!(facts(&s3).lacks(Feature::CreateOnlyCheck) && !facts(&s3).lacks(Feature::CreateOnly));
+    assert!(Feature::CreateOnlyCheck.notice().contains("403"), "{}", Feature::CreateOnlyCheck.notice());
 }
 
 #[tokio::test]
