@@ -237,7 +237,7 @@ class Prefix:
 
 @final
 class Other:
-    """A name in a local directory that is neither a file nor a directory."""
+    """A name that is no object: on a disk neither a file nor a directory, in Azure a directory with a name of its own."""
 
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...

@@ -259,6 +259,9 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
             add_directories(_parent(entry.key))
             if isinstance(entry, Object):
                 infos.append(_file_info(entry.key, entry))
+            elif "://" in self.store.location:
+                # Azure's directories with names of their own; other stores list only objects.
+                add_directories(entry.key)
             else:
                 infos.append(FileInfo(entry.key, FileType.Unknown))
         if not is_there and not self._directories().is_there(base):

@@ -238,6 +238,17 @@ impl Context {
         self.described(key, &self.engine.progress).await.map(|object| self.relative(object))
     }
 
+    /// Whether the store has a directory of this name.
+    pub(crate) async fn is_directory(&self, key: &str) -> Result<bool> {
+        let Some(directories) = self.backend.directories() else { return Ok(false) };
+        self.check(Operation::Head, key, None)?;
+        let full = self.full_key(key);
+        let requests = self.requests(key, self.engine.progress.clone());
+        let ask = |attempt| directories.is_directory(&full, attempt);
+        let asked = requests.send(Operation::Head, None, None, ask).await;
+        asked.map_err(|failure| failure.into_error(Operation::Head, &requests.object))
+    }
+
     /// The backend's description of the object of a key that was checked.
     pub(crate) async fn described(&self, key: &str, progress: &Progress) -> Result<Object> {
         let full = self.full_key(key);
