@@ -255,7 +255,7 @@ impl Facts {
     }
 
     /// The most parts of an upload, if the refusal of a part has told it.
-    pub(super) fn max_parts(&self) -> Option<u32> {
+    pub(crate) fn max_parts(&self) -> Option<u32> {
         Some(self.max_parts.load(Relaxed)).filter(|most| *most > 0)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, BulkDelete, Entry, Facts, FaultKind, Feature, WriteOptions};
+use crate::backend::{Backend, BulkDelete, Capabilities, Entry, Facts, FaultKind, Feature, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -72,6 +72,13 @@ impl Context {
     /// What the endpoint's server turned out to lack.
     pub(crate) fn facts(&self) -> &Facts {
         &self.endpoint.facts
+    }
+
+    /// The store's limits; of parts, as many as a refusal has told since the store was opened.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let limits = self.backend.capabilities();
+        let told = self.facts().max_parts().unwrap_or(u32::MAX);
+        Capabilities { max_parts: limits.max_parts.min(told), ..limits.clone() }
     }
 
     pub(crate) fn keys(&self) -> Option<&Arc<dyn KeyMap>> {
