@@ -177,3 +177,14 @@ async fn nothing_is_streamed_to_a_server_of_http_1_0() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_page_in_place_of_a_listing_of_uploads_is_no_other_server_where_objects_are_listed() {
+    let (gcs, _) = raw(|head| match head.contains("?uploads") {
+        true => crate::backend::samples::login_page(),
+        false => said("200 OK", "", r#"{"kind":"storage#objects"}"#),
+    })
+    .await;
+    let open: Vec<OpenSession> = gcs.sessions("").try_collect().await.unwrap();
+    assert!(open.is_empty() && gcs.bucket.shared.facts.lacks(Feature::PartsBesideAppends));
+}
