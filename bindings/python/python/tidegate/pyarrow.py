@@ -453,13 +453,15 @@ class _ObjectDirectories:
     def is_there(self, key: str) -> bool:
         first = next(self._store.list(key and f"{key}/", recursive=False), None)
         # The root is there without objects, if its bucket is.
-        return first is not None or not key
+        return first is not None or not key or self._store.is_directory(key)
 
     def create(self, key: str) -> None:
         self._store.put(f"{key}/", b"", content_type=_DIRECTORY_TYPE, **self._options)
 
     def delete(self, key: str) -> None:
         self._delete(entry.key for entry in self._store.list(f"{key}/"))
+        if self._store.is_directory(key):
+            self._store.delete(key)
 
     def delete_contents(self, key: str) -> None:
         prefix = key and f"{key}/"
