@@ -191,3 +191,56 @@ def test_an_app_service_has_an_identity(tidegate):
     with token_server(lambda: (400, b"{}")) as (url, asked):
         run = tidegate("stat", "az://container/key", env=env | {"IDENTITY_ENDPOINT": url})
         one_sentence(run, "no token of the managed identity", exit=4)
+
+
+@pytest.fixture
+def stub(container):
+    """`stub("d")` makes a directory as blobfuse, Hadoop and Storage Explorer do: an empty blob with a mark."""
+
+    def make(key):
+        client = container.endpoint.client().get_container_client(container.name)
+        client.upload_blob(key, b"", metadata={"hdi_isfolder": "true"})
+
+    return make
+
+
+def test_a_tree_is_removed_with_its_directories(tidegate, container, stub):
+    container.put("d/a", b"1")
+    container.put("d-x", b"1")
+    for key in ("d", "d/sub", "d/sub/deep", "other"):
+        stub(key)
+    listed = tidegate("ls", container.url(), env=container.env)
+    assert [line.split()[-1] for line in listed.out.decode().splitlines()] == ["d-x", "d/", "other/"], listed
+    shown = tidegate("rm", "-r", "--dry-run", container.url("d/"), env=container.env)
+    assert shown.exit == 0 and shown.out.decode().count(container.url("d")) == 4, shown
+    filtered = tidegate("rm", "-r", "--include", "sub*", container.url("d/"), env=container.env)
+    assert filtered.exit == 0 and "d/sub" in container.keys(), filtered
+    run = tidegate("rm", "-r", container.url("d"), env=container.env)
+    assert run.exit == 0 and container.keys() == ["d-x", "other"], (run, container.keys())
+    # Nothing but a directory is below the container.
+    assert tidegate("rm", container.url("d-x"), env=container.env).exit == 0
+    run = tidegate("rm", "-r", container.url(), env=container.env)
+    assert run.exit == 0 and container.keys() == [] and "1 object" in run.err + run.out.decode(), run
+    one_sentence(tidegate("rm", "-r", container.url("gone"), env=container.env), "no object", exit=3)
+
+
+def test_a_container_of_directories_alone_is_empty(tidegate, container, stub):
+    stub("d")
+    container.put("d/a", b"1")
+    one_sentence(tidegate("rb", f"az://{container.name}", env=container.env), "not empty", exit=1)
+    container.endpoint.client().get_container_client(container.name).delete_blob("d/a")
+    run = tidegate("rb", f"az://{container.name}", env=container.env)
+    assert run.exit == 0, run
+
+
+def test_a_directory_is_not_replaced_by_a_file(tidegate, container, stub, tmp_path):
+    stub("d")
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    for words in (("cp", file, container.url("d")), ("mv", file, container.url("d")), ("cp", "-", container.url("d"))):
+        one_sentence(tidegate(*words, env=container.env, stdin=b"1"), container.url("d"), "directory", exit=2)
+    assert container.keys() == ["d"] and container.size("d") == 0 and file.exists()
+    run = tidegate("cp", file, container.url("d/"), env=container.env)
+    assert run.exit == 0 and container.keys() == ["d", "d/file"], run
+    for words in (("cat", container.url("d")), ("stat", container.url("d"))):
+        one_sentence(tidegate(*words, env=container.env), "directory", exit=3)

@@ -180,6 +180,37 @@ def test_a_server_that_does_not_speak_http_was_reached(tidegate):
         assert "after 1 attempt" in said and "not an object store's" in said
 
 
+class HostsOnly(http.server.BaseHTTPRequestHandler):
+    """Refuses path-style addresses, as Alibaba's store does. The refusal of a HEAD has no body."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.answer(b"")
+
+    def do_GET(self):
+        code = b"<Code>SecondLevelDomainForbidden</Code><Message>Please use virtual hosted style</Message>"
+        self.answer(b"<Error>" + code + b"</Error>")
+
+    def answer(self, body):
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("words", [("stat", "s3://bucket/k"), ("cat", "s3://bucket/k"), ("ls", "s3://bucket/")])
+def test_a_refused_address_is_a_usage_error_that_names_the_option(tidegate, words):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), HostsOnly) as store:
+        threading.Thread(target=store.serve_forever, daemon=True).start()
+        run = tidegate(*words, env=env_of(f"127.0.0.1:{store.server_address[1]}"))
+        store.shutdown()
+    one_sentence(run, "--addressing virtual", exit=2)
+
+
 def test_what_no_copy_carries_is_named(tidegate, tmp_path):
     headers = {
         "ETag": '"e"',

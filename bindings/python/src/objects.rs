@@ -259,7 +259,7 @@ impl Prefix {
     }
 }
 
-/// A name in a local directory that is neither a file nor a directory.
+/// A name that is no object: on a disk neither a file nor a directory, in Azure a directory with a name of its own.
 #[pyclass(frozen, get_all, eq, hash, module = "tidegate")]
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Other {

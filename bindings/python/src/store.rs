@@ -180,6 +180,16 @@ impl Store {
         ))
     }
 
+    fn is_directory(&self, py: Python<'_>, key: String) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(
+            &self.shared,
+            None,
+            async move { store.is_directory(&key).await },
+            |py, is_directory: bool| Ok(is_directory.into_pyobject(py)?.to_owned().into_any().unbind()),
+        ))
+    }
+
     fn delete(&self, py: Python<'_>, key: String, if_unchanged: Option<Object>) -> PyResult<Operation> {
         let store = self.get(py)?.clone();
         Ok(Operation::of_nothing(&self.shared, async move {

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use tidegate::backend::local::Local;
 use tidegate::backend::{Backend as _, WriteOptions};
 use tidegate::location::{Location, local_root};
-use tidegate::{Store, Tidegate};
+use tidegate::text::printable;
+use tidegate::{ErrorKind, Store, Tidegate};
 
 use crate::error::{Error, Result};
 use crate::links::{LinkRules, WriteLinks};
@@ -43,6 +44,26 @@ impl Place {
         let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
         checked.map_err(|fault| Error::Failed(format!("{}: {fault}", self.url())))?;
         Ok(root.join(&self.key))
+    }
+
+    /// Fails if the store has a directory of this name: a write would replace it, and what lies below it stays.
+    pub(crate) async fn refuse_directory(&self) -> Result {
+        match self.is_directory().await? {
+            true => {
+                let message =
+                    format!("{}: this is a directory: end it with a slash to copy into it", self.url());
+                Err(Error::Refused(printable(&message).into_owned()))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the store has a directory of this name. A caller who may not read gets no answer: the write has one.
+    pub(crate) async fn is_directory(&self) -> Result<bool> {
+        match self.store.is_directory(&self.key).await {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(false),
+            asked => Ok(asked?),
+        }
     }
 
     /// Whether the place is a file on this machine.

@@ -1,7 +1,7 @@
 //! The interface between the engine and a store: small traits, and one module for each cloud.
 //!
 //! Every store is a [`Backend`]. A store that also has [`Parts`], [`Append`], [`ServerCopy`], [`Rename`],
-//! [`BucketCheck`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
+//! [`BucketCheck`], [`Directories`], [`BulkDelete`], [`Presign`] or [`Admin`] returns them from its accessors: a trait says what the
 //! store's protocol has.
 //!
 //! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
@@ -30,6 +30,7 @@ mod bulk_delete;
 #[cfg(feature = "_http")]
 mod confirm;
 mod copy;
+mod directories;
 #[cfg(feature = "_http")]
 mod environment;
 mod facts;
@@ -77,6 +78,7 @@ pub use bucket_check::BucketCheck;
 pub use buckets::{BucketEntry, Buckets};
 pub use bulk_delete::BulkDelete;
 pub use copy::{Copied, CopySource, ServerCopy};
+pub use directories::Directories;
 pub use facts::{BucketFacts, Facts, Feature, FeatureSet, KnownFacts};
 pub(crate) use if_unchanged::{no_identity, not_resumable, same_or_another, same_or_replaced};
 pub use info::Info;
@@ -203,6 +205,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Asks whether the bucket is missing, after [`head`](Self::head) has found no object. `None` where the answer to
     /// `head` tells the one from the other, and where asking would tell nothing new.
     fn bucket_check(&self) -> Option<&dyn BucketCheck> {
+        None
+    }
+
+    /// The store's directories, if it has any beside its objects.
+    fn directories(&self) -> Option<&dyn Directories> {
         None
     }
 

@@ -229,6 +229,11 @@ class Store(StoreSettings):
         no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
         return cast("Versioning", wait(self.native().versioning()))
 
+    def is_directory(self, key: str) -> bool:
+        """Whether the store has a directory of this name, which is no object: in Azure, an empty blob with the metadata
+        ``hdi_isfolder``, or a directory of a hierarchical namespace. Other stores are not asked."""
+        return cast("bool", wait(self.native().is_directory(key)))
+
     def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
         """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
         wait(self.native().delete(key, if_unchanged))

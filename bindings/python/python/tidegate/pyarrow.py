@@ -259,6 +259,9 @@ class Handler(FileSystemHandler):  # type: ignore[misc]
             add_directories(_parent(entry.key))
             if isinstance(entry, Object):
                 infos.append(_file_info(entry.key, entry))
+            elif "://" in self.store.location:
+                # Azure's directories with names of their own; other stores list only objects.
+                add_directories(entry.key)
             else:
                 infos.append(FileInfo(entry.key, FileType.Unknown))
         if not is_there and not self._directories().is_there(base):
@@ -450,13 +453,15 @@ class _ObjectDirectories:
     def is_there(self, key: str) -> bool:
         first = next(self._store.list(key and f"{key}/", recursive=False), None)
         # The root is there without objects, if its bucket is.
-        return first is not None or not key
+        return first is not None or not key or self._store.is_directory(key)
 
     def create(self, key: str) -> None:
         self._store.put(f"{key}/", b"", content_type=_DIRECTORY_TYPE, **self._options)
 
     def delete(self, key: str) -> None:
         self._delete(entry.key for entry in self._store.list(f"{key}/"))
+        if self._store.is_directory(key):
+            self._store.delete(key)
 
     def delete_contents(self, key: str) -> None:
         prefix = key and f"{key}/"

@@ -16,8 +16,10 @@ import pytest
 from fsspec.callbacks import Callback
 from fsspec.generic import GenericFileSystem, set_generic_fs
 from places import s3_options
+from pyarrow.fs import FileSelector, FileType
 
 import tidegate.fsspec
+import tidegate.pyarrow
 from harness.s3 import Bucket
 
 MIB = 1 << 20
@@ -545,6 +547,42 @@ def test_signed_urls(on_minio, on_azurite):
         fs.pipe_file(path, b"signed")
         with urllib.request.urlopen(fs.sign(path, expiration=60)) as answer:
             assert answer.read() == b"signed"
+
+
+def test_directories_that_azure_has_beside_blobs(azurite, on_azurite):
+    """Empty blobs with a mark, as blobfuse, Hadoop and Storage Explorer make them."""
+    fs, folder = on_azurite.fs(skip_instance_cache=True), on_azurite.folder()
+    bucket, key = folder.split("/")
+    container = azurite.endpoint.client().get_container_client(bucket)
+
+    def stubs(*names):
+        for name in names:
+            container.upload_blob(name, b"", metadata={"hdi_isfolder": "true"})
+
+    stubs(key, f"{key}/empty", f"{key}/full", f"{key}/full/deep")
+    fs.pipe_file(f"{folder}/full/file", b"1")
+    assert fs.ls(folder) == [f"{folder}/empty", f"{folder}/full"]
+    assert fs.isdir(f"{folder}/empty") and fs.ls(f"{folder}/empty") == []
+    assert fs.info(f"{folder}/full")["type"] == "directory" and not fs.isfile(f"{folder}/empty")
+    assert fs.find(folder) == [f"{folder}/full/file"]
+    fs.rm(folder, recursive=True)
+    assert list(container.list_blob_names(name_starts_with=key)) == []
+
+    stubs(key, f"{key}/empty", f"{key}/full", f"{key}/full/deep")
+    fs.pipe_file(f"{folder}/full/file", b"1")
+    connection = azurite.endpoint.connection
+    with tidegate.Store(f"az://{bucket}", connection_string=connection) as store:
+        files = tidegate.pyarrow.filesystem(store)
+        assert files.get_file_info(f"{key}/empty").type == FileType.Directory
+        infos = files.get_file_info(FileSelector(key, recursive=True))
+        assert {info.path: info.type for info in infos} == {
+            f"{key}/empty": FileType.Directory,
+            f"{key}/full": FileType.Directory,
+            f"{key}/full/deep": FileType.Directory,
+            f"{key}/full/file": FileType.File,
+        }
+        files.delete_dir(key)
+    assert list(container.list_blob_names(name_starts_with=key)) == []
 
 
 def test_marks_of_directories(minio, on_minio):

@@ -73,7 +73,8 @@ enum ListingLine<'a> {
     Prefix {
         url: String,
     },
-    /// An entry of a local directory: a link that is not followed, a device, a named pipe, a socket.
+    /// An entry of a local directory (a link that is not followed, a device, a named pipe, a socket), or a directory of
+    /// Azure.
     Other {
         url: String,
         what: String,

@@ -27,6 +27,7 @@ pub(crate) async fn input(
     target: &Location,
 ) -> Result {
     let to = job.stores.target.object(target).await?;
+    to.refuse_directory().await?;
     let done = stream(job, name.to_owned(), input, None, &to).await?;
     job.events.push(Event::Copied(done));
     Ok(())

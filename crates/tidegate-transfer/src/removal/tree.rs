@@ -1,14 +1,20 @@
 //! Removes everything below a place, or what is selected of it.
 
-use futures::StreamExt;
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{StreamExt, stream};
 use tidegate::Store;
-use tidegate::backend::Entry;
+use tidegate::backend::{Entry, OtherKind};
 use tidegate::text::printable;
 
 use super::{Removal, Removing, Tally, is_local};
 use crate::ahead::ahead;
 use crate::error::{Error, Result};
 use crate::event::Step;
+use crate::place::Place;
 use crate::select::{Selection, Source};
 
 /// A tree whose objects are removed, or those of them that are selected.
@@ -34,6 +40,43 @@ impl RemovedTree<'_> {
         }
     }
 
+    /// Whether all is removed, so that no directory of the tree stays.
+    fn is_whole(&self) -> bool {
+        self.source.pattern.is_none() && !self.selection.is_filtered()
+    }
+
+    /// The directory that the tree is below, if the store has it under a name of its own.
+    async fn own_directory(&self) -> Result<Option<String>> {
+        let name = self.prefix.trim_end_matches('/');
+        if name.is_empty() || !self.is_whole() || is_local(&self.source.location) {
+            return Ok(None);
+        }
+        let place = Place::named(self.store.clone(), name);
+        Ok(place.is_directory().await?.then_some(place.key))
+    }
+
+    /// Removes directories that are empty now, the deepest first: some stores refuse to remove one that is not.
+    async fn remove_directories(&self, removing: &Removing, mut directories: Vec<String>) -> Result<Removal> {
+        directories.extend(self.own_directory().await?);
+        let mut levels = BTreeMap::<usize, Vec<String>>::new();
+        for directory in directories {
+            levels.entry(directory.trim_end_matches('/').matches('/').count()).or_default().push(directory);
+        }
+        let mut all = Removal::default();
+        for directories in levels.into_values().rev() {
+            let keys = stream::iter(directories).map(Ok);
+            let Removal { removed, failed, stopped } =
+                super::remove(&removing.events, &self.store, false, keys).await;
+            all.removed += removed;
+            all.failed += failed;
+            all.stopped = stopped;
+            if all.failed > 0 || all.stopped.is_some() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     /// Says which objects would be removed.
     pub(super) async fn show(&self, removing: &Removing, tally: &mut Tally) -> Result {
         let mut entries = std::pin::pin!(ahead(self.selection.list(&self.store, &self.prefix)));
@@ -41,6 +84,7 @@ impl RemovedTree<'_> {
         let mut failed = None;
         while let Some(entry) = entries.next().await {
             match entry {
+                Ok(Entry::Other { kind: OtherKind::Directory, .. }) if !self.is_whole() => {}
                 Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
                     removing.removed(format!("{root}/{}", entry.key()));
                     removing.events.flow().await;
@@ -54,6 +98,12 @@ impl RemovedTree<'_> {
                 }
             }
         }
+        if failed.is_none()
+            && let Some(directory) = self.own_directory().await?
+        {
+            removing.removed(format!("{root}/{directory}"));
+            tally.removed += 1;
+        }
         match failed {
             Some(failure) => Err(failure),
             None if tally.removed == 0 => self.refuse_nothing(),
@@ -64,20 +114,35 @@ impl RemovedTree<'_> {
     /// Removes the objects. Continues after a failure, unless every other removal would fail for the same cause.
     pub(super) async fn remove(&self, removing: &Removing, tally: &mut Tally) -> Result {
         let entries = ahead(self.selection.list(&self.store, &self.prefix));
-        let listed = entries.filter_map(|entry| async {
-            match entry {
+        let (directories, takes_directories) = (Arc::new(Mutex::new(Vec::new())), self.is_whole());
+        let found = directories.clone();
+        let listed = entries.filter_map(move |entry| {
+            ready(match entry {
+                Ok(Entry::Other { key, kind: OtherKind::Directory }) => {
+                    if takes_directories {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+                    }
+                    None
+                }
                 // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes and
                 // sockets.
                 Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => Some(Ok(entry.key().to_owned())),
                 Ok(_) => None,
                 Err(error) => Some(Err(error)),
-            }
+            })
         });
         let is_local = is_local(&self.source.location);
-        let Removal { removed, failed, stopped } =
+        let Removal { removed, failed, mut stopped } =
             super::remove(&removing.events, &self.store, is_local, listed).await;
         tally.removed += removed;
         tally.failed += failed;
+        if failed == 0 && stopped.is_none() {
+            let found = mem::take(&mut *directories.lock().unwrap_or_else(PoisonError::into_inner));
+            let removal = self.remove_directories(removing, found).await?;
+            tally.removed += removal.removed;
+            tally.failed += removal.failed;
+            stopped = removal.stopped;
+        }
         match stopped {
             None if tally.removed + tally.failed == 0 => self.refuse_nothing(),
             None => Ok(()),

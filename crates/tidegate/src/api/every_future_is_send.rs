@@ -48,6 +48,7 @@ fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, s
         store().head("k"),
         store().hides_capitals(&object()),
         store().exists("k"),
+        store().is_directory("k"),
         store().tags("k"),
         store().delete("k"),
         store().delete_if_unchanged("k", &object()),

@@ -140,6 +140,12 @@ impl Store {
         }
     }
 
+    /// Whether the store has a directory of this name, which is no object: in Azure Blob Storage, an empty blob with the
+    /// metadata `hdi_isfolder`, or a directory of a hierarchical namespace. Other stores are not asked.
+    pub async fn is_directory(&self, key: &str) -> Result<bool> {
+        self.context.is_directory(key).await
+    }
+
     /// The tags of an object; empty if the store has no tags.
     pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.context.check(Operation::Head, key, None)?;

@@ -91,13 +91,25 @@ impl Sweep {
                 Ok(swept)
             }
         });
-        let (ending, of_refused) = (store.clone(), prefix.clone());
+        let (of_refused, of_failed) = (prefix.clone(), prefix.clone());
+        let (ending, failing, ended_before) = (store.clone(), store.clone(), ended.clone());
         let epilogue = stream::once(async move {
             if !dry_run {
                 let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
                 ending.strike_out(&prefix, &ended).await;
             }
         });
+        // An error ends the stream, so the records of what was ended before go first.
+        let strike_out_before_error = move |swept: Result<Swept>| {
+            let (store, prefix, ended) = (failing.clone(), of_failed.clone(), ended_before.clone());
+            async move {
+                if swept.is_err() && !dry_run {
+                    let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
+                    store.strike_out_ended(&prefix, &ended).await;
+                }
+                swept
+            }
+        };
         let refusal = stream::once(async move {
             let error = store.refuses_aborts().await?;
             if !dry_run {
@@ -105,7 +117,10 @@ impl Sweep {
             }
             Some(Err(error))
         });
-        let swept = swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)));
+        let swept = swept
+            .buffered(IN_FLIGHT)
+            .then(strike_out_before_error)
+            .chain(epilogue.filter_map(|()| ready(None)));
         until_error(refusal.filter_map(ready).chain(swept)).boxed()
     }
 

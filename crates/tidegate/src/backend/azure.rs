@@ -15,9 +15,9 @@ use super::confirm::confirmed;
 use super::http::{LONGEST_REFUSAL, checksum_of, download, md5_of, proof, read, set};
 use super::if_unchanged::not_removed;
 use super::{
-    Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Info,
-    Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart,
-    WriteOptions,
+    Admin, Attempt, Backend, Body, Capabilities, Copied, CopySource, Directories, Entry, Fault, FaultKind,
+    Held, Info, Listing, OpenSession, PartOrigin, PartSource, Parts, Presign, Receipt, ServerCopy, Session,
+    StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -248,6 +248,10 @@ impl Backend for Azure {
         from == key && self.container.shared.is_at(&self.container.name, location)
     }
 
+    fn directories(&self) -> Option<&dyn Directories> {
+        Some(self)
+    }
+
     fn parts(&self) -> Option<&dyn Parts> {
         Some(self)
     }
@@ -262,6 +266,19 @@ impl Backend for Azure {
 
     fn admin(&self) -> Option<&dyn Admin> {
         Some(self)
+    }
+}
+
+#[async_trait]
+impl Directories for Azure {
+    async fn is_directory(&self, key: &str, attempt: Attempt) -> Result<bool, Fault> {
+        let request = AzureRequest::new(Method::HEAD, self.container.url.blob(key, &[])?, attempt);
+        match self.container.shared.send(request).await {
+            Ok(response) => Ok(attributes::is_directory(response.headers())),
+            // The write says better what is wrong with the container.
+            Err(fault) if matches!(fault.kind, FaultKind::NotFound | FaultKind::NoBucket) => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 }
 

@@ -46,6 +46,8 @@ pub enum Feature {
     CreateOnlyParts,
     /// The same condition for copies that the store makes.
     CreateOnlyCopy,
+    /// The description of a key before a create-only write, where the server may ignore the write's condition.
+    CreateOnlyCheck,
     /// Removals of an object only if it is unchanged.
     ConditionalDelete,
     /// The header that asks for an object's checksum (S3: `x-amz-checksum-mode`).
@@ -118,6 +120,10 @@ impl Feature {
             Self::CreateOnlyCopy => Unkept(
                 "may ignore create-only in copies (ifGenerationMatch): Tidegate first checks that the key is free, but can \
                  replace the object of a simultaneous writer",
+            ),
+            Self::CreateOnlyCheck => Unkept(
+                "may ignore create-only (If-None-Match, ifGenerationMatch), and does not let these credentials read the key to check \
+                 that it is free (403): a write can replace an object",
             ),
             Self::ChecksumMode => Replaced(
                 "does not tell the checksums of objects (it refuses x-amz-checksum-mode): of what is read, the size is compared",
@@ -243,13 +249,13 @@ impl Facts {
     }
 
     /// The facts of one bucket.
-    pub(super) fn bucket(&self, bucket: &str) -> Arc<BucketFacts> {
+    pub(crate) fn bucket(&self, bucket: &str) -> Arc<BucketFacts> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.entry(bucket.to_owned()).or_default().clone()
     }
 
     /// The most parts of an upload, if the refusal of a part has told it.
-    pub(super) fn max_parts(&self) -> Option<u32> {
+    pub(crate) fn max_parts(&self) -> Option<u32> {
         Some(self.max_parts.load(Relaxed)).filter(|most| *most > 0)
     }
 
@@ -276,9 +282,22 @@ pub struct BucketFacts {
     is_settled: AtomicBool,
     /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
     region: Mutex<Option<Arc<str>>>,
+    /// The features that the bucket's server has shown to have, where another server may have the endpoint's other
+    /// buckets.
+    has: AtomicU32,
 }
 
 impl BucketFacts {
+    /// Whether an answer about this bucket has shown that its server has a feature.
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        FeatureSet(self.has.load(Relaxed)).contains(feature)
+    }
+
+    /// An answer about this bucket shows that its server has a feature.
+    pub(super) fn learn_has(&self, feature: Feature) {
+        self.has.fetch_or(feature.bit(), Relaxed);
+    }
+
     /// The region that the bucket turned out to be in, where it is another one than the endpoint's.
     pub(super) fn region(&self) -> Option<Arc<str>> {
         self.region.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -19,9 +19,9 @@ use super::if_unchanged::{not_removed, replaced};
 use super::xml::address::{Addressing, BucketUrl as XmlAddress};
 use super::xml::sessions;
 use super::{
-    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, Capabilities, Copied, CopySource, Entry,
-    Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin, PartSource, Parts,
-    Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
+    AbortRule, Admin, Append, Appended, Attempt, Backend, Body, BucketFacts, Capabilities, Copied,
+    CopySource, Entry, Fault, FaultKind, Feature, Held, Info, Lifecycle, Listing, OpenSession, PartOrigin,
+    PartSource, Parts, Presign, Receipt, ServerCopy, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -92,6 +92,7 @@ struct GcsBucket {
     json: Arc<Address>,
     /// The bucket's address in the XML API.
     xml: Arc<XmlAddress>,
+    facts: Arc<BucketFacts>,
 }
 
 impl sessions::ListsSessions for GcsBucket {
@@ -141,10 +142,11 @@ impl Gcs {
             Some((channels, at)) => Some(Grpc::new(shared.clone(), channels.clone(), at.url(), bucket)?),
             None => None,
         };
+        let facts = shared.facts.bucket(bucket);
         Ok(Self {
             grpc,
             info: Arc::new(Info::new(format!("gs://{bucket}"), shared.endpoint.url(), capabilities)),
-            bucket: GcsBucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
+            bucket: GcsBucket { shared, json: Arc::new(json), xml: Arc::new(xml), facts },
         })
     }
 
@@ -213,8 +215,10 @@ impl Backend for Gcs {
         attempt: Attempt,
     ) -> Result<Object, Fault> {
         self.check(key, Some(options))?;
+        let learn = |fault: &Fault| self.learn_from(fault, Feature::CreateOnly, options);
         if let Some(grpc) = &self.grpc {
-            return grpc.put(key, payload, options, attempt).await;
+            self.check_vacant(key, Feature::CreateOnly, options, attempt).await?;
+            return grpc.put(key, payload, options, attempt).await.inspect_err(learn);
         }
         let checksum = checksum_of(&payload).await?;
         let mut resource = Resource::new(key, options);
@@ -233,7 +237,6 @@ impl Backend for Gcs {
         let request = request.with(GcsContent::Between(head.into(), payload, tail.into()));
         self.check_vacant(key, Feature::CreateOnly, options, attempt).await?;
         let sent = self.bucket.shared.ask(request).await;
-        let learn = |fault: &Fault| self.bucket.shared.learn_from(fault, Feature::CreateOnly, options);
         let (headers, body) = sent.inspect_err(learn)?;
         match Resource::read(&headers, &body, About::Bucket)? {
             (object, Some(size)) => Ok(Object { size, ..object }),
@@ -406,15 +409,12 @@ impl Parts for Gcs {
 impl Append for Gcs {
     async fn open(&self, key: &str, options: &WriteOptions, attempt: Attempt) -> Result<Session, Fault> {
         self.check(key, Some(options))?;
-        match &self.grpc {
+        self.check_vacant(key, Feature::CreateOnlyParts, options, attempt).await?;
+        let opened = match &self.grpc {
             Some(grpc) => grpc.open(key, options, attempt).await,
-            None => {
-                self.check_vacant(key, Feature::CreateOnlyParts, options, attempt).await?;
-                append::open(&self.bucket, key, options, attempt).await.inspect_err(|fault| {
-                    self.bucket.shared.learn_from(fault, Feature::CreateOnlyParts, options);
-                })
-            }
-        }
+            None => append::open(&self.bucket, key, options, attempt).await,
+        };
+        opened.inspect_err(|fault| self.learn_from(fault, Feature::CreateOnlyParts, options))
     }
 
     async fn append(
@@ -425,13 +425,11 @@ impl Append for Gcs {
         whole: Option<&Checksum>,
         attempt: Attempt,
     ) -> Result<Appended, Fault> {
-        match self.grpc_of(session)? {
+        let sent = match self.grpc_of(session)? {
             Some(grpc) => grpc.append(session, offset, payload, whole, attempt).await,
-            None => {
-                let sent = append::append(&self.bucket, session, offset, payload, whole, attempt).await;
-                sent.inspect_err(|fault| self.bucket.shared.learn_from_session(fault))
-            }
-        }
+            None => append::append(&self.bucket, session, offset, payload, whole, attempt).await,
+        };
+        sent.inspect_err(|fault| self.learn_from_session(fault))
     }
 
     async fn stream(
@@ -488,7 +486,7 @@ impl ServerCopy for Gcs {
             Some(grpc) => grpc.copy(source, from, key, cursor, options, attempt).await,
             None => copy::rewrite(&self.bucket, source, from, key, cursor, options, attempt).await,
         };
-        copied.inspect_err(|fault| self.bucket.shared.learn_from(fault, Feature::CreateOnlyCopy, options))
+        copied.inspect_err(|fault| self.learn_from(fault, Feature::CreateOnlyCopy, options))
     }
 }
 

@@ -216,6 +216,22 @@ impl S3 {
             && !self.bucket.shared.endpoint.is_aws()
     }
 
+    /// Whether the refusal of a HEAD may have a reason that the caller needs. A store that refuses path-style addresses
+    /// may answer 403, as to a caller who may not read; not once it has answered a request about the bucket.
+    fn needs_reason(&self, fault: &Fault) -> bool {
+        let shared = &self.bucket.shared;
+        let may_refuse_address = || {
+            !shared.endpoint.is_aws()
+                && shared.settings.addressing != Addressing::VirtualHost
+                && self.bucket.facts.is_worth_asking()
+        };
+        match fault.kind {
+            FaultKind::Invalid => true,
+            FaultKind::Denied => may_refuse_address(),
+            _ => false,
+        }
+    }
+
     /// The reason for the refusal of a HEAD, which has no body: the refusal of a GET names it, as for an object that is
     /// encrypted with a key of the customer.
     async fn explained(&self, fault: Fault, key: &str, attempt: Attempt) -> Fault {
@@ -297,7 +313,7 @@ impl Backend for S3 {
     async fn head(&self, key: &str, attempt: Attempt) -> Result<Object, Fault> {
         let request = self.request(Method::HEAD, key, &[], attempt)?;
         let answered = match self.bucket.shared.send_for_checksum(request).await {
-            Err(fault) if fault.kind == FaultKind::Invalid && fault.code.is_empty() => {
+            Err(fault) if fault.code.is_empty() && self.needs_reason(&fault) => {
                 return Err(self.explained(fault, key, attempt).await);
             }
             answered => answered?,
@@ -425,7 +441,7 @@ impl Admin for S3 {
         match sessions::list(self.bucket.clone(), prefix) {
             Listing::Pages(_) if shared.facts.lacks(Feature::ListSessions) => Listing::empty(),
             Listing::Pages(pages) if !shared.endpoint.is_aws() => {
-                Listing::Pages(Box::new(lacking::UnknownSessions::new(pages, shared.clone())))
+                Listing::Pages(Box::new(lacking::UnknownSessions::new(pages, self.bucket.clone())))
             }
             listing => listing,
         }

@@ -174,8 +174,8 @@ pub enum Entry {
     Object(Object),
     /// A prefix that ends with `/`; only in listings that are not recursive.
     Prefix(String),
-    /// A name in a local directory that is neither a file nor a directory. It can be removed, but not read. Only
-    /// listings of local directories contain these.
+    /// A name that is no object: in a local directory neither a file nor a directory, in Azure Blob Storage a directory
+    /// that has a name of its own. It can be removed, but not read. Other stores have none.
     Other {
         /// Its key, written like an object's.
         key: String,
@@ -194,7 +194,7 @@ impl Entry {
     }
 }
 
-/// A name in a local directory that is neither a file nor a directory.
+/// The kind of a name that is no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OtherKind {
@@ -208,6 +208,9 @@ pub enum OtherKind {
     BrokenLink,
     /// A device, a named pipe or a socket, or a link to one.
     NotRegular,
+    /// A directory of Azure Blob Storage: of a hierarchical namespace, or an empty blob with the metadata
+    /// `hdi_isfolder`. Only recursive listings have these; others have the prefix.
+    Directory,
 }
 
 impl Display for OtherKind {
@@ -218,6 +221,7 @@ impl Display for OtherKind {
             Self::WayBack => "a way back to a directory above it",
             Self::BrokenLink => "a symbolic link that leads nowhere",
             Self::NotRegular => "no regular file",
+            Self::Directory => "a directory",
         })
     }
 }

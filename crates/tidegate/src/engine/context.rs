@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, BulkDelete, Entry, Facts, FaultKind, Feature, WriteOptions};
+use crate::backend::{Backend, BulkDelete, Capabilities, Entry, Facts, FaultKind, Feature, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
@@ -72,6 +72,13 @@ impl Context {
     /// What the endpoint's server turned out to lack.
     pub(crate) fn facts(&self) -> &Facts {
         &self.endpoint.facts
+    }
+
+    /// The store's limits; of parts, as many as a refusal has told since the store was opened.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let limits = self.backend.capabilities();
+        let told = self.facts().max_parts().unwrap_or(u32::MAX);
+        Capabilities { max_parts: limits.max_parts.min(told), ..limits.clone() }
     }
 
     pub(crate) fn keys(&self) -> Option<&Arc<dyn KeyMap>> {
@@ -236,6 +243,17 @@ impl Context {
     pub(crate) async fn head(&self, key: &str) -> Result<Object> {
         self.check(Operation::Head, key, None)?;
         self.described(key, &self.engine.progress).await.map(|object| self.relative(object))
+    }
+
+    /// Whether the store has a directory of this name.
+    pub(crate) async fn is_directory(&self, key: &str) -> Result<bool> {
+        let Some(directories) = self.backend.directories() else { return Ok(false) };
+        self.check(Operation::Head, key, None)?;
+        let full = self.full_key(key);
+        let requests = self.requests(key, self.engine.progress.clone());
+        let ask = |attempt| directories.is_directory(&full, attempt);
+        let asked = requests.send(Operation::Head, None, None, ask).await;
+        asked.map_err(|failure| failure.into_error(Operation::Head, &requests.object))
     }
 
     /// The backend's description of the object of a key that was checked.

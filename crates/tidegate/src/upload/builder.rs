@@ -389,8 +389,9 @@ impl WriteSettings {
     }
 
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
+        let capabilities = self.context.capabilities();
         let target = StrategyFacts {
-            capabilities: self.context.backend().capabilities(),
+            capabilities: &capabilities,
             may_have_parts: !self.context.facts().lacks(Feature::PartsBesideAppends),
             part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,

@@ -96,9 +96,9 @@ impl CopyBuilder {
         let mut options = self.options;
         let given = std::mem::take(&mut options.attributes);
         options.attributes = merged(given, from.object.attributes.clone());
-        let capabilities = self.to.backend().capabilities();
+        let capabilities = self.to.capabilities();
         let part_size = self.part_size.or(self.to.engine().part_size);
-        let way = CopyMethod::choose(capabilities, from.object.size, options.create_only, part_size);
+        let way = CopyMethod::choose(&capabilities, from.object.size, options.create_only, part_size);
         let way = way.map_err(|none| {
             let kind = match none {
                 // The bytes can be downloaded and uploaded instead.

@@ -36,7 +36,8 @@ pub(crate) enum Action {
 pub(crate) enum PlanError {
     /// Past what the store, or memory, allows.
     #[error(
-        "the object grows past {}, the most that {parts} parts hold here (raise the memory, or give a size hint)",
+        "the object grows past {}, the most that {parts} parts hold here (raise the memory, give a size hint, or make \
+         the parts larger)",
         Exactly(*reach)
     )]
     PastReach { reach: u64, parts: u32 },
@@ -153,6 +154,19 @@ impl Plan {
             && self.size == self.start
         {
             self.part = self.part.min(most.max(least));
+        }
+    }
+
+    /// Takes no more than `parts` parts, and makes those larger that have no byte yet.
+    pub(crate) fn limit_parts(&mut self, parts: u32) {
+        let Cut::Parts(schedule) = &mut self.cut else { return };
+        if parts >= self.max_parts {
+            return;
+        }
+        *schedule = schedule.limited(parts);
+        self.max_parts = parts;
+        if self.size == self.start {
+            self.part = schedule.part_at(self.start);
         }
     }
 

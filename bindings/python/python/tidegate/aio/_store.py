@@ -123,6 +123,11 @@ class Store(StoreSettings):
         no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
         return cast("Versioning", await run(self.native().versioning()))
 
+    async def is_directory(self, key: str) -> bool:
+        """Whether the store has a directory of this name, which is no object: in Azure, an empty blob with the metadata
+        ``hdi_isfolder``, or a directory of a hierarchical namespace. Other stores are not asked."""
+        return cast("bool", await run(self.native().is_directory(key)))
+
     async def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
         """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
         await run(self.native().delete(key, if_unchanged))

@@ -192,6 +192,7 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
             info = self._entry(bucket, entry)
             if info is not None:
                 infos.append(info)
+        is_there = is_there or await self._store(bucket).is_directory(prefix.rstrip("/"))
         return sorted(infos, key=_by_name) if is_there else None
 
     async def _buckets(self) -> list[Info]:
@@ -237,7 +238,7 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return True
         except NoBucketError:
             return False
-        return not key
+        return not key or await self._store(bucket).is_directory(key)
 
     async def _isdir(self, path: str) -> bool:
         path = self._strip_protocol(path)

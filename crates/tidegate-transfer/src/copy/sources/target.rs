@@ -49,7 +49,11 @@ impl CopyTarget {
             true => job.writing.links().of_target(),
             false => LinkRules::default(),
         };
-        job.stores.target.object_with(&naming::of_one(source, target)?, rules).await
+        let place = job.stores.target.object_with(&naming::of_one(source, target)?, rules).await?;
+        if !naming::is_container(target) {
+            place.refuse_directory().await?;
+        }
+        Ok(place)
     }
 
     pub(super) async fn of_contents(job: &CopyJob, target: &Location) -> Result<Self> {

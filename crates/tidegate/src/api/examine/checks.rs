@@ -436,7 +436,9 @@ impl Probe {
         condition: Feature,
         broken: &str,
     ) -> Result<FindingState, Fault> {
-        if written.is_err() && self.store.context().facts().lacks(condition) {
+        let (facts, location) = (self.store.context().facts(), self.backend().location());
+        let bucket = location.split_once("://").map_or(location, |(_, bucket)| bucket);
+        if written.is_err() && facts.lacks(condition) && !facts.bucket(bucket).has(condition) {
             return Ok(Broken(format!("the store {}", condition.notice())));
         }
         refused(written, broken)

@@ -93,6 +93,13 @@ impl Store {
         self.context().engine().records.forget(ended).await;
     }
 
+    /// Removes the records of sessions that were ended, by their ids. Asks the store nothing.
+    pub(super) async fn strike_out_ended(&self, prefix: &str, ended: &HashSet<String>) {
+        let left = self.left_below(prefix).await.unwrap_or_default().into_iter().map(|(gone, _)| gone);
+        let is_ended = |gone: &AbandonedSession| gone.record.id.as_ref().is_some_and(|id| ended.contains(id));
+        self.context().engine().records.forget(left.filter(is_ended).collect()).await;
+    }
+
     /// The records of sessions left below `prefix`, each with its key.
     async fn left_below(&self, prefix: &str) -> Result<Vec<(AbandonedSession, String)>> {
         self.context().refuse_spread(Operation::List, "unfinished uploads")?;

@@ -247,6 +247,7 @@ async fn what_the_records_name_is_ended_where_the_listing_is_refused() {
             let swept = sweep.try_next().await.unwrap().unwrap();
             assert_eq!(matches!(swept.fate, SweepOutcome::Ended), !dry, "{code}: {swept:?}");
             assert!(sweep.try_next().await.is_err(), "{code}: others may be there");
+            assert_eq!(machine.files(), usize::from(dry), "{code}: the record goes with its session");
         }
         server.set_knobs(Knobs::default());
         assert_eq!(store.held(&session).await.unwrap_err().kind(), ErrorKind::SessionLost, "{code}");

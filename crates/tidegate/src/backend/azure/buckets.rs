@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use async_trait::async_trait;
 use http::{HeaderMap, Method, header};
 
-use super::AzureScheme;
 use super::client::AzureClient;
 use super::request::AzureRequest;
+use super::{AzureScheme, list};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{Order, PagePosition, Watch, paged};
 use crate::backend::xml::address::with_query;
@@ -18,8 +18,7 @@ use crate::backend::{Attempt, BucketEntry, Buckets, Fault, FaultKind, KnownFacts
 mod tests;
 
 /// Elements read from a listing.
-const NAMES: [&str; 7] =
-    ["Containers", "Container", "Name", "Properties", "Last-Modified", "NextMarker", "Blob"];
+const NAMES: [&str; 6] = ["Containers", "Container", "Name", "Properties", "Last-Modified", "NextMarker"];
 
 /// The containers of the account that the settings name; those of other accounts are created and removed by
 /// `container@account.dfs.core.windows.net`.
@@ -101,7 +100,8 @@ impl Buckets for AzureBuckets {
 
 /// What `rb` must not remove besides blobs. Accounts with a hierarchical namespace have no versions, and may refuse
 /// them.
-const INCLUDED: [&str; 2] = ["snapshots,versions,uncommittedblobs", "snapshots,uncommittedblobs"];
+const INCLUDED: [&str; 2] =
+    ["metadata,snapshots,versions,uncommittedblobs", "metadata,snapshots,uncommittedblobs"];
 
 /// Whether the container has a blob, or a snapshot, a version or blocks of one.
 async fn has_blob(client: &AzureClient, name: &str, attempt: Attempt) -> Result<bool, Fault> {
@@ -113,31 +113,23 @@ async fn has_blob(client: &AzureClient, name: &str, attempt: Attempt) -> Result<
     }
 }
 
-/// Whether the container has anything that a listing includes. A page may be empty although others follow.
+/// Whether the container has anything that a listing includes, except directories, which are no objects. A page may be
+/// empty although others follow.
 async fn has_any(client: &AzureClient, name: &str, include: &str, attempt: Attempt) -> Result<bool, Fault> {
     let url = client.container(name)?.url.container(&[]);
     let mut marker = String::new();
     let mut watch = Watch::new(marker.clone(), Order::None);
     loop {
         let mut query =
-            vec![("restype", "container"), ("comp", "list"), ("maxresults", "1"), ("include", include)];
+            vec![("restype", "container"), ("comp", "list"), ("maxresults", "100"), ("include", include)];
         if !marker.is_empty() {
             query.push(("marker", &marker));
         }
         let request = AzureRequest::new(Method::GET, with_query(url.clone(), &query), attempt);
         let (headers, body) = client.shared.ask(request).await.map_err(no_container)?;
-        let document = XmlPage::new(&headers, &body, "EnumerationResults", "")?;
-        let (mut found, mut next) = (false, None);
-        document.each(&NAMES, |path, step| {
-            match (path, step) {
-                ([.., "Blob"], ElementStep::Begins) => found = true,
-                (["NextMarker"], ElementStep::Ends(text)) => next = Some(filled(text)),
-                _ => {}
-            }
-            Ok(())
-        })?;
-        match document.promised("NextMarker", next)? {
-            _ if found => return Ok(true),
+        let page = list::read(&headers, &body)?;
+        match page.next {
+            _ if page.blobs.iter().any(|blob| !blob.is_directory()) => return Ok(true),
             Some(next) => {
                 watch.page(&VecDeque::<BucketEntry>::new(), &next)?;
                 marker = next;

@@ -1,6 +1,6 @@
 //! Lists a container's blobs, page by page ("List Blobs").
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use http::{HeaderMap, Method};
 
@@ -10,7 +10,7 @@ use super::request::AzureRequest;
 use crate::backend::http::{Entries, Keyed, Order, PagePosition, mark_fresh, paged};
 use crate::backend::time::time;
 use crate::backend::xml::document::{CAPITAL, ElementStep, XmlPage, filled, flag};
-use crate::backend::{Attempt, Entry, Fault, Listing};
+use crate::backend::{Attempt, Entry, Fault, Listing, OtherKind};
 use crate::types::object::Object;
 
 #[cfg(test)]
@@ -70,14 +70,20 @@ pub(super) struct ListedBlob {
 /// Objects and prefixes below `prefix`, each page in key order.
 pub(super) fn objects(container: AzureContainer, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
-    paged(None, ORDER, move |marker: Option<String>, attempt| {
+    let first = (None, BTreeSet::new());
+    paged(first, ORDER, move |(marker, directories): (Option<String>, BTreeSet<String>), attempt| {
         let (container, prefix) = (container.clone(), prefix.clone());
         async move {
             let delimiter = (!recursive).then_some(("delimiter", "/"));
             let more: Vec<_> = delimiter.into_iter().chain([WITH_METADATA]).collect();
             let page = page(&container, &prefix, marker.as_deref(), &more, attempt).await?;
             let next = page.next.clone();
-            Ok((page.into_entries(), next.map_or(PagePosition::End, |next| PagePosition::At(Some(next)))))
+            let (entries, later) = match recursive {
+                true => (page.into_entries(), BTreeSet::new()),
+                false => page.into_entries_of_level(&prefix, directories),
+            };
+            let next = next.map_or(PagePosition::End, |next| PagePosition::At((Some(next), later)));
+            Ok((entries, next))
         }
     })
 }
@@ -195,17 +201,44 @@ impl Keyed for ListedBlob {
 impl BlobPage {
     /// The objects and prefixes, which are each in order, merged. A directory is no object.
     fn into_entries(self) -> VecDeque<Entry> {
-        let objects = self.blobs.into_iter().filter(|blob| !blob.is_directory()).map(ListedBlob::into_object);
+        let entry = |blob: ListedBlob| match blob.is_directory() {
+            true => Entry::Other { key: blob.object.key, kind: OtherKind::Directory },
+            false => Entry::Object(blob.into_object()),
+        };
         let prefixes = self.prefixes.into_iter().map(Entry::Prefix);
-        let mut entries: Vec<_> = objects.map(Entry::Object).chain(prefixes).collect();
+        let mut entries: Vec<_> = self.blobs.into_iter().map(entry).chain(prefixes).collect();
         entries.sort_by(|a, b| a.key().cmp(b.key()));
         entries.into()
+    }
+
+    /// As [`into_entries`](Self::into_entries), for one level below `prefix`: the directory `d` is the prefix `d/`, once
+    /// with what lies below it. `directories` are the prefixes whose place in the order this page has not reached; what
+    /// is still to come is returned.
+    fn into_entries_of_level(
+        mut self,
+        prefix: &str,
+        mut directories: BTreeSet<String>,
+    ) -> (VecDeque<Entry>, BTreeSet<String>) {
+        let keys = self.blobs.iter().map(|blob| &blob.object.key).chain(&self.prefixes);
+        let last = keys.max().cloned().unwrap_or_default();
+        let (own, objects) = self.blobs.into_iter().partition(ListedBlob::is_directory);
+        self.blobs = objects;
+        directories.extend(
+            Vec::into_iter(own).map(|blob: ListedBlob| format!("{}/", blob.object.key.trim_end_matches('/'))),
+        );
+        directories.retain(|directory| directory != prefix && !self.prefixes.contains(directory));
+        let later = match self.next {
+            Some(_) => directories.split_off(&last),
+            None => BTreeSet::new(),
+        };
+        self.prefixes.extend(directories);
+        (self.into_entries(), later)
     }
 }
 
 impl ListedBlob {
     /// Whether this is a directory, of a hierarchical namespace or by its metadata, and no object.
-    fn is_directory(&self) -> bool {
+    pub(super) fn is_directory(&self) -> bool {
         self.is_directory || (self.has_folder_mark && self.object.size == 0)
     }
 

@@ -15,30 +15,31 @@ const WRITES: [Feature; 3] = [Feature::CreateOnly, Feature::CreateOnlyParts, Fea
 const SERVERS: [&str; 2] = ["UploadServer", "Tidegate"];
 
 impl GcsShared {
-    /// Learns from an answer's headers that the server keeps the condition.
+    /// Learns from an answer's headers that the server keeps the condition, in all buckets.
     pub(super) fn meet(&self, headers: &HeaderMap) {
         let server = headers.get(header::SERVER).and_then(|server| server.to_str().ok()).unwrap_or_default();
         if SERVERS.iter().any(|known| server.starts_with(known)) {
             WRITES.into_iter().for_each(|write| self.facts.learn_has(write));
         }
     }
-
-    /// Learns from the refusal of a write that the server keeps the write's condition.
-    pub(super) fn learn_from(&self, fault: &Fault, write: Feature, options: &WriteOptions) {
-        if options.create_only && fault.kind == FaultKind::Exists {
-            self.facts.learn_has(write);
-        }
-    }
-
-    /// Learns from the refusal of a session's last bytes that the server keeps the condition: emulators refuse there.
-    pub(super) fn learn_from_session(&self, fault: &Fault) {
-        if fault.kind == FaultKind::Exists {
-            self.facts.learn_has(Feature::CreateOnlyParts);
-        }
-    }
 }
 
 impl Gcs {
+    /// Learns from the refusal of a write that the bucket's server keeps the write's condition.
+    pub(super) fn learn_from(&self, fault: &Fault, write: Feature, options: &WriteOptions) {
+        if options.create_only && fault.kind == FaultKind::Exists {
+            self.bucket.facts.learn_has(write);
+        }
+    }
+
+    /// Learns from the refusal of a session's last bytes that the bucket's server keeps the condition: emulators refuse
+    /// there.
+    pub(super) fn learn_from_session(&self, fault: &Fault) {
+        if fault.kind == FaultKind::Exists {
+            self.bucket.facts.learn_has(Feature::CreateOnlyParts);
+        }
+    }
+
     /// Fails with [`FaultKind::Exists`] if a create-only write would replace an object and the server may ignore the
     /// condition `write`.
     pub(super) async fn check_vacant(
@@ -52,6 +53,6 @@ impl Gcs {
         if shared.is_googles() {
             return Ok(());
         }
-        check_vacant(self, &shared.facts, write, key, options, attempt).await
+        check_vacant(self, (&shared.facts, &self.bucket.facts), write, key, options, attempt).await
     }
 }

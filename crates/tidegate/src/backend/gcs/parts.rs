@@ -1,19 +1,18 @@
 //! Uploads of parts: the XML API's multipart uploads (`cloud.google.com/storage/docs/multipart-uploads`), with S3's
 //! documents and other headers.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use futures::TryStreamExt;
 use http::{Method, StatusCode};
 
 use super::fault::{About, no_error};
 use super::request::{GcsContent, GcsRequest};
-use super::{GcsBucket, resource};
+use super::{GcsBucket, list, resource};
 use crate::backend::http::{LONGEST, known, proof, read, set};
 use crate::backend::xml::complete::{completion, named, told};
 use crate::backend::xml::sessions;
 use crate::backend::{
-    Attempt, Facts, Fault, FaultKind, Feature, Listing, OpenSession, Pages, Receipt, Session, WriteOptions,
+    Attempt, Fault, FaultKind, Feature, Listing, OpenSession, Pages, Receipt, Session, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::object::Object;
@@ -58,12 +57,12 @@ pub(super) async fn open(
 
 /// Unfinished uploads in parts of keys that begin with `prefix`: none if the server turns out to have no such uploads.
 pub(super) fn sessions(bucket: &GcsBucket, prefix: &str) -> Listing<OpenSession> {
-    let facts = bucket.shared.facts.clone();
+    let facts = &bucket.shared.facts;
     let is_known = bucket.shared.is_googles() || facts.has(Feature::PartsBesideAppends);
     match sessions::list(bucket.clone(), prefix) {
         Listing::Pages(pages) if is_known => Listing::Pages(pages),
         Listing::Pages(pages) if !facts.lacks(Feature::PartsBesideAppends) => {
-            Listing::Pages(Box::new(UnknownSessions { pages, facts, has_begun: false }))
+            Listing::Pages(Box::new(UnknownSessions { pages, bucket: bucket.clone(), has_begun: false }))
         }
         _ => Listing::empty(),
     }
@@ -72,19 +71,29 @@ pub(super) fn sessions(bucket: &GcsBucket, prefix: &str) -> Listing<OpenSession>
 /// The sessions of a server that may have no uploads in parts: its first answer shows that.
 struct UnknownSessions {
     pages: Box<dyn Pages<OpenSession>>,
-    facts: Arc<Facts>,
+    bucket: GcsBucket,
     has_begun: bool,
+}
+
+/// Whether the fault of the first page shows that the server has no uploads in parts. A bucket that is missing has a
+/// kind of its own. A page that is no object store's may be that of a proxy; not if the same bucket lists its objects.
+async fn has_no_uploads(bucket: &GcsBucket, fault: &Fault, attempt: Attempt) -> bool {
+    match fault.kind {
+        FaultKind::Unsupported | FaultKind::NotFound => true,
+        FaultKind::NotAStore => {
+            let objects = list::objects(bucket.clone(), "", false, "");
+            objects.items(attempt).try_next().await.is_ok()
+        }
+        _ => false,
+    }
 }
 
 #[async_trait]
 impl Pages<OpenSession> for UnknownSessions {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
         match self.pages.next(attempt).await {
-            // A bucket that is missing has a kind of its own: this server knows no such request.
-            Err(fault)
-                if matches!(fault.kind, FaultKind::Unsupported | FaultKind::NotFound) && !self.has_begun =>
-            {
-                self.facts.learn_lack(Feature::PartsBesideAppends);
+            Err(fault) if !self.has_begun && has_no_uploads(&self.bucket, &fault, attempt).await => {
+                self.bucket.shared.facts.learn_lack(Feature::PartsBesideAppends);
                 Ok(None)
             }
             page => {

@@ -25,7 +25,7 @@ use super::credentials::{self, S3Keyring};
 use super::settings::{CredentialsOrigin, S3Settings};
 use crate::backend::http::{Connections, tls};
 use crate::backend::xml::address::EndpointUrl;
-use crate::backend::{Facts, Fault, FaultKind, KnownFacts, environment};
+use crate::backend::{BucketFacts, Facts, Fault, FaultKind, KnownFacts, environment};
 
 /// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone
 /// refers to the same client.
@@ -45,9 +45,9 @@ pub(super) struct S3Shared {
 }
 
 impl S3Shared {
-    /// Recognizes servers by the `Server` header of an answer.
-    pub(super) fn meet(&self, headers: &HeaderMap) {
-        self.learn_conditions(headers);
+    /// Recognizes servers by the `Server` header of an answer about a bucket.
+    pub(super) fn meet(&self, headers: &HeaderMap, bucket: &BucketFacts) {
+        self.learn_conditions(headers, bucket);
         if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
             self.facts.answered_as_minio();
         }

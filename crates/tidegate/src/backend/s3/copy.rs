@@ -110,7 +110,8 @@ impl S3 {
         let mut request = self.copies(self.request(Method::PUT, &session.key, &query, attempt)?, from)?;
         let bytes = format!("bytes={}-{}", range.start, range.end - 1);
         set(&mut request.headers, "x-amz-copy-source-range", Some(bytes))?;
-        let (_, result) = self.copied(request, "CopyPartResult").await?;
+        let copied = self.copied(request, "CopyPartResult").await;
+        let (_, result) = copied.map_err(|fault| self.past_max_parts(fault, number))?;
         self.check_source(from, attempt).await?;
         // `copied` accepts only results with an ETag.
         let etag = result.etag.unwrap_or_default();

@@ -5,7 +5,7 @@ use http::{HeaderMap, header};
 use super::S3;
 use super::client::S3Shared;
 use crate::backend::vacancy::check_vacant;
-use crate::backend::{Attempt, Fault, FaultKind, Feature, WriteOptions};
+use crate::backend::{Attempt, BucketFacts, Fault, FaultKind, Feature, WriteOptions};
 
 /// The two writes whose conditions a server may keep or ignore.
 const WRITES: [Feature; 2] = [Feature::CreateOnly, Feature::CreateOnlyParts];
@@ -14,11 +14,12 @@ const WRITES: [Feature; 2] = [Feature::CreateOnly, Feature::CreateOnlyParts];
 const SERVERS: [&str; 3] = ["MinIO", "VERSITYGW", "Tidegate"];
 
 impl S3Shared {
-    /// Learns from an answer's headers, or from the endpoint, that the server keeps the condition.
-    pub(super) fn learn_conditions(&self, headers: &HeaderMap) {
+    /// Learns from the headers of an answer about a bucket, or from the endpoint, that the server keeps the condition.
+    pub(super) fn learn_conditions(&self, headers: &HeaderMap, bucket: &BucketFacts) {
         let server = headers.get(header::SERVER).and_then(|server| server.to_str().ok()).unwrap_or_default();
         if self.endpoint.is_aws() || SERVERS.iter().any(|known| server.starts_with(known)) {
-            WRITES.into_iter().chain([Feature::Trailers]).for_each(|feature| self.facts.learn_has(feature));
+            WRITES.into_iter().for_each(|write| bucket.learn_has(write));
+            self.facts.learn_has(Feature::Trailers);
         }
     }
 }
@@ -37,7 +38,7 @@ impl S3 {
         if shared.settings.keeps_conditions || shared.endpoint.is_aws() {
             return Ok(());
         }
-        check_vacant(self, &shared.facts, write, key, options, attempt).await
+        check_vacant(self, (&shared.facts, &self.bucket.facts), write, key, options, attempt).await
     }
 
     /// The fault of a write with a condition. A refusal because of the condition shows that the server keeps it;
@@ -47,7 +48,7 @@ impl S3 {
             // The object that was to be replaced is gone.
             FaultKind::NotFound if options.replaces.is_some() => fault.kind = FaultKind::Exists,
             FaultKind::Exists if options.create_only && fault.code == "PreconditionFailed" => {
-                self.bucket.shared.facts.learn_has(write);
+                self.bucket.facts.learn_has(write);
             }
             FaultKind::Unsupported | FaultKind::Invalid if names_condition(&fault) => {
                 let promise = if options.create_only {

@@ -5,12 +5,12 @@
 //! the other, the likeliest first. When the request has succeeded, the endpoint is known to lack the last feature that
 //! was left out, without which the request succeeded, and those that refusals have named.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
+use futures::TryStreamExt;
 
 use super::client::S3Shared;
 use super::request::S3Request;
+use super::{S3Bucket, list};
 use crate::backend::http::{Response, set};
 use crate::backend::{Attempt, Fault, FaultKind, Feature, FeatureSet, OpenSession, Pages};
 
@@ -104,13 +104,26 @@ impl S3Shared {
 /// The unfinished uploads of a server that may not list them: its first answer shows that, and then there are none.
 pub(super) struct UnknownSessions {
     pages: Box<dyn Pages<OpenSession>>,
-    shared: Arc<S3Shared>,
+    bucket: S3Bucket,
     has_begun: bool,
 }
 
 impl UnknownSessions {
-    pub(super) fn new(pages: Box<dyn Pages<OpenSession>>, shared: Arc<S3Shared>) -> Self {
-        Self { pages, shared, has_begun: false }
+    pub(super) fn new(pages: Box<dyn Pages<OpenSession>>, bucket: S3Bucket) -> Self {
+        Self { pages, bucket, has_begun: false }
+    }
+}
+
+/// Whether the fault of the first page shows that the server does not list unfinished uploads. A page that is no object
+/// store's may be that of a proxy; not if the same bucket lists its objects.
+async fn has_no_listing(bucket: &S3Bucket, fault: &Fault, attempt: Attempt) -> bool {
+    match fault.kind {
+        FaultKind::Unsupported => true,
+        FaultKind::NotAStore => {
+            let objects = list::objects(bucket.clone(), "", false, None);
+            objects.items(attempt).try_next().await.is_ok()
+        }
+        _ => bucket.shared.has_no_such_request(fault),
     }
 }
 
@@ -118,12 +131,9 @@ impl UnknownSessions {
 impl Pages<OpenSession> for UnknownSessions {
     async fn next(&mut self, attempt: Attempt) -> Result<Option<Vec<OpenSession>>, Fault> {
         match self.pages.next(attempt).await {
-            Err(fault)
-                if !self.has_begun
-                    && (fault.kind == FaultKind::Unsupported || self.shared.has_no_such_request(&fault)) =>
-            {
+            Err(fault) if !self.has_begun && has_no_listing(&self.bucket, &fault, attempt).await => {
                 tracing::debug!(%fault, "the server does not list unfinished uploads");
-                self.shared.facts.learn_lack(Feature::ListSessions);
+                self.bucket.shared.facts.learn_lack(Feature::ListSessions);
                 Ok(None)
             }
             page => {

@@ -31,7 +31,7 @@ impl S3 {
 
     /// The fault of part `number`, with advice if the store takes no parts of so high a number. The number that it does
     /// take is learned for the next upload, if the refusal tells it.
-    fn past_max_parts(&self, fault: Fault, number: u32) -> Fault {
+    pub(super) fn past_max_parts(&self, fault: Fault, number: u32) -> Fault {
         let said = fault.message.to_ascii_lowercase();
         let words = ["part number", "partnumber", "number of parts", "too many parts"];
         if fault.kind != FaultKind::Invalid || !words.iter().any(|word| said.contains(word)) {

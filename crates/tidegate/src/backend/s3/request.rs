@@ -136,7 +136,7 @@ impl S3Shared {
         }
         let sent = self.connections.client(attempt).send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
-        self.meet(response.headers());
+        self.meet(response.headers(), &facts);
         if response.status().is_success() {
             facts.answered();
         }

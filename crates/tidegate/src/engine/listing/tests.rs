@@ -188,7 +188,8 @@ async fn a_web_page_is_no_empty_bucket_of_any_store() {
             assert_eq!((error.kind(), error.attempts()), (ErrorKind::NotAStore, 1), "{error}");
             assert!(error.to_string().contains("Please log in"), "{error}");
         }
-        assert_eq!(*asked.lock().unwrap(), ["GET", "GET"]);
+        // The last one asks whether the bucket lists its objects, and only lacks the listing of uploads.
+        assert_eq!(*asked.lock().unwrap(), ["GET", "GET", "GET"]);
     }
 }
 

@@ -149,6 +149,13 @@ impl Schedule {
         Self { base: base.min(self.base), ..self }
     }
 
+    /// The same schedule for a store that takes at most `parts` parts: those that follow become larger.
+    pub(crate) fn limited(self, parts: u32) -> Self {
+        let max_parts = self.max_parts.min(parts);
+        let growth = if self.growth == 0 { 0 } else { u64::from(max_parts / 8).max(1) };
+        Self { growth, max_parts, ..self }
+    }
+
     /// Most parts of one object.
     pub(crate) fn max_parts(&self) -> u32 {
         self.max_parts

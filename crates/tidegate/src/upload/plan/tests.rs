@@ -303,3 +303,29 @@ fn a_stream_past_the_reach_is_refused_before_its_byte_is_taken() {
     let refused = run(Plan::new(&store, Cut::Whole { limit: 10 }), 11, 3);
     assert_eq!(refused, Err(PlanError::PastRequest { limit: 10 }));
 }
+
+/// Another upload is refused a part while this one is under way.
+#[test]
+fn parts_grow_when_the_store_turns_out_to_take_fewer() {
+    let store = Capabilities { max_parts: 10_000, ..Capabilities::default() };
+    let schedule = Schedule::new(&store, None, None, None, false).unwrap();
+    let part = schedule.part_at(0);
+    let mut plan = Plan::new(&store, Cut::Parts(schedule)).in_session();
+    let fill = |plan: &mut Plan| plan.more().map(|()| plan.push(plan.room()));
+    for _ in 0..300 {
+        fill(&mut plan).unwrap();
+    }
+    plan.limit_parts(1000);
+    let mut refused = fill(&mut plan);
+    for _ in 301..1000 {
+        refused = refused.and_then(|()| fill(&mut plan));
+    }
+    refused.unwrap();
+    assert!(plan.size() > 10_000 * part, "{}", plan.size());
+    let reach = plan.size();
+    assert_eq!(plan.more(), Err(PlanError::PastReach { reach, parts: 1000 }));
+    // A limit that is no lower changes nothing.
+    let mut plan = Plan::new(&store, Cut::Parts(schedule));
+    plan.limit_parts(10_000);
+    assert_eq!((plan.part(), plan.reach()), (part, schedule.reach().min(store.max_object)));
+}

@@ -70,6 +70,10 @@ impl UploadSource for Buffered {
     }
 
     fn take(&mut self, _: Range<u64>, plan: &mut Plan) -> Result<BufferedBytes> {
+        // Another upload may have been refused since this one began.
+        if let Some(most) = self.upload.requests.endpoint.facts.max_parts() {
+            plan.limit_parts(most);
+        }
         if let Some(adaptive_part_size) = &mut self.adaptive_part_size {
             plan.narrow(adaptive_part_size.next());
         }

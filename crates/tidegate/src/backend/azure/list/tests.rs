@@ -6,7 +6,7 @@ fn page(body: &str) -> Result<BlobPage, Fault> {
 }
 
 #[test]
-fn blobs_and_prefixes_are_merged_and_directories_left_out() {
+fn blobs_and_prefixes_are_merged_and_directories_are_no_objects() {
     let body = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"x\"><Prefix>b/</Prefix>\
         <Blobs><Blob><Name>a</Name><Properties><Last-Modified>Fri, 27 Nov 2026 16:35:27 GMT</Last-Modified>\
         <Etag>0x1</Etag><Content-Length>5</Content-Length><Content-Type>text/x</Content-Type>\
@@ -20,7 +20,8 @@ fn blobs_and_prefixes_are_merged_and_directories_left_out() {
     assert_eq!(page.next.as_deref(), Some("next"));
     let entries = page.into_entries();
     let keys: Vec<&str> = entries.iter().map(Entry::key).collect();
-    assert_eq!(keys, ["a", "b/", "c\u{fffe} d"]);
+    assert_eq!(keys, ["a", "b/", "c\u{fffe} d", "dir"]);
+    assert!(matches!(&entries[3], Entry::Other { kind: OtherKind::Directory, .. }), "{entries:?}");
     let Entry::Object(first) = &entries[0] else { panic!("{entries:?}") };
     assert_eq!((first.known_size(), first.strong_tag()), (Some(5), Some("\"0x1\"")));
     assert!(first.modified.is_some() && first.attributes.storage_class.is_none(), "{first:?}");
@@ -93,6 +94,36 @@ fn an_empty_blob_with_the_mark_of_a_directory_is_one_and_names_of_metadata_keep_
     let capitals: Vec<&str> =
         page.blobs.iter().filter(|blob| blob.has_capitals).map(|blob| &*blob.object.key).collect();
     assert_eq!(capitals, ["other", "written"]);
-    let keys: Vec<String> = page.into_entries().iter().map(|entry| entry.key().to_owned()).collect();
-    assert_eq!(keys, ["file", "no", "other", "small", "written"]);
+    let entries = page.into_entries();
+    let keys: Vec<&str> = entries.iter().map(Entry::key).collect();
+    assert_eq!(keys, ["d", "file", "no", "other", "small", "written"]);
+    assert!(matches!(&entries[0], Entry::Other { kind: OtherKind::Directory, .. }), "{entries:?}");
+}
+
+/// On one level, a directory is the prefix of what lies below it, in its place among the keys, on whatever page that is.
+#[test]
+fn a_directory_is_a_prefix_of_its_level_once() {
+    let directory = |name: &str| ListedBlob {
+        object: Object { key: name.to_owned(), ..Object::default() },
+        has_folder_mark: true,
+        ..ListedBlob::default()
+    };
+    let file = |name: &str| ListedBlob { has_folder_mark: false, ..directory(name) };
+    let page = |blobs: Vec<ListedBlob>, prefixes: &[&str], next: Option<&str>| BlobPage {
+        blobs,
+        prefixes: prefixes.iter().map(|&prefix| prefix.to_owned()).collect(),
+        next: next.map(str::to_owned),
+    };
+    let keys = |entries: &VecDeque<Entry>| -> Vec<String> {
+        entries.iter().map(|entry| entry.key().to_owned()).collect()
+    };
+    let first = page(vec![directory("a"), file("a-b"), directory("p/"), directory("x")], &["p/"], Some("m"));
+    let (entries, later) = first.into_entries_of_level("", BTreeSet::new());
+    assert_eq!(keys(&entries), ["a-b", "a/", "p/"]);
+    let last = page(vec![file("x-y"), directory("z")], &["x/"], None);
+    let (entries, later) = last.into_entries_of_level("", later);
+    assert_eq!((keys(&entries), later.len()), (vec!["x-y".into(), "x/".into(), "z/".into()], 0));
+    // The directory itself is not below itself.
+    let (entries, _) = page(vec![directory("d/")], &[], None).into_entries_of_level("d/", BTreeSet::new());
+    assert!(entries.is_empty());
 }

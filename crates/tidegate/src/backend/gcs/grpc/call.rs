@@ -167,6 +167,7 @@ impl Caller {
         };
         let sent = connection.client.send(Method::POST, url, headers, body, work).await;
         let response = sent.map_err(|fault| asked.broken(fault))?;
+        self.shared.meet(response.headers());
         connection.is_waiting = false;
         // An answer without messages may carry its status in the headers.
         let end = match Status::from_header_map(response.headers()) {

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::samples::{bytes_of, kind, memory_of, raw_server};
-use crate::backend::{Append, Appended, Attempt, Backend, Session};
+use crate::backend::{Append, Appended, Attempt, Backend, Feature, Session};
 use crate::memory::payload::Unending;
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -381,5 +381,39 @@ async fn what_cant_be_read_is_not_the_stores_word() {
         let (store, _) = raw(move |_| (StatusCode::OK, vec![answer.clone()], Some("0"))).await;
         let fault = store.head("k", Attempt::FIRST).await.unwrap_err();
         assert!(fault.kind == expected && !fault.answered, "{fault:?}");
+    }
+}
+
+/// As over HTTP: an emulator may ignore the condition of a write.
+#[tokio::test]
+async fn a_write_looks_at_its_key_first_where_the_server_may_ignore_the_condition() {
+    let options = WriteOptions { create_only: true, token: Some("t".into()), ..WriteOptions::default() };
+    for is_there in [true, false] {
+        for write in [Feature::CreateOnly, Feature::CreateOnlyParts] {
+            let (store, calls) = raw(move |call| match call {
+                "GetObject" if is_there => (StatusCode::OK, vec![frame::whole(&described(3))], Some("0")),
+                "GetObject" => (StatusCode::OK, Vec::new(), Some("5")),
+                _ => (StatusCode::OK, Vec::new(), Some("9")), // FAILED_PRECONDITION
+            })
+            .await;
+            let payload = || memory_of(b"1", Algorithm::Crc32c);
+            let written = async || match write {
+                Feature::CreateOnly => store.put("k", payload(), &options, Attempt::FIRST).await.map(drop),
+                _ => Append::open(&store, "k", &options, Attempt::FIRST).await.map(drop),
+            };
+            let written_by = if write == Feature::CreateOnly { "WriteObject" } else { "StartResumableWrite" };
+            // A refusal of the server's own shows that it keeps the condition.
+            let expected = match is_there {
+                true => [&["GetObject"][..], &["GetObject"]],
+                false => [&["GetObject", written_by][..], &[written_by]],
+            };
+            for expected in expected {
+                assert_eq!(kind(written()).await.0, FaultKind::Exists);
+                let calls = std::mem::take(&mut *calls.lock().unwrap());
+                let calls: Vec<&str> =
+                    calls.iter().map(|(path, ..)| path.rsplit('/').next().unwrap()).collect();
+                assert_eq!(calls, expected, "{write:?} {is_there}");
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::raw::{connect_unknown, store_of};
 use sha2::Digest as _;
 
 use super::*;
+use crate::backend::PartSource;
 use crate::backend::samples::{header_of, raw_server, said};
 use crate::settings::RetryPolicy;
 use crate::{ErrorKind, Tidegate};
@@ -333,11 +334,23 @@ async fn a_server_that_has_kept_the_condition_is_asked_no_more() {
     let refused = refusal("412 Precondition Failed", "PreconditionFailed", "no");
     let (s3, heads) =
         lacking(|head| head.starts_with("put"), refused, |_| said("404 Not Found", "", "")).await;
-    for requests in [2, 1] {
-        let fault = s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
+    // A gateway may have another server for another bucket.
+    let other = S3Client { shared: s3.bucket.shared.clone() }.bucket("other").unwrap();
+    for (bucket, requests) in [(&s3, 2), (&s3, 1), (&other, 2)] {
+        let fault = bucket.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Exists, "{fault}");
         assert_eq!(std::mem::take(&mut *heads.lock().unwrap()).len(), requests);
     }
+}
+
+/// A caller who may write but not read leaves the condition to the server, and no warning says that the key was checked.
+#[tokio::test]
+async fn a_warning_tells_that_a_key_could_not_be_checked() {
+    let forbidden = said("403 Forbidden", "x-amz-request-id: 1\r\n", "");
+    let (s3, _) = lacking(|head| head.starts_with("head"), forbidden, |_| kept()).await;
+    s3.put("k", in_memory(DATA), &create_only(), Attempt::FIRST).await.unwrap();
+    assert!(facts(&s3).lacks(Feature::CreateOnlyCheck) && !facts(&s3).lacks(Feature::CreateOnly));
+    assert!(Feature::CreateOnlyCheck.notice().contains("403"), "{}", Feature::CreateOnlyCheck.notice());
 }
 
 #[tokio::test]
@@ -519,6 +532,30 @@ async fn a_refusal_of_a_head_is_explained_by_that_of_a_get() {
 }
 
 #[tokio::test]
+async fn a_head_that_is_refused_because_of_its_address_says_so() {
+    let cause = refusal("403 Forbidden", "SecondLevelDomainForbidden", "Please use virtual hosted style");
+    for status in ["403 Forbidden", "301 Moved Permanently", "400 Bad Request"] {
+        let cause = cause.clone();
+        let (s3, _) = super::raw::raw(move |head| match head.starts_with("head") {
+            true => said(status, "", ""),
+            false => cause.clone(),
+        })
+        .await;
+        let error = store_of(s3).head("k").await.unwrap_err();
+        assert!(error.refuses_path_style() && error.to_string().contains("--addressing virtual"), "{error}");
+    }
+    // A caller who may not read gets no second question where the bucket has answered one.
+    let (s3, asked) = super::raw::raw(|head| match head.starts_with("head") {
+        true => said("403 Forbidden", "", ""),
+        false => kept(),
+    })
+    .await;
+    s3.put("k", in_memory(DATA), &WriteOptions::default(), Attempt::FIRST).await.unwrap();
+    assert_eq!(kind(s3.head("k", Attempt::FIRST)).await.0, FaultKind::Denied);
+    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
+}
+
+#[tokio::test]
 async fn a_completion_names_the_checksums_of_parts_only_where_their_answers_have_them() {
     for has_sums in [true, false] {
         let sum = Checksum::of(Algorithm::Crc64Nvme, DATA).base64();
@@ -595,8 +632,17 @@ async fn a_resumed_completion_that_names_checksums_the_server_has_not_is_repeate
 #[tokio::test]
 async fn a_server_that_cannot_list_unfinished_uploads_has_none_and_says_so() {
     let listing = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
-    for answer in [refusal("501 Not Implemented", "NotImplemented", "no"), said("200 OK", "", listing)] {
-        let (s3, _) = super::raw::raw(move |_| answer.clone()).await;
+    for answer in [
+        refusal("501 Not Implemented", "NotImplemented", "no"),
+        said("200 OK", "", listing),
+        // The page of a server that takes the question for one of its own; it lists the objects of the bucket.
+        crate::backend::samples::login_page(),
+    ] {
+        let (s3, _) = super::raw::raw(move |head| match head.contains("?uploads") {
+            true => answer.clone(),
+            false => said("200 OK", "", listing),
+        })
+        .await;
         assert_eq!(s3.unlisted_sessions(), None);
         let open: Vec<OpenSession> = s3.sessions("").try_collect().await.unwrap();
         assert!(open.is_empty() && facts(&s3).lacks(Feature::ListSessions));
@@ -630,6 +676,70 @@ async fn a_store_of_fewer_parts_is_known_by_its_refusal() {
     let (_, said) = kind(s3.part(&session, 1001, 0, in_memory(DATA).into(), Attempt::FIRST)).await;
     assert!(said.contains("`--max-parts 1000`"), "{said}");
     assert_eq!(facts(&s3).max_parts(), Some(1000));
+    // So it is by the refusal of a copied part.
+    let (s3, _) = super::raw::raw(move |_| refusal("400 Bad Request", "InvalidArgument", message)).await;
+    let object = Object { size: 9, etag: Some("\"e\"".into()), ..Object::default() };
+    let from = CopySource { location: "s3://bucket".into(), key: "from".into(), object };
+    let (_, said) = kind(s3.part(&session, 1001, 0, PartSource::CopyOf(&from, 0..9), Attempt::FIRST)).await;
+    assert!(said.contains("`--max-parts 1000`"), "{said}");
+    assert_eq!(facts(&s3).max_parts(), Some(1000));
+}
+
+/// An upload that began before another was refused goes on in larger parts; so does the next upload of the same store.
+#[tokio::test]
+async fn a_number_of_parts_that_a_refusal_told_holds_for_uploads_that_have_begun() {
+    const PART: usize = 5 << 20;
+    let message = "Part number must be an integer between 1 and 4, inclusive";
+    let (url, _) = raw_server(move |head| {
+        let line = head.lines().next().unwrap();
+        let number = line.split("partnumber=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
+        match number {
+            Some(5u32..) => refusal("400 Bad Request", "InvalidArgument", message),
+            _ if line.contains("?uploads") => said(
+                "200 OK",
+                "",
+                "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>",
+            ),
+            _ if line.starts_with("post") => said(
+                "200 OK",
+                "",
+                "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>",
+            ),
+            _ => {
+                let writes = if line.contains("/begun") { 5 } else { 4 };
+                let length = if line.starts_with("head") { writes * (PART + 1) } else { 0 };
+                format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: {length}\r\n\r\n")
+            }
+        }
+    })
+    .await;
+    let settings = S3Settings::default()
+        .with_endpoint_url(url)
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed("a", "b", None));
+    let tide = Tidegate::builder().memory(128 << 20).part_size(PART as u64).s3(settings).build().unwrap();
+    let store = tide.open("s3://bucket").await.unwrap();
+    let bytes = Bytes::from(vec![7; PART + 1]);
+    let mut begun = store.writer("begun").await.unwrap();
+    begun.write_bytes(bytes.clone()).await.unwrap();
+    let refused = async {
+        let mut refused = store.writer("refused").await?;
+        for _ in 0..5 {
+            refused.write_bytes(bytes.clone()).await?;
+        }
+        refused.finish().await
+    };
+    let error = refused.await.unwrap_err();
+    assert!(error.to_string().contains("`--max-parts 4`"), "{error}");
+    for _ in 0..4 {
+        begun.write_bytes(bytes.clone()).await.unwrap();
+    }
+    begun.finish().await.unwrap();
+    let mut next = store.writer("next").size_hint(5 * PART as u64).await.unwrap();
+    for _ in 0..4 {
+        next.write_bytes(bytes.clone()).await.unwrap();
+    }
+    next.finish().await.unwrap();
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub(super) async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static)
 pub(super) async fn connect(url: String) -> S3 {
     let s3 = connect_unknown(url).await;
     for feature in [Feature::CreateOnly, Feature::CreateOnlyParts] {
-        s3.bucket.shared.facts.learn_has(feature);
+        s3.bucket.facts.learn_has(feature);
     }
     s3
 }
