@@ -427,6 +427,9 @@ impl UnfinishedDownload {
 
 impl Drop for UnfinishedDownload {
     fn drop(&mut self) {
+        if self.arrival.is_inherited() {
+            return;
+        }
         if self.is_done {
             return self.arrival.release();
         }
