@@ -13,7 +13,7 @@ use super::*;
 use crate::Store;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, WriteOptions};
+use crate::backend::{Attempt, Backend, Body, Capabilities, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
@@ -21,6 +21,7 @@ use crate::types::checksum::{Algorithm, Checksum};
 
 mod any;
 mod blocks;
+mod figures;
 mod into_file;
 mod memory;
 mod retries;
