@@ -322,6 +322,17 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
     assert_eq!(store.reader("k").if_unchanged(&other).start().await.unwrap_err().kind(), ErrorKind::Replaced);
 }
 
+/// Of a range, which no checksum of the whole object covers.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_replaced_before_its_broken_answer_is_resumed_is_told() {
+    let odd = Odd::with(&bytes_of(3 * MIB, 1), vec![Fate::Breaks(100_000)].into_iter()).await;
+    let store = store(&odd, |tide| tide);
+    let reader = store.reader("k").range(1..2 * MIB).start().await.unwrap();
+    odd.replace(&bytes_of(3 * MIB, 2)).await;
+    let error = all(reader).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
+}
+
 #[tokio::test]
 async fn bytes_that_do_not_match_the_stores_checksum_are_an_error_at_the_end() {
     /// Flips one bit.
