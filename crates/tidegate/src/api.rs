@@ -56,7 +56,8 @@ use schemes::Schemes;
 /// of a test.
 ///
 /// After a fork, the child must not use the engine that it inherits: every call fails with
-/// [`ErrorKind::Closed`](crate::ErrorKind::Closed) and sends nothing.
+/// [`ErrorKind::Closed`](crate::ErrorKind::Closed) and sends nothing. Writers, readers and downloads that the child drops
+/// go on in its parent, with their files, locks, spools and journals.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {

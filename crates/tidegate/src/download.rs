@@ -12,7 +12,6 @@ use futures::{Stream, TryStreamExt};
 use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
-use crate::backend::Body;
 use crate::engine::Context;
 use crate::types::checksum::Hasher;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -36,7 +35,7 @@ use chunk::ChunkRead;
 use direct::Direct;
 pub use into_file::DownloadBuilder;
 use ranges::Ranges;
-use source::ObjectSource;
+use source::{ObjectSource, OpenObject};
 
 /// The size of the first request after a seek: programs that seek often read little at each place.
 const FIRST_REACH: u64 = 256 << 10;
@@ -104,7 +103,7 @@ impl ReaderBuilder {
         let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let opened = source.open(range, self.same.as_ref()).await;
-        let Body { object, range, stream, .. } = opened.map_err(|failure| source.failed(failure, 0))?;
+        let OpenObject { object, range, pieces } = opened.map_err(|failure| source.failed(failure, 0))?;
         // An object that is read whole is compared with the store's checksum.
         let algorithm = self.context.backend().capabilities().checksum;
         let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
@@ -117,7 +116,7 @@ impl ReaderBuilder {
             source,
             object: Arc::new(self.context.relative(object)),
             at: range.start,
-            direct: Some(Direct::of(stream, range)),
+            direct: Some(Direct::of(pieces, range)),
             reach: u64::MAX,
             ranges,
             ahead,

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::types::checksum::Checksum;
+use crate::types::owner_process::OwnerProcess;
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
 
@@ -73,6 +74,8 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct JournalShared {
+    /// The process that appends to the journal.
+    owner: OwnerProcess,
     log: Arc<Log>,
     durability: Durability,
     /// True while a sync is scheduled for the end of the group's delay.
@@ -135,7 +138,8 @@ impl Journal {
     fn new(log: Log, durability: Durability) -> Self {
         let (timed, flying) = (AtomicBool::new(false), AtomicBool::new(false));
         let (log, open) = (Arc::new(log), Arc::new(watch::channel(()).0));
-        let shared = JournalShared { log, durability, timed, flying, order: Arc::default(), open };
+        let (owner, order) = (OwnerProcess::this(), Arc::default());
+        let shared = JournalShared { owner, log, durability, timed, flying, order, open };
         Self { shared: Arc::new(shared) }
     }
 

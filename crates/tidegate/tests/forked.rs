@@ -3,13 +3,23 @@
 
 #![allow(clippy::unwrap_used)] // the shared helpers are test code as well
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::future::IntoFuture;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
-use tidegate::backend::Admin;
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, poll};
+use tidegate::backend::local::Local;
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
+use tidegate::backend::{Admin, Attempt, Backend, WriteOptions};
+use tidegate::checksum::Checksum;
+use tidegate::journal::Durability;
+use tidegate::payload::Payload;
 use tidegate::{ErrorKind, Result, Store, Strategy, Tidegate};
 use tidegate_dev::Server;
 use tokio::runtime::{Builder, Runtime};
@@ -133,4 +143,135 @@ fn what_a_child_inherits_is_inert_and_says_so() {
         assert!(tide.settled().await.is_empty());
     });
     assert_eq!(served.block_on(async { bucket.sessions("").count().await }), 0);
+}
+
+/// The files of `directory`, and whether somebody has locked each.
+fn files(directory: &Path) -> BTreeMap<PathBuf, bool> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.clone(), File::open(path).unwrap().try_lock_shared().is_err())).collect()
+}
+
+/// Drops `held` in a child, which must leave the files of `directory` and their locks as they are.
+fn drop_in_child<T>(held: T, directory: &Path) -> T {
+    let before = files(directory);
+    assert!(!before.is_empty() && before.values().all(|is_locked| *is_locked), "not in flight: {before:?}");
+    let mut held = Some(held);
+    assert!(forked(|| drop(held.take())), "see what the child printed");
+    assert_eq!(files(directory), before);
+    held.unwrap()
+}
+
+/// Polls until the directory has `count` files with bytes and their names for the time being. The work goes on when it is
+/// polled again.
+fn begin<T>(runtime: &Runtime, directory: &Path, count: usize, work: &mut BoxFuture<'_, T>) {
+    let is_begun = |entry: &io::Result<fs::DirEntry>| {
+        let path = entry.as_ref().unwrap().path();
+        path.extension() != Some("unborn".as_ref()) && path.metadata().is_ok_and(|file| file.len() > 0)
+    };
+    runtime.block_on(async {
+        while fs::read_dir(directory).unwrap().filter(|entry| is_begun(entry)).count() < count {
+            assert!(poll!(&mut *work).is_pending(), "it has ended already");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+/// What the tests of drops in a child share: a store on a server, with journals and spools, which has the object `large`.
+struct Dropping {
+    _served: (Runtime, Server),
+    spools: tempfile::TempDir,
+    journals: tempfile::TempDir,
+    store: Store,
+    ours: Runtime,
+    bytes: Bytes,
+}
+
+impl Dropping {
+    fn new() -> Self {
+        let [spools, journals] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (served, server, bucket, _, _) = site(journals.path());
+        let durability = Durability::Group { bytes: 1 << 30, delay: Duration::from_secs(600) };
+        let tide = Tidegate::builder().part_size(PART as u64).journal([journals.path()]);
+        let tide = tide.durability(durability).spool([spools.path()]).build().unwrap();
+        let store = tide.store(Arc::new(bucket));
+        let bytes = Bytes::from((0..8 * PART).map(|at| (at / 4096) as u8).collect::<Vec<_>>());
+        Self { _served: (served, server), spools, journals, store, ours: runtime(), bytes }
+    }
+
+    fn has(&self, key: &str, bytes: &[u8]) -> bool {
+        self.ours.block_on(self.store.get(key).into_future()).unwrap() == bytes
+    }
+}
+
+#[test]
+fn a_download_that_a_child_drops_goes_on_in_its_parent() {
+    let site = Dropping::new();
+    site.ours.block_on(site.store.put("large", site.bytes.clone()).into_future()).unwrap();
+    let disk = tempfile::tempdir().unwrap();
+    let path = disk.path().join("file");
+    let mut download = site.store.download("large", &path).into_future();
+    // The partial file, and its note.
+    begin(&site.ours, disk.path(), 2, &mut download);
+    let download = drop_in_child(download, disk.path());
+    site.ours.block_on(download).unwrap();
+    assert!(fs::read(&path).unwrap() == site.bytes);
+}
+
+#[test]
+fn a_file_upload_that_a_child_drops_goes_on_in_its_parent() {
+    let site = Dropping::new();
+    let disk = tempfile::tempdir().unwrap();
+    let (local, options) = (Local::new(disk.path()), WriteOptions::default());
+    let checksum = Checksum::of(local.capabilities().checksum, &site.bytes);
+    let payload = Payload::from_memory(vec![site.bytes.clone()], checksum);
+    let mut put = local.put("put", payload, &options, Attempt::FIRST);
+    begin(&site.ours, disk.path(), 1, &mut put);
+    let put = drop_in_child(put, disk.path());
+    site.ours.block_on(put).unwrap();
+    assert!(fs::read(disk.path().join("put")).unwrap() == site.bytes);
+}
+
+#[test]
+fn a_spooled_upload_that_a_child_drops_goes_on_in_its_parent() {
+    let site = Dropping::new();
+    let writer = site.ours.block_on(async {
+        let mut writer = site.store.writer("spooled").strategy(Strategy::Spool).await.unwrap();
+        writer.write_bytes(site.bytes.clone()).await.unwrap();
+        writer
+    });
+    // The spool is an open file without a name.
+    let is_spool = |file: &PathBuf| fs::read_link(file).is_ok_and(|to| to.starts_with(site.spools.path()));
+    let mut open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let spool = open.find(is_spool).unwrap();
+    let spooled = || spool.metadata().unwrap().len();
+    let before = spooled();
+    assert!(before > 0, "nothing is spooled");
+    let mut writer = Some(writer);
+    assert!(forked(|| drop(writer.take())), "see what the child printed");
+    assert_eq!(spooled(), before, "the child has given back the parent's space");
+    site.ours.block_on(writer.unwrap().finish()).unwrap();
+    assert!(site.has("spooled", &site.bytes));
+}
+
+#[test]
+fn a_journaled_upload_that_a_child_drops_goes_on_in_its_parent() {
+    let site = Dropping::new();
+    let journals = site.journals.path();
+    // The first time while it begins, the second time with bytes that are not synced yet.
+    let mut begins = site.store.writer("journaled").strategy(Strategy::Journal).into_future();
+    begin(&site.ours, journals, 1, &mut begins);
+    // Long enough, as a rule, that the thread has ended that makes the journal. Without that the test cannot fail.
+    std::thread::sleep(Duration::from_millis(50));
+    let begins = drop_in_child(begins, journals);
+    let writer = site.ours.block_on(async {
+        let mut writer = begins.await.unwrap();
+        writer.write_bytes(site.bytes.slice(..PART / 2)).await.unwrap();
+        writer
+    });
+    let content = || fs::read(files(journals).into_keys().next().unwrap()).unwrap();
+    let before = content();
+    let writer = drop_in_child(writer, journals);
+    assert!(content() == before, "the child has written to the journal");
+    site.ours.block_on(writer.finish()).unwrap();
+    assert!(site.has("journaled", &site.bytes[..PART / 2]));
 }

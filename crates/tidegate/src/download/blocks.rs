@@ -17,8 +17,7 @@ use super::Reader;
 use super::ahead::Ahead;
 use super::direct::Direct;
 use super::ranges::Ranges;
-use super::source::ObjectSource;
-use crate::backend::Body;
+use super::source::{ObjectSource, OpenObject};
 use crate::engine::Context;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
@@ -154,7 +153,7 @@ impl BlocksBuilder {
             drop(body);
             body = open(&span, same.as_ref()).await?;
         }
-        let Body { object, range, stream, .. } = body;
+        let OpenObject { object, range, pieces } = body;
         check_end(&object)?;
         let ahead = match source.is_one_stream(&object) {
             true => None,
@@ -164,7 +163,7 @@ impl BlocksBuilder {
             source,
             object: Arc::new(self.context.relative(object)),
             at: range.start,
-            direct: Some(Direct::of(stream, range)),
+            direct: Some(Direct::of(pieces, range)),
             reach: u64::MAX,
             ranges,
             ahead,

@@ -15,13 +15,13 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
-use super::source::ObjectSource;
-use crate::backend::{Body, Fault, FaultKind, not_resumable};
+use super::source::{ObjectSource, OpenObject, Pieces};
+use crate::backend::{Fault, FaultKind, not_resumable};
 use crate::engine::request::{Failure, MinRate, Trickle};
 use crate::engine::retry::{FailedAttempts, UsedUp};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
-use crate::types::telemetry;
+use crate::types::telemetry::{self, AttemptFigures};
 use crate::types::transfer_rate::SliceTurn;
 
 /// A request that is opened for one range, and read up to a byte of it.
@@ -49,11 +49,22 @@ pub(super) struct Direct {
 }
 
 /// The answer, and the failure after which the request was reopened.
-type Opened = (Result<Body, Failure>, Option<Failure>);
+type Opened = (Result<OpenObject, Failure>, Option<Failure>);
 
 enum DirectState {
     Opening(BoxFuture<'static, Opened>),
-    Open { stream: BoxStream<'static, Result<Bytes, Fault>>, since: Instant },
+    Open {
+        stream: BoxStream<'static, Result<Bytes, Fault>>,
+        since: Instant,
+        /// `None` once all wanted bytes are here.
+        figures: Option<AttemptFigures>,
+    },
+}
+
+impl From<Pieces> for DirectState {
+    fn from(Pieces { stream, figures }: Pieces) -> Self {
+        Self::Open { stream, since: Instant::now(), figures: Some(figures) }
+    }
 }
 
 fn alone(state: &mut Mutex<DirectState>) -> &mut DirectState {
@@ -61,9 +72,10 @@ fn alone(state: &mut Mutex<DirectState>) -> &mut DirectState {
 }
 
 impl Direct {
-    pub(super) fn of(body: BoxStream<'static, Result<Bytes, Fault>>, range: Range<u64>) -> Self {
-        let since = Instant::now();
-        Self::new(DirectState::Open { stream: body, since }, range)
+    pub(super) fn of(body: Pieces, range: Range<u64>) -> Self {
+        let mut direct = Self::new(body.into(), range);
+        direct.ends_with_bytes();
+        direct
     }
 
     pub(super) fn open(source: &Arc<ObjectSource>, object: &Arc<Object>, range: Range<u64>) -> Self {
@@ -104,8 +116,7 @@ impl Direct {
                     match ready!(opening.poll_unpin(cx)) {
                         (Ok(body), earlier) => {
                             self.earlier = earlier;
-                            *alone(&mut self.state) =
-                                DirectState::Open { stream: body.stream, since: Instant::now() };
+                            *alone(&mut self.state) = body.pieces.into();
                         }
                         (Err(failure), earlier) => {
                             let failure = failure.after(earlier);
@@ -175,6 +186,7 @@ impl Direct {
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         self.at += piece.len() as u64;
         telemetry::received(piece.len() as u64);
+        self.ends_with_bytes();
         if self.breaks.reaches(self.at) {
             self.earlier = None;
         }
@@ -185,6 +197,16 @@ impl Direct {
             let _ = stream.poll_next_unpin(cx);
         }
         piece
+    }
+
+    /// Ends the attempt once all wanted bytes are here.
+    fn ends_with_bytes(&mut self) {
+        if self.at == self.until
+            && let DirectState::Open { figures, .. } = alone(&mut self.state)
+            && let Some(figures) = figures.take()
+        {
+            figures.succeeded();
+        }
     }
 
     /// How long to wait without a byte: four times the expected time of the bytes, or the policy's patience.
@@ -207,7 +229,12 @@ impl Direct {
         (self.stalled, self.trickle, self.too_slow) = (None, None, None);
         self.breaks.fails(fault.kind);
         let elapsed = match alone(&mut self.state) {
-            DirectState::Open { since, .. } => since.elapsed(),
+            DirectState::Open { since, figures, .. } => {
+                if let Some(figures) = figures.take() {
+                    figures.failed(fault.kind.error_kind().name());
+                }
+                since.elapsed()
+            }
             DirectState::Opening(_) => Duration::ZERO,
         };
         let fault = if object.has_identity() { fault } else { not_resumable(fault) };

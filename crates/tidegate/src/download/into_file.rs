@@ -13,11 +13,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::source::{ObjectSource, Pieces};
+use super::source::{ObjectSource, OpenObject, Pieces};
 use crate::backend::local::{
     Arrival, Destination, NotedTarget, Publish, WaitedWork, Waiter, within_drop_limit,
 };
-use crate::backend::{Body, Fault, FaultKind};
+use crate::backend::{Fault, FaultKind};
 use crate::engine::Context;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -240,12 +240,12 @@ impl DownloadBuilder {
         let (opened, stream) = match opened {
             Some(there) => there,
             None => {
-                let Body { object, stream, .. } = match large {
+                let OpenObject { object, pieces, .. } = match large {
                     Some(body) => body,
                     None => whole(&source).await?,
                 };
                 let opened = leaving.anew(object, source.url(), algorithm).await.map_err(at_file)?;
-                (opened, Some(stream))
+                (opened, Some(pieces))
             }
         };
         let (engine, arrival) = (self.context.engine(), leaving.arrival.clone());
@@ -319,6 +319,13 @@ impl DownloadBuilder {
 
     /// Receives all missing bytes: in ranges, or over one stream where the store ignores ranges.
     async fn receive(&self, arriving: &Arc<Arriving>, mut stream: Option<Pieces>) -> Result<()> {
+        if arriving.missing().is_empty() {
+            // The object is empty, and so is its body.
+            if let Some(Pieces { figures, .. }) = stream {
+                figures.succeeded();
+            }
+            return Ok(());
+        }
         if !arriving.is_one_stream() {
             let mut tasks = JoinSet::new();
             let arrived = self.arrive_in_ranges(arriving, stream.take(), &mut tasks).await;
@@ -424,6 +431,9 @@ impl UnfinishedDownload {
 
 impl Drop for UnfinishedDownload {
     fn drop(&mut self) {
+        if self.arrival.is_inherited() {
+            return;
+        }
         if self.is_done {
             return self.arrival.release();
         }
@@ -447,7 +457,7 @@ fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
 }
 
 /// Opens the whole object.
-async fn whole(source: &ObjectSource) -> Result<Body> {
+async fn whole(source: &ObjectSource) -> Result<OpenObject> {
     source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
 }
 

@@ -20,11 +20,22 @@ use crate::types::checksum::Checksum;
 use crate::types::error::{Error, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
-use crate::types::telemetry;
+use crate::types::telemetry::{self, AttemptFigures};
 use crate::types::transfer_rate::SliceTurn;
 
 /// The bytes of an answer, as they come.
-pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
+pub(super) struct Pieces {
+    pub(super) stream: BoxStream<'static, Result<Bytes, Fault>>,
+    /// The attempt that has brought the answer. It ends with the bytes.
+    pub(super) figures: AttemptFigures,
+}
+
+/// An object, or a range of it, whose request is open.
+pub(super) struct OpenObject {
+    pub(super) object: Object,
+    pub(super) range: Range<u64>,
+    pub(super) pieces: Pieces,
+}
 
 /// The object that bytes are read from, and the means to request them.
 #[derive(Debug)]
@@ -104,12 +115,12 @@ impl ObjectSource {
         &self,
         range: Option<Range<u64>>,
         same: Option<&Object>,
-    ) -> Result<Body, Failure> {
+    ) -> Result<OpenObject, Failure> {
         self.open_over(Connection::Any, range, same).await
     }
 
     /// As `open`, over a new connection.
-    pub(super) async fn reopen(&self, range: Range<u64>, same: &Object) -> Result<Body, Failure> {
+    pub(super) async fn reopen(&self, range: Range<u64>, same: &Object) -> Result<OpenObject, Failure> {
         self.open_over(Connection::New, Some(range), Some(same)).await
     }
 
@@ -118,12 +129,14 @@ impl ObjectSource {
         connection: Connection,
         range: Option<Range<u64>>,
         same: Option<&Object>,
-    ) -> Result<Body, Failure> {
+    ) -> Result<OpenObject, Failure> {
         let get = |attempt: Attempt| {
             let attempt = attempt.renewed(connection == Connection::New);
             self.get(range.clone(), same, AcceptedAnswer::RangeOrWhole, attempt)
         };
-        self.requests.send(Operation::Get, None, None, get).await
+        let (made, figures) = self.requests.open(Operation::Get, get).await?;
+        let Body { object, range, stream, .. } = made.answer;
+        Ok(OpenObject { object, range, pieces: Pieces { stream, figures } })
     }
 
     /// Describes the object; a fault if it is not the same as `same`, where given.
@@ -146,9 +159,10 @@ impl ObjectSource {
         wanted: AcceptedAnswer,
     ) -> Result<(), Failure> {
         let inflow = sink.inflow();
-        if opened.is_some() {
-            inflow.is_opened();
-        }
+        let opened = opened.map(|Pieces { stream, figures }| {
+            inflow.is_opened(figures);
+            stream
+        });
         let opened = Mutex::new(opened);
         let take_opened = || opened.lock().unwrap_or_else(PoisonError::into_inner).take();
         let length = range.end - range.start;

@@ -13,7 +13,7 @@ use super::*;
 use crate::Store;
 use crate::Tidegate;
 use crate::backend::memory::Memory;
-use crate::backend::{Attempt, Backend, Capabilities, Fault, FaultKind, WriteOptions};
+use crate::backend::{Attempt, Backend, Body, Capabilities, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
@@ -21,6 +21,7 @@ use crate::types::checksum::{Algorithm, Checksum};
 
 mod any;
 mod blocks;
+mod figures;
 mod into_file;
 mod memory;
 mod retries;
@@ -319,6 +320,17 @@ async fn an_object_that_is_replaced_meanwhile_is_told() {
     assert!(store.reader("k").if_unchanged(&other).start().await.is_ok());
     odd.replace(b"a third").await;
     assert_eq!(store.reader("k").if_unchanged(&other).start().await.unwrap_err().kind(), ErrorKind::Replaced);
+}
+
+/// Of a range, which no checksum of the whole object covers.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_replaced_before_its_broken_answer_is_resumed_is_told() {
+    let odd = Odd::with(&bytes_of(3 * MIB, 1), vec![Fate::Breaks(100_000)].into_iter()).await;
+    let store = store(&odd, |tide| tide);
+    let reader = store.reader("k").range(1..2 * MIB).start().await.unwrap();
+    odd.replace(&bytes_of(3 * MIB, 2)).await;
+    let error = all(reader).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Replaced, "{error}");
 }
 
 #[tokio::test]

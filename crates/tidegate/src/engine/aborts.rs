@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -24,9 +24,6 @@ use thread::OwnThread;
 
 /// How long an abort waits for the end of its upload's requests, which a blocked runtime never brings.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-/// How long a drop waits for a thread to begin, which takes far less unless the runtime has no thread to spare.
-const BEGINS: Duration = Duration::from_millis(100);
 
 /// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.
 const KEPT: usize = 1000;
@@ -175,28 +172,17 @@ impl Aborts {
         self.awaited.token()
     }
 
-    /// Waits until the aborts that are in flight have ended, for `longest` at most, and blocks no thread that a runtime
-    /// needs. In a task, one of the runtime's blocking threads waits instead: a program that ends its runtime next waits
-    /// for that thread. Does not wait where aborts run on their writers' runtimes: this may be such a runtime's only
-    /// thread.
+    /// Waits until the aborts that are in flight have ended, for `longest` at most. In a task this returns at once, and one
+    /// of the runtime's blocking threads waits instead: a program that ends its runtime next waits for that thread. Does
+    /// not wait where aborts run on their writers' runtimes: this may be such a runtime's only thread.
     pub(crate) fn end_with_engine(&self, longest: Duration) {
         let Some(aborted) = self.all_aborted() else { return };
-        let Ok(runtime) = Handle::try_current() else {
-            // Nothing is sent: the wait ends when the sender is dropped.
-            let _ = aborted.recv_timeout(longest);
-            return;
-        };
-        let (begun, has_begun) = mpsc::channel();
-        runtime.spawn_blocking(move || {
-            // Fails if the drop waits no more.
-            let _ = begun.send(());
-            let _ = aborted.recv_timeout(longest);
-        });
-        // A runtime that shuts down drops what has not begun, and runs no task any more: its thread may block.
-        if has_begun.recv_timeout(BEGINS) == Err(mpsc::RecvTimeoutError::Disconnected)
-            && let Some(aborted) = self.all_aborted()
-        {
-            let _ = aborted.recv_timeout(longest);
+        let wait = WaitOnDrop { aborted, until: Instant::now() + longest };
+        match Handle::try_current() {
+            // A runtime that shuts down drops what has not begun, and that drop waits: in a blocking thread, or here where
+            // the runtime runs no task any more.
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(wait))),
+            Err(_) => drop(wait),
         }
     }
 
@@ -240,6 +226,20 @@ impl Aborts {
         }
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Waits when it is dropped: for all aborts, or until a time.
+struct WaitOnDrop {
+    /// Closed when the last abort has ended.
+    aborted: mpsc::Receiver<()>,
+    until: Instant,
+}
+
+impl Drop for WaitOnDrop {
+    fn drop(&mut self) {
+        // Nothing is sent: the wait ends when the sender is dropped.
+        let _ = self.aborted.recv_timeout(self.until.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -4,7 +4,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -135,6 +134,23 @@ impl Requests {
         if let Some(lane) = &self.lane {
             lane.allowance.succeeded(refused);
         }
+    }
+
+    /// Makes a request whose answer has a body, with retries. The attempt ends with the body: whoever reads the body ends
+    /// the figures.
+    pub(crate) async fn open<T, F>(
+        &self,
+        operation: Operation,
+        mut request: impl FnMut(Attempt) -> F,
+    ) -> Result<(Made<T>, AttemptFigures), Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.attempts_to_open(operation, Transfer::Nothing, None, |attempt, patience| {
+            let sent = answer(patience, Transfer::Nothing, request(attempt));
+            async { (sent.await, false) }
+        })
+        .await
     }
 
     /// Makes a request that carries `payload`, if any, and retries it where a retry can help.
@@ -269,9 +285,26 @@ impl Requests {
         &self,
         operation: Operation,
         carried: Transfer<'_>,
+        permit: Option<Permit>,
+        make: impl FnMut(Attempt, Duration) -> F,
+    ) -> Result<Made<T>, Failure>
+    where
+        F: Future<Output = (Result<T, Fault>, bool)>,
+    {
+        let (made, figures) = self.attempts_to_open(operation, carried, permit, make).await?;
+        figures.succeeded();
+        telemetry::written(carried.sends());
+        Ok(made)
+    }
+
+    /// As `attempts`; also returns the figures of the attempt that succeeded, which its caller ends.
+    async fn attempts_to_open<T, F>(
+        &self,
+        operation: Operation,
+        carried: Transfer<'_>,
         mut permit: Option<Permit>,
         mut make: impl FnMut(Attempt, Duration) -> F,
-    ) -> Result<Made<T>, Failure>
+    ) -> Result<(Made<T>, AttemptFigures), Failure>
     where
         F: Future<Output = (Result<T, Fault>, bool)>,
     {
@@ -282,8 +315,8 @@ impl Requests {
         loop {
             self.endpoint.owner.check_request()?;
             attempt += 1;
-            let was_open =
-                matches!(carried, Transfer::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
+            let opened = carried.opened();
+            let was_open = opened.is_some();
             let bytes = carried.bytes();
             let moves = match bytes.max(self.brings) {
                 0 if operation == Operation::Get => UNKNOWN_ANSWER,
@@ -309,17 +342,12 @@ impl Requests {
             };
             let how = Attempt::nth(attempt).renewed(seen.broken);
             let (sent_at, held) = (Instant::now(), carried.held_back());
-            let figures = AttemptFigures::begin(operation.name());
-            let span = telemetry::attempt(&self.span, operation.name(), &self.object, attempt);
-            let (mut result, by_hedge) = make(how, patience).instrument(span).await;
+            let begin = || AttemptFigures::begin(&self.span, operation.name(), &self.object, attempt);
+            let figures = opened.unwrap_or_else(begin);
+            let (mut result, by_hedge) = make(how, patience).instrument(figures.span()).await;
             if endpoint.is_disk && matches!(&result, Err(fault) if fault.kind == FaultKind::Timeout) {
                 result = Err(stuck(patience));
             }
-            match &result {
-                Ok(_) => figures.succeeded(if matches!(carried, Transfer::Payload(_)) { bytes } else { 0 }),
-                Err(fault) => figures.failed(fault.kind.error_kind().name()),
-            }
-            drop(figures);
             let is_held = is_held_back(carried.held_back() - held, sent_at.elapsed());
             drop(in_flight);
             carried.is_sent();
@@ -336,10 +364,11 @@ impl Requests {
                     if tells {
                         flight.went_well(bytes, matches!(carried, Transfer::Payload(_)));
                     }
-                    return Ok(Made { answer, attempts: attempt, doubt: seen.doubt });
+                    return Ok((Made { answer, attempts: attempt, doubt: seen.doubt }, figures));
                 }
                 Err(fault) => fault,
             };
+            figures.failed(fault.kind.error_kind().name());
             turn.end(match fault.kind {
                 FaultKind::Throttled => Outcome::Throttled,
                 // A completion takes long because of its parts, not because of other requests.

@@ -17,6 +17,7 @@ use super::log::Log;
 use super::record::Header;
 use super::recover::{self, Check, Recovered};
 use crate::types::locked_file::{LockedFile, NotLocked};
+use crate::types::owner_process::OwnerProcess;
 use crate::types::printable::printable;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
@@ -118,17 +119,22 @@ fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
 
 /// The file of a new journal; removed when this is dropped, unless it is kept.
 #[derive(Debug)]
-pub(super) struct NewJournalFile(Option<PathBuf>);
+pub(super) struct NewJournalFile {
+    path: Option<PathBuf>,
+    /// The process that made the file. A forked child does not remove it.
+    owner: OwnerProcess,
+}
 
 impl NewJournalFile {
     pub(super) fn keep(mut self) {
-        self.0 = None;
+        self.path = None;
     }
 }
 
 impl Drop for NewJournalFile {
     fn drop(&mut self) {
-        if let Some(path) = self.0.take()
+        if let Some(path) = self.path.take()
+            && !self.owner.is_parent()
             && let Err(error) = fs::remove_file(&path)
         {
             tracing::warn!(path = %path.display(), %error, "an empty journal can't be removed");
@@ -144,7 +150,10 @@ pub(super) fn create(
     let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
     for directory in directories {
         match create_in(directory, header) {
-            Ok(log) => return Ok((NewJournalFile(Some(log.path.clone())), log)),
+            Ok(log) => {
+                let file = NewJournalFile { path: Some(log.path.clone()), owner: OwnerProcess::this() };
+                return Ok((file, log));
+            }
             Err(error) => last = error,
         }
     }

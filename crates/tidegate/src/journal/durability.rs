@@ -73,7 +73,10 @@ pub(super) fn sync_later(shared: &Arc<JournalShared>, runtime: &Handle) {
 
 impl Drop for JournalShared {
     fn drop(&mut self) {
-        if !matches!(self.durability, Durability::Group { .. }) || self.log.unsynced() == 0 {
+        if self.owner.is_parent()
+            || !matches!(self.durability, Durability::Group { .. })
+            || self.log.unsynced() == 0
+        {
             return;
         }
         let last = Last { log: self.log.clone(), _open: self.open.clone() };

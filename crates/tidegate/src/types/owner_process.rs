@@ -1,5 +1,6 @@
 //! Which process made something. A forked child inherits it, and must not use it: its tasks run in the parent alone, and
-//! its connections and sessions are the parent's.
+//! its connections and sessions are the parent's. Nor must the child's drop of it remove, cut, write or unlock the
+//! parent's files: a lock belongs to the open file, which both processes share.
 
 use super::error::{Error, ErrorKind, Operation, Result};
 use super::fault::{Fault, FaultKind};

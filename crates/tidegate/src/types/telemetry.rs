@@ -9,29 +9,38 @@ use tracing::{Span, debug_span, field::Empty};
 /// The target of all spans, for filters.
 const TARGET: &str = "tidegate";
 
-/// An attempt of a request: counted as in flight until it is dropped.
+/// An attempt of a request, and its span: counted as in flight until this is dropped. One that is dropped before it has
+/// succeeded or failed was given up, and counts no further.
 #[derive(Debug)]
 pub(crate) struct AttemptFigures {
     operation: &'static str,
     began: Instant,
+    span: Span,
 }
 
 impl AttemptFigures {
-    pub(crate) fn begin(operation: &'static str) -> Self {
+    /// Attempt number `attempt` begins. Its span is below the present one, or else below `whole`; the HTTP client records
+    /// the store's own id of the request there.
+    pub(crate) fn begin(whole: &Span, operation: &'static str, object: &str, attempt: u32) -> Self {
         gauge!("tidegate_requests_in_flight", "operation" => operation).increment(1.0);
-        Self { operation, began: Instant::now() }
+        let span = if Span::current().is_none() {
+            debug_span!(target: TARGET, parent: whole, "request", operation, object, attempt, request_id = Empty)
+        } else {
+            debug_span!(target: TARGET, "request", operation, object, attempt, request_id = Empty)
+        };
+        Self { operation, began: Instant::now(), span }
     }
 
-    /// The attempt has moved `sent` bytes of an object to the store, as far as it counts.
-    pub(crate) fn succeeded(&self, sent: u64) {
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    pub(crate) fn succeeded(self) {
         self.took();
-        if sent > 0 {
-            counter!("tidegate_bytes_written_total").increment(sent);
-        }
     }
 
     /// The attempt has failed with an error of this kind.
-    pub(crate) fn failed(&self, kind: &'static str) {
+    pub(crate) fn failed(self, kind: &'static str) {
         self.took();
         counter!("tidegate_failures_total", "operation" => self.operation, "kind" => kind).increment(1);
     }
@@ -45,6 +54,13 @@ impl AttemptFigures {
 impl Drop for AttemptFigures {
     fn drop(&mut self) {
         gauge!("tidegate_requests_in_flight", "operation" => self.operation).decrement(1.0);
+    }
+}
+
+/// The store has acknowledged bytes of an object that it was sent.
+pub(crate) fn written(bytes: u64) {
+    if bytes > 0 {
+        counter!("tidegate_bytes_written_total").increment(bytes);
     }
 }
 
@@ -122,13 +138,4 @@ pub(crate) fn request_id(id: &str) {
     if span.metadata().is_some_and(|metadata| metadata.target() == TARGET && metadata.name() == "request") {
         span.record("request_id", id);
     }
-}
-
-/// The span of one attempt of a request, below the present span or else below `whole`. The HTTP client records the
-/// store's own id of the request.
-pub(crate) fn attempt(whole: &Span, operation: &'static str, object: &str, attempt: u32) -> Span {
-    if Span::current().is_none() {
-        return debug_span!(target: TARGET, parent: whole, "request", operation, object, attempt, request_id = Empty);
-    }
-    debug_span!(target: TARGET, "request", operation, object, attempt, request_id = Empty)
 }

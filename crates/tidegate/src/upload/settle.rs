@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
@@ -16,6 +16,7 @@ use crate::types::date::http_date;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
+use crate::types::telemetry;
 
 /// The most that the store's clock may differ from the local one: with more, the store refuses requests (S3's
 /// `RequestTimeTooSkewed`).
@@ -204,17 +205,23 @@ impl Upload {
     async fn compared(&self, checksum: &Checksum) -> Result<(Object, bool)> {
         let began = Instant::now();
         let get = |attempt| self.backend.get(&self.key, None, None, attempt);
-        let get = self.requests.make(Operation::Get, None, None, get).await;
-        let Made { answer: Body { object, mut stream, .. }, attempts, .. } =
-            get.map_err(|failure| self.failed(failure, Operation::Get))?;
+        let get = self.requests.open(Operation::Get, get).await;
+        let (made, figures) = get.map_err(|failure| self.failed(failure, Operation::Get))?;
+        let Made { answer: Body { object, mut stream, .. }, attempts, .. } = made;
         let mut hasher = Hasher::new(checksum.algorithm());
-        let broken = |fault| {
-            let url = self.requests.object.clone();
-            Error::from_fault(fault, Operation::Get, url, attempts, began.elapsed())
-        };
-        while let Some(piece) = stream.try_next().await.map_err(broken)? {
+        while let Some(piece) = stream.next().await {
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(fault) => {
+                    figures.failed(fault.kind.error_kind().name());
+                    let url = self.requests.object.clone();
+                    return Err(Error::from_fault(fault, Operation::Get, url, attempts, began.elapsed()));
+                }
+            };
+            telemetry::received(piece.len() as u64);
             hasher.update(&piece);
         }
+        figures.succeeded();
         Ok((object, hasher.finish() == *checksum))
     }
 

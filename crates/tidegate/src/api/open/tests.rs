@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use futures::TryStreamExt;
 use tidegate_dev::{FaultRule, Knobs, Server};
 
 use crate::backend::left_out;
-use crate::settings::{AccessToken, Credentials, GcsCredentials, GcsSettings, S3Settings, SigningKeys};
-use crate::{ErrorKind, Tidegate};
+use crate::settings::{
+    AccessToken, Credentials, GcsCredentials, GcsSettings, GcsTransport, S3Settings, SigningKeys,
+};
+use crate::{ErrorKind, Strategy, Tidegate};
 
 /// A server whose only account is `name`, with the bucket `bucket`.
 async fn account(name: &str) -> (Server, S3Settings) {
@@ -146,6 +149,45 @@ async fn a_provider_of_the_callers_own_gives_the_access_token_and_another_when_i
     let error = store.get("k").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Credentials);
     assert!(error.to_string().contains("the vault is locked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_provider_of_access_tokens_that_panics_is_an_error_of_credentials_at_once() {
+    let server = Server::builder().auto_create_buckets(true).start().await.unwrap();
+    let tide = Tidegate::builder().part_size(5 << 20).build().unwrap();
+    let settings = GcsSettings::default().with_endpoint_url(server.endpoint());
+    for transport in [GcsTransport::Http, GcsTransport::Grpc] {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = asked.clone();
+        let provided = GcsCredentials::provided(move || {
+            counted.fetch_add(1, Relaxed);
+            async { panic!("no vault") }
+        });
+        let settings = settings.clone().with_credentials(provided).with_transport(transport);
+        let store = tide.open("gs://bucket").gcs(settings).await.unwrap();
+        let large = async |strategy| {
+            let mut writer = store.writer("k").strategy(strategy).await?;
+            writer.write_bytes(vec![7; 12 << 20].into()).await?;
+            writer.finish().await
+        };
+        let errors = [
+            store.put("k", "1").await.err(),
+            store.get("k").await.err(),
+            store.head("k").await.err(),
+            store.delete("k").await.err(),
+            store.list("").try_next().await.err(),
+            store.copy("k", &store, "copy").await.err(),
+            large(Strategy::Parallel).await.err(),
+            large(Strategy::Chunked).await.err(),
+        ];
+        let requests = errors.len() as u32;
+        for error in errors {
+            let error = error.unwrap();
+            assert_eq!(error.kind(), ErrorKind::Credentials, "{error}");
+            assert!(error.to_string().contains("the provider panicked: no vault"), "{error}");
+        }
+        assert!(asked.load(Relaxed) <= 3 * requests, "{asked:?} of {requests}");
+    }
 }
 
 #[tokio::test]

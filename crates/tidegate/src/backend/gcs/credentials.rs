@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -184,13 +185,20 @@ impl fmt::Debug for GcsKeyring {
 }
 
 /// Application default credentials, loaded at first use.
-#[derive(Default)]
 pub(super) struct Application {
+    load: fn() -> Result<Credentials, Fault>,
     current: Mutex<Option<Arc<RenewedIdentity>>>,
     /// Whether there ever was a token: if so, credentials exist, even if no server answers now.
     gave: AtomicBool,
     /// Kept, because each new one may start a task that renews its token.
     signer: tokio::sync::Mutex<Option<Arc<UrlSigner>>>,
+}
+
+impl Default for Application {
+    fn default() -> Self {
+        let (current, gave, signer) = Default::default();
+        Self { load: application_credentials, current, gave, signer }
+    }
 }
 
 struct RenewedIdentity {
@@ -208,24 +216,7 @@ impl Application {
         if let Some(current) = &*current {
             return Ok(current.clone());
         }
-        // Google's library does not trim the variable.
-        if let CredentialsPlace::Variable(path) = CredentialsPlace::now()
-            && !path.exists()
-        {
-            environment::check_exact(&["GOOGLE_APPLICATION_CREDENTIALS"], environment::process)?;
-        }
-        use_ring();
-        let credentials = Builder::default().build().map_err(|error| {
-            let message = match CredentialsPlace::now() {
-                CredentialsPlace::Variable(path) if !path.exists() => {
-                    let path = path.display();
-                    format!("GOOGLE_APPLICATION_CREDENTIALS names {path}, and there is no such file")
-                }
-                place => format!("the credentials in {place} cannot be used: {}", innermost(&error)),
-            };
-            Fault::new(FaultKind::Credentials, message).with_source(error)
-        })?;
-        let new = Arc::new(RenewedIdentity { credentials, given: Mutex::default() });
+        let new = Arc::new(RenewedIdentity { credentials: (self.load)()?, given: Mutex::default() });
         *current = Some(new.clone());
         Ok(new)
     }
@@ -259,6 +250,7 @@ impl Application {
     }
 
     async fn identity(&self) -> Result<Identity, Fault> {
+        let mut has_panicked = false;
         loop {
             let current = self.current()?;
             let credentials = current.credentials.clone();
@@ -289,7 +281,15 @@ impl Application {
                         return Err(fault(None, self.gave.load(Relaxed)));
                     }
                 }
-                Err(ended) if ended.is_panic() => self.forget(&current),
+                Err(ended) if ended.is_panic() => {
+                    self.forget(&current);
+                    // Credentials that were loaded for this request do not panic because of another runtime's end.
+                    if mem::replace(&mut has_panicked, true) {
+                        let message =
+                            format!("asking for the credentials in {} panicked", CredentialsPlace::now());
+                        return Err(Fault::new(FaultKind::Credentials, message).with_source(ended));
+                    }
+                }
                 Err(ended) => {
                     let message = "the runtime was shut down while credentials were fetched";
                     return Err(Fault::new(FaultKind::Credentials, message).with_source(ended));
@@ -308,6 +308,27 @@ impl Application {
             self.forget(&current);
         }
     }
+}
+
+/// What Google's library finds.
+fn application_credentials() -> Result<Credentials, Fault> {
+    // Google's library does not trim the variable.
+    if let CredentialsPlace::Variable(path) = CredentialsPlace::now()
+        && !path.exists()
+    {
+        environment::check_exact(&["GOOGLE_APPLICATION_CREDENTIALS"], environment::process)?;
+    }
+    use_ring();
+    Builder::default().build().map_err(|error| {
+        let message = match CredentialsPlace::now() {
+            CredentialsPlace::Variable(path) if !path.exists() => {
+                let path = path.display();
+                format!("GOOGLE_APPLICATION_CREDENTIALS names {path}, and there is no such file")
+            }
+            place => format!("the credentials in {place} cannot be used: {}", innermost(&error)),
+        };
+        Fault::new(FaultKind::Credentials, message).with_source(error)
+    })
 }
 
 /// Google's library uses the crypto provider of the process, but does not set it. Sets ours unless one is set.
@@ -386,4 +407,39 @@ fn says(error: &(dyn Error + 'static), word: &str) -> bool {
         next = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use google_cloud_auth::credentials::CredentialsProvider;
+
+    use super::*;
+
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+
+    #[derive(Debug)]
+    struct Panics;
+
+    impl CredentialsProvider for Panics {
+        async fn headers(&self, _: Extensions) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
+            ASKED.fetch_add(1, Relaxed);
+            panic!("no credentials")
+        }
+
+        async fn universe_domain(&self) -> Option<String> {
+            None
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_that_always_panic_are_loaded_twice_and_then_an_error() {
+        let application = Application { load: || Ok(Panics.into()), ..Application::default() };
+        let asked = tokio::time::timeout(Duration::from_secs(30), application.identity()).await;
+        let fault = asked.expect("it gives up").unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Credentials, "{fault}");
+        assert!(fault.message.starts_with("asking for the credentials in "), "{fault}");
+        assert_eq!(ASKED.load(Relaxed), 2);
+    }
 }

@@ -23,6 +23,7 @@ use super::write::write_all_at;
 use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
+use crate::types::owner_process::OwnerProcess;
 use crate::types::trusted_file::{self, Access, TrustedOwners, UntrustedFile};
 
 mod note_file;
@@ -158,6 +159,8 @@ impl NotedTarget {
 /// the file is published or kept; work on the file that was handed off may still run then.
 #[derive(Debug)]
 pub(crate) struct Arrival {
+    /// The process that downloads into the file.
+    owner: OwnerProcess,
     file: File,
     path: PathBuf,
     target: Target,
@@ -201,7 +204,8 @@ impl Arrival {
         let NotedTarget { target, note, owners, parents, is_there: _ } = place;
         let (note, is_kept, queue) = (note.into(), is_kept.into(), WriteQueue::default());
         let has_left = AtomicBool::new(false);
-        Self { file, path, target, note, owners, parents, is_kept, has_left, queue }
+        let owner = OwnerProcess::this();
+        Self { owner, file, path, target, note, owners, parents, is_kept, has_left, queue }
     }
 
     /// Begins a new file for `path`.
@@ -267,7 +271,7 @@ impl Arrival {
 
     fn trace(&self) -> Trace {
         let (path, directory) = (self.path.clone(), self.target.directory().to_owned());
-        Trace { path, directory, parents: self.parents.clone() }
+        Trace { owner: self.owner, path, directory, parents: self.parents.clone() }
     }
 
     /// Makes the file `size` bytes long and reserves the space if the file system can, so that a full disk is known
@@ -315,6 +319,11 @@ impl Arrival {
         }
     }
 
+    /// Whether this is a forked child, whose parent downloads into the file.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.owner.is_parent()
+    }
+
     /// Whether the file stays when this is dropped.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept.load(Relaxed)
@@ -356,9 +365,9 @@ impl Arrival {
     }
 
     /// Called when nobody waits for the file any more: removes its name at once, unless it is kept. Work that was
-    /// handed off continues in a file without a name. Has no effect when called again.
+    /// handed off continues in a file without a name. Has no effect when called again, nor in a forked child.
     pub(crate) fn leave(&self) {
-        if self.has_left.swap(true, Relaxed) {
+        if self.is_inherited() || self.has_left.swap(true, Relaxed) {
             return;
         }
         if !self.is_kept() {

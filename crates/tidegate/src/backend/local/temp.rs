@@ -20,6 +20,7 @@ use super::target::{self, Target};
 use super::waiting::WaitedWork;
 use crate::backend::{Fault, FaultKind, Session, WriteOptions};
 use crate::types::object::{FileAttributes, Object};
+use crate::types::owner_process::OwnerProcess;
 
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";
@@ -161,6 +162,8 @@ pub(super) struct Temp {
 /// The name and the directories to remove with an unfinished file.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
+    /// The process that made the file.
+    pub(super) owner: OwnerProcess,
     pub(super) path: PathBuf,
     pub(super) directory: PathBuf,
     pub(super) parents: Arc<Parents>,
@@ -168,8 +171,11 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Removes the name, and the directories that were made for it. Does not wait for a disk: the file's space is
-    /// freed when it is closed.
+    /// freed when it is closed. Does nothing in a forked child: its parent writes the file.
     pub(super) fn remove(&self) {
+        if self.owner.is_parent() {
+            return;
+        }
         remove(&self.path);
         self.parents.remove_empty(&self.directory);
     }
@@ -198,7 +204,8 @@ impl Temp {
         })?;
         // A sweep leaves a locked file alone. On a file system without locks, do without.
         let _ = file.try_lock();
-        let trace = Trace { path, directory: target.directory().to_owned(), parents: parents.clone() };
+        let (owner, directory) = (OwnerProcess::this(), target.directory().to_owned());
+        let trace = Trace { owner, path, directory, parents: parents.clone() };
         Ok(Self { file, trace, id, target, kept: false })
     }
 

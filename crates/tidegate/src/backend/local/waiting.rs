@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::temp::Trace;
 use crate::backend::{Fault, FaultKind};
+use crate::types::owner_process::OwnerProcess;
 
 /// The longest that a thread waits for the end of disk work when it drops a request or a download: twice what a disk that
 /// is not stuck gets.
@@ -38,8 +39,9 @@ pub(crate) fn within_drop_limit(work: impl Fn() + Send + Sync + 'static) {
 pub(crate) struct Waiter(Arc<WaitedWork>);
 
 /// Held by the work that was handed off.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WaitedWork {
+    owner: OwnerProcess,
     over: AtomicBool,
     /// The file, once it is made. The lock is held while it is being made, so that no file appears after its request
     /// was dropped.
@@ -57,8 +59,18 @@ impl Waiter {
     }
 }
 
+impl Default for WaitedWork {
+    fn default() -> Self {
+        Self { owner: OwnerProcess::this(), over: AtomicBool::new(false), made: Mutex::new(None) }
+    }
+}
+
 impl Drop for Waiter {
     fn drop(&mut self) {
+        // A forked child may have inherited the lock from a thread that it does not have.
+        if self.0.owner.is_parent() {
+            return;
+        }
         self.0.over.store(true, Ordering::Release);
         let is_made = match self.0.made.try_lock() {
             Ok(made) => made.is_some(),

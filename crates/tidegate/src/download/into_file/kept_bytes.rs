@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::note::{self, Chunks, Description, Note};
 use super::small;
 use crate::backend::local::{Arrival, NotedTarget, WaitedWork};
-use crate::backend::{Body, Fault, FaultKind};
-use crate::download::source::{ObjectSource, Pieces};
+use crate::backend::{Fault, FaultKind};
+use crate::download::source::{ObjectSource, OpenObject, Pieces};
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::error::Result;
 use crate::types::object::Object;
@@ -124,7 +124,7 @@ impl KeptBytes {
             Some(missing) => {
                 let end = if is_one_stream { description.size } else { missing.end };
                 let opened = source.open(Some(missing.start..end), Some(&same)).await;
-                opened.map(|Body { object, stream, .. }| (object, Some(stream)))
+                opened.map(|OpenObject { object, pieces, .. }| (object, Some(pieces)))
             }
             None => source.head(Some(&same)).await.map(|object| (object, None)),
         };

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Fault;
 use crate::backend::local::{DROP_LIMIT, WaitedWork, Waiter};
+use crate::types::owner_process::OwnerProcess;
 use crate::types::spawn_blocking::spawn_blocking;
 
 /// Does `work` on a thread that may block. If this is dropped meanwhile, the drop waits until the work has noticed that
@@ -14,7 +15,7 @@ pub(super) async fn or_let_go<T: Send + 'static>(
 ) -> Result<T, Fault> {
     let waiter = Waiter::default();
     let (waiting, shared) = (waiter.waiting(), Arc::<SharedWork<T>>::default());
-    let mut caller = Caller { waiter: Some(waiter), shared: shared.clone() };
+    let mut caller = Caller { owner: OwnerProcess::this(), waiter: Some(waiter), shared: shared.clone() };
     spawn_blocking(move || {
         *shared.lock() = WorkState::Running;
         let result = waiting.check().and_then(|()| work(&waiting));
@@ -60,6 +61,7 @@ impl<T> SharedWork<T> {
 
 /// The caller, which waits for the result, or is dropped.
 struct Caller<T> {
+    owner: OwnerProcess,
     waiter: Option<Waiter>,
     shared: Arc<SharedWork<T>>,
 }
@@ -83,6 +85,10 @@ impl<T> Drop for Caller<T> {
         // The work notices from here on that nobody waits.
         let Some(waiter) = self.waiter.take() else { return };
         drop(waiter);
+        // The work runs in the parent of a forked child.
+        if self.owner.is_parent() {
+            return;
+        }
         let is_running = |state: &mut WorkState<T>| matches!(state, WorkState::Running);
         let waited = self.shared.ended.wait_timeout_while(self.shared.lock(), DROP_LIMIT, is_running);
         if let WorkState::Done(result) = &mut *waited.unwrap_or_else(PoisonError::into_inner).0 {

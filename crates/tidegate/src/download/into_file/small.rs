@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::attributes::GivenAttributes;
 use super::{arriving, at_file, whole};
+use crate::backend::Fault;
 use crate::backend::local::{self, Arrival, Batch, Destination, Publish};
-use crate::backend::{Body, Fault};
-use crate::download::source::{AcceptedAnswer, ObjectSource, Sink};
+use crate::download::source::{AcceptedAnswer, ObjectSource, OpenObject, Sink};
 use crate::engine::request::Inflow;
 use crate::types::checksum::{Algorithm, Hasher};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -28,7 +28,7 @@ const BUFFER: u64 = 16 << 10;
 pub(super) enum SmallDownload {
     InFile(Object),
     /// The object is larger than was said; its request is open.
-    IsLarge(Body),
+    IsLarge(OpenObject),
 }
 
 /// A download of an object that is said to be small. It holds memory and permits, so it must run in a task of its
@@ -53,7 +53,7 @@ impl Small {
         if body.object.size > MOST {
             return Ok(SmallDownload::IsLarge(body));
         }
-        let Body { object, stream, .. } = body;
+        let OpenObject { object, pieces, .. } = body;
         let budget = &source.budget;
         let waiting = source.requests.progress.waiting(Waiting::Memory);
         let mut lease = pin!(budget.lease((2 * object.size).max(BUFFER).min(budget.total())));
@@ -74,7 +74,7 @@ impl Small {
         let state = Mutex::new((Vec::with_capacity(object.size as usize), Hasher::new(algorithm)));
         let into = InMemory { inflow: Inflow::new(object.size), state };
         let received =
-            source.receive(0..object.size, &object, &into, Some(stream), AcceptedAnswer::RangeOrWhole);
+            source.receive(0..object.size, &object, &into, Some(pieces), AcceptedAnswer::RangeOrWhole);
         received.await.map_err(|failure| source.failed(failure, into.inflow.got()))?;
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.check(&object, &hasher.finish(), began)?;

@@ -92,6 +92,43 @@ async fn an_object_that_may_be_there_is_named_at_once() {
     assert_eq!(tide.unsettled(), []);
 }
 
+/// The runtime's only thread for blocking work is taken, so that nothing can begin to wait there.
+#[test]
+fn the_last_drop_in_a_task_blocks_no_thread_although_no_other_thread_is_free() {
+    const LONGEST: Duration = Duration::from_millis(600);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
+    let (frees, waits) = mpsc::channel::<()>();
+    let mut shortest = Duration::MAX;
+    runtime.block_on(async {
+        let aborts = Aborts::new(AbortsOn::OwnThread);
+        let awaited = aborts.awaited();
+        let abort = async move {
+            std::future::pending::<()>().await;
+            drop(awaited);
+            Ok(())
+        };
+        drop(aborts.spawn(abort, None, &Handle::current()));
+        tokio::task::spawn_blocking(move || waits.recv());
+        // A thread of a busy machine may stand still by itself, but not each time.
+        for _ in 0..5 {
+            let began = std::time::Instant::now();
+            aborts.end_with_engine(LONGEST);
+            shortest = shortest.min(began.elapsed());
+        }
+        assert!(shortest < Duration::from_millis(50), "{shortest:?}");
+    });
+    // The program's end waits instead, although nothing has begun.
+    let began = std::time::Instant::now();
+    let freed = std::thread::spawn(move || {
+        std::thread::sleep(LONGEST / 12);
+        drop(frees);
+    });
+    drop(runtime);
+    freed.join().unwrap();
+    assert!(began.elapsed() > LONGEST / 2, "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn a_forked_process_aborts_nothing_and_does_not_wait() {
     let mut aborts = Aborts::new(AbortsOn::OwnThread);

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -12,7 +12,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::retry::RetryPolicy;
 use crate::memory::payload::Payload;
 use crate::types::progress::Progress;
-use crate::types::telemetry;
+use crate::types::telemetry::{self, AttemptFigures};
 use crate::types::transfer_rate::{HeldTime, TransferRate};
 
 /// The bytes that a request carries, apart from its own head and the head of its answer.
@@ -51,6 +51,22 @@ impl Transfer<'_> {
     pub(super) fn keeps_to(self, rate: Option<&Arc<TransferRate>>) {
         if let Self::Payload(payload) = self {
             payload.keeps_to(rate);
+        }
+    }
+
+    /// The figures of the next attempt, if its request is already open.
+    pub(super) fn opened(self) -> Option<AttemptFigures> {
+        match self {
+            Self::Nothing | Self::Payload(_) => None,
+            Self::Answer(inflow, _) => inflow.opened.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        }
+    }
+
+    /// Bytes that the store has acknowledged once the attempt has succeeded.
+    pub(super) fn sends(self) -> u64 {
+        match self {
+            Self::Nothing | Self::Answer(..) => 0,
+            Self::Payload(payload) => payload.len(),
         }
     }
 
@@ -180,8 +196,8 @@ pub(crate) struct Inflow {
     moved: AtomicU64,
     /// Pieces that came and were skipped, because the store sends bytes that were not asked for.
     skipped: AtomicU64,
-    /// Whether the next attempt's request is already open and counted.
-    pub(super) opened: AtomicBool,
+    /// The next attempt, where its request is already open and counted.
+    opened: Mutex<Option<AttemptFigures>>,
     /// How long a rate that is to be kept has held back the bytes.
     held: OnceLock<Arc<HeldTime>>,
     /// How long received bytes have waited for their destination, such as a slow disk.
@@ -195,15 +211,15 @@ impl Inflow {
             got: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
-            opened: AtomicBool::new(false),
+            opened: Mutex::default(),
             held: OnceLock::new(),
             sink_waits: HeldTime::default(),
         }
     }
 
-    /// The first attempt's request is already open and counted.
-    pub(crate) fn is_opened(&self) {
-        self.opened.store(true, Relaxed);
+    /// The first attempt's request is already open, and counted in `figures`.
+    pub(crate) fn is_opened(&self, figures: AttemptFigures) {
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(figures);
     }
 
     /// Counts how long the receiver is held back by a rate.
@@ -229,9 +245,15 @@ impl Inflow {
 
     /// The first `bytes` bytes are received.
     pub(crate) fn reaches(&self, bytes: u64) {
+        telemetry::received(self.passes(bytes));
+    }
+
+    /// As [`reaches`](Self::reaches), where the figures have counted these bytes already, or need not. Returns how many
+    /// are new.
+    pub(crate) fn passes(&self, bytes: u64) -> u64 {
         let more = bytes.saturating_sub(self.got.fetch_max(bytes, Relaxed));
-        telemetry::received(more);
         self.moves(more);
+        more
     }
 
     /// A piece came that has no bytes of the range.

@@ -140,7 +140,7 @@ async fn an_answer_that_is_open_goes_before_requests_that_wait() {
         }
     };
     let inflow = Inflow::new(0);
-    inflow.is_opened();
+    inflow.is_opened(AttemptFigures::begin(&requests.span, "get", "k", 1));
     let again = |_| None::<std::future::Ready<_>>;
     let mut receives = Box::pin(requests.receive(&inflow, false, |_| async { Ok(()) }, again));
     assert!((&mut receives).now_or_never().is_none());

@@ -10,6 +10,7 @@ use super::*;
 use crate::memory::budget::{Budget, Slab};
 use crate::memory::payload::{Payload, Ring};
 use crate::types::locked_file::LockedFile;
+use crate::types::owner_process::OwnerProcess;
 
 const GROUP: Durability = Durability::Group { bytes: 1 << 20, delay: Duration::from_secs(3600) };
 
@@ -55,6 +56,18 @@ async fn whoever_only_looks_at_it_is_waited_for() {
     });
     Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
     looked.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_forked_child_that_drops_a_journal_writes_nothing() {
+    let (folder, directories) = folder();
+    let mut journal = begin(&directories, GROUP).await;
+    Arc::get_mut(&mut journal.shared).expect("nobody else has it yet").owner = OwnerProcess::another();
+    journal.append(vec![data(1000, 1)]).await.unwrap();
+    let bytes = || fs::read(folder.path().join("one.journal")).unwrap();
+    let before = bytes();
+    journal.closed().await;
+    assert!(bytes() == before, "its place in the file is not the parent's");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use tracing::warn;
 use super::blocks::BlockAllocator;
 use super::disk::Disk;
 use crate::types::amount::Rounded;
+use crate::types::owner_process::OwnerProcess;
 
 /// Size of a block. It is small because thousands of writers may each have begun one; sparse files take no more of
 /// the disk than was written.
@@ -24,6 +25,8 @@ const REST: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Directory {
+    /// The process whose bytes the file has. A forked child inherits their blocks, and gives none back.
+    owner: OwnerProcess,
     disk: Arc<dyn Disk>,
     state: Mutex<DirectoryState>,
     freed: Arc<Notify>,
@@ -52,7 +55,7 @@ pub(super) struct Allocation {
 
 impl Directory {
     pub(super) fn new(disk: Arc<dyn Disk>, freed: Arc<Notify>) -> Arc<Self> {
-        Arc::new(Self { disk, state: Mutex::default(), freed })
+        Arc::new(Self { owner: OwnerProcess::this(), disk, state: Mutex::default(), freed })
     }
 
     pub(super) fn name(&self) -> String {
@@ -181,6 +184,9 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if self.directory.owner.is_parent() {
+            return;
+        }
         let mut state = self.directory.lock();
         if self.written.load(Relaxed) {
             state.rests_until = None;

@@ -275,6 +275,18 @@ mod tests {
         assert_eq!(fault.kind, FaultKind::NoSpace, "{fault}");
     }
 
+    /// A note would otherwise claim bytes that a killed process has never written.
+    #[tokio::test]
+    async fn what_has_come_is_not_in_the_file_before_it_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let arriving = arriving(&store().await, &directory.path().join("out"));
+        let into = begin(&arriving).await;
+        into.take(0, Bytes::from_static(b"not enough for a write")).await.unwrap();
+        assert_eq!(into.in_file().covers(), 0);
+        assert_eq!(into.finish().await.unwrap().covers(), 22);
+        assert_eq!(into.in_file().covers(), 22);
+    }
+
     #[tokio::test]
     async fn one_that_is_cut_has_every_byte_in_the_file_and_takes_no_more() {
         let directory = tempfile::tempdir().unwrap();

@@ -67,7 +67,8 @@ impl Sink for OneStream {
                 *current = None;
             }
             at = part_end;
-            self.inflow.reaches(at - self.start);
+            // The chunk has counted its bytes.
+            self.inflow.passes(at - self.start);
         }
         Ok(())
     }

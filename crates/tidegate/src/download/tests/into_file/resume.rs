@@ -1,6 +1,7 @@
 //! A cut download keeps every byte that arrived.
 
 use super::*;
+use crate::testkit::figures::Figures;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 
 const STALLED: Duration = Duration::from_secs(1000);
@@ -32,13 +33,16 @@ async fn place(data: &[u8], requests: usize, stalls: &[u64]) -> Place {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_of_unfinished_ranges_are_kept() {
+    let figures = Figures::default();
+    let _recorder = metrics::set_default_local_recorder(&figures);
     let data = bytes_of(40 * MIB, 3);
     let stalls = [3 * MIB, 7, 5 * MIB + 3];
     let place = place(&data, 3, &[&stalls[..], &[0]].concat()).await;
     place.cut_after(Duration::from_secs(5)).await;
     assert_eq!(place.entries(), [&stalls[..], &[0, 0]].concat());
-    let figures = place.store.context().engine().progress.snapshot();
-    assert_eq!((figures.kept, figures.kept_of), (stalls.iter().sum(), 40 * MIB));
+    let counted = place.store.context().engine().progress.snapshot();
+    assert_eq!((counted.kept, counted.kept_of), (stalls.iter().sum(), 40 * MIB));
+    assert_eq!(figures.of("bytes_read_total{}"), stalls.iter().sum::<u64>() as f64);
 
     *place.odd.fates.lock().unwrap() = Box::new(well());
     place.odd.asked.lock().unwrap().clear();
@@ -49,6 +53,7 @@ async fn bytes_of_unfinished_ranges_are_kept() {
         stalls.iter().zip(0..).map(|(at, n)| Some(n * 8 * MIB + at..(n + 1) * 8 * MIB)).collect();
     assert_eq!(asked[..3], rest);
     assert_eq!(place.odd.sent.load(Relaxed), 40 * MIB, "no byte is sent twice");
+    assert_eq!(figures.of("bytes_read_total{}"), (40 * MIB) as f64, "no byte is counted twice");
 }
 
 /// Also for an object that fits in one request.

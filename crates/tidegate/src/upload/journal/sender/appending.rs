@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{Instrument, debug};
 
 use super::link::Link;
 use crate::backend::{Attempt, Fault, FaultKind};
@@ -23,6 +23,7 @@ use crate::engine::request::{answer, is_held_back};
 use crate::types::checksum::Checksum;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
+use crate::types::telemetry::AttemptFigures;
 
 /// Sends to a session that is appended to.
 pub(in crate::upload::journal) struct AppendSender {
@@ -249,7 +250,12 @@ impl AppendSender {
             store.append(&session, began, payload.clone(), None, attempt).await
         };
         let sent = Instant::now();
-        let answer = answer(patience, Some(&payload), request).await;
+        let figures = self.figures(attempt);
+        let answer = answer(patience, Some(&payload), request).instrument(figures.span()).await;
+        match &answer {
+            Ok(_) => figures.succeeded(),
+            Err(fault) => figures.failed(fault.kind.error_kind().name()),
+        }
         turn.end(match &answer {
             Ok(_) if is_held_back(payload.held_back(), sent.elapsed()) => Outcome::Answered,
             Ok(_) => Outcome::Moved(bytes),
@@ -279,6 +285,12 @@ impl AppendSender {
     /// The next attempt of a request, over a new connection if that of the last one broke.
     pub(super) fn attempt(&self, again: Option<&Again>) -> Attempt {
         Attempt::nth(self.row.failed + 1).renewed(again.is_some_and(|again| again.is_broken))
+    }
+
+    /// The figures of a request that begins now. The bytes that it sends are counted once the store says that it has them.
+    pub(super) fn figures(&self, attempt: Attempt) -> AttemptFigures {
+        let requests = &self.link.upload().requests;
+        AttemptFigures::begin(&requests.span, Operation::Part.name(), &requests.object, attempt.number)
     }
 
     /// The store takes multiples of this many bytes, except at the end.

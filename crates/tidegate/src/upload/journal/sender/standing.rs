@@ -12,6 +12,7 @@ use crate::journal::JournalError;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
+use crate::types::telemetry;
 use crate::upload::sink::append::FINISHED;
 
 impl AppendSender {
@@ -70,6 +71,8 @@ impl AppendSender {
             );
             return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
         }
+        // What this process has not read was sent by an earlier one.
+        telemetry::written(at.min(self.read.load(Relaxed)).saturating_sub(self.stored));
         let more = at - mem::replace(&mut self.stored, at);
         if more > 0 {
             let requests = &self.link.upload().requests;

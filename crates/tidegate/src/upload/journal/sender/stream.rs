@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::debug;
+use tracing::{Instrument, debug};
 
 use super::appending::AppendSender;
 use crate::backend::{Appended, Fault, FaultKind, Session};
@@ -91,7 +91,9 @@ impl AppendSender {
         };
         let _counted = upload.requests.progress.request(Operation::Part.name(), 0, again.is_some());
         let attempt = self.attempt(again.as_ref());
+        let figures = self.figures(attempt);
         let request = async { upload.backend.need_append()?.stream(&session, began, bytes, attempt).await };
+        let request = request.instrument(figures.span());
         let ended = tokio::select! {
             biased;
             answered = request => StreamEnd::Answered(answered),
@@ -99,6 +101,15 @@ impl AppendSender {
             ended = self.follow(&session, asked) => ended,
         };
         let sent = *sent.borrow();
+        match &ended {
+            StreamEnd::Answered(Err(fault)) | StreamEnd::Failed(fault) => {
+                figures.failed(fault.kind.error_kind().name());
+            }
+            StreamEnd::Answered(Ok(_)) | StreamEnd::Last | StreamEnd::Enough | StreamEnd::Idle => {
+                figures.succeeded();
+            }
+            StreamEnd::Error(_) => {}
+        }
         match ended {
             StreamEnd::Answered(answer) => {
                 if sent == source.reach(self.link.on_record) {

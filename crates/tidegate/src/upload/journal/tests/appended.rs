@@ -6,6 +6,7 @@ use super::*;
 use crate::backend::gcs::both::{self, over_both};
 use crate::backend::gcs::{Gcs, GcsTransport};
 use crate::settings::Concurrency;
+use crate::testkit::figures::Figures;
 
 mod chaos;
 mod full;
@@ -190,6 +191,8 @@ async fn every_size_and_durability_gives_the_object_and_leaves_nothing(over: Gcs
 }
 
 async fn one_stream_is_held_open_while_the_producer_goes_on(over: GcsTransport) -> Result<()> {
+    let figures = Figures::default();
+    let _recorder = metrics::set_default_local_recorder(&figures);
     let place = Google::new(over).await;
     let (_tide, store) = place.process().await;
     let bytes = data(40 * CHUNK + 5);
@@ -202,8 +205,13 @@ async fn one_stream_is_held_open_while_the_producer_goes_on(over: GcsTransport) 
     }
     until_acknowledged(&writer, 16 * CHUNK).await;
     assert_eq!(place.count("append"), 1, "{:?}", place.asked());
+    assert!(figures.of("requests_in_flight{operation=part}") >= 1.0, "{figures:?}");
+    assert!(figures.of("bytes_written_total{}") >= (16 * CHUNK) as f64, "{figures:?}");
     writer.finish().await?;
     assert_eq!((place.count("start"), place.count("append")), (1, 2), "{:?}", place.asked());
+    assert_eq!(figures.of("requests_in_flight{operation=part}"), 0.0, "{figures:?}");
+    assert!(figures.of("request_seconds{operation=part}") >= 2.0, "{figures:?}");
+    assert_eq!(figures.of("bytes_written_total{}"), bytes.len() as f64, "{figures:?}");
     place.check(&store, &bytes).await;
     Ok(())
 }
@@ -238,6 +246,8 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
     over: GcsTransport,
 ) -> Result<()> {
     for (kept, streams) in [(CHUNK, 2), (5 * CHUNK, 1)] {
+        let figures = Figures::default();
+        let _recorder = metrics::set_default_local_recorder(&figures);
         let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         place.goes_wrong(vec![
@@ -251,6 +261,7 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
         tokio::time::sleep(Duration::from_millis(100)).await;
         // The server may have cut the stream before all bytes were handed to the connection.
         assert!(place.count("append") <= 2, "{:?}", place.asked());
+        assert_eq!(figures.of("failures_total{operation=part,kind=unavailable}"), 1.0, "{figures:?}");
         writer.finish().await?;
         place.check(&store, &bytes).await;
     }
