@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Directory {
     /// The process whose bytes the file has. A forked child inherits their blocks, and gives none back.
-    owner: OwnerProcess,
+    pub(super) owner: OwnerProcess,
     disk: Arc<dyn Disk>,
     state: Mutex<DirectoryState>,
     freed: Arc<Notify>,

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use super::directory::BLOCK;
 use super::sick::{Sick, Write};
 use super::*;
+use crate::types::owner_process::OwnerProcess;
 
 /// A disk in memory with `size` bytes, which can fail.
 #[derive(Debug)]
@@ -209,4 +210,16 @@ async fn several_disks_take_together_what_none_takes_alone() {
     let stored = spool.store(&Stored::default(), &pieces).await.map_err(|error| error.to_string());
     assert_eq!(stored.as_ref().map(|stored| stored.len()), Ok(6 * BLOCK), "sixteen blocks are free");
     assert!(read(&stored.unwrap(), true) == pieces.concat());
+}
+
+#[tokio::test]
+async fn a_forked_child_gives_back_none_of_its_parents_blocks() {
+    let small = Small::new("a", 4 * BLOCK);
+    let mut directory = Directory::new(small.clone(), Arc::default());
+    Arc::get_mut(&mut directory).expect("nobody else has it yet").owner = OwnerProcess::another();
+    let blocks = directory.allocate(BLOCK).unwrap();
+    directory.write(vec![(0, Bytes::from(vec![7; 100]))]).await.unwrap();
+    blocks.written();
+    drop(blocks);
+    assert_eq!((directory.used(), small.bytes.lock().unwrap().len()), (BLOCK, 100));
 }
