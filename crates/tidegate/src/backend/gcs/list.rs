@@ -54,8 +54,16 @@ pub(super) fn read(
     body: &[u8],
 ) -> Result<(VecDeque<Entry>, PagePosition<String>), Fault> {
     let listing: JsonPage = document(headers, body, About::Bucket, "a listing")?;
-    // Everything else is left out where it is empty, so only the kind tells an empty listing from no listing.
-    if listing.kind.as_deref() != Some("storage#objects") {
+    // Everything else is left out where it is empty, so only the kind tells an empty listing from no listing. Some
+    // emulators have no kinds.
+    let is_listing = match listing.kind.as_deref() {
+        Some(kind) => kind == "storage#objects",
+        None => {
+            let has_entries = !(listing.items.is_empty() && listing.prefixes.is_empty());
+            has_entries && listing.items.iter().all(|item| item.size.is_some())
+        }
+    };
+    if !is_listing {
         return Err(not_a_store("a listing", headers, body));
     }
     let mut objects: Vec<_> = listing.items.into_iter().map(Item::into_object).collect();

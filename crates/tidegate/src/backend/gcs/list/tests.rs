@@ -122,3 +122,14 @@ fn a_page_is_bounded() {
     let deep = format!(r#"{{"items":[{{"name":"k","x":{}"#, "[".repeat(100_000));
     assert!(listed(&deep).is_err());
 }
+
+/// As the emulators that have no kinds list; whatever else is said without a kind is no listing.
+#[test]
+fn a_listing_without_a_kind_is_one_if_it_has_entries() {
+    let listed = |json: &str| read(&HeaderMap::new(), json.as_bytes()).map(|(entries, _)| entries.len());
+    assert_eq!(listed(r#"{"items":[{"name":"a","size":"1"}]}"#).unwrap(), 1);
+    assert_eq!(listed(r#"{"prefixes":["a/"]}"#).unwrap(), 1);
+    for other in ["{}", r#"{"items":[]}"#, r#"{"kind":"storage#buckets","items":[{"name":"a"}]}"#] {
+        assert_eq!(listed(other).unwrap_err().kind, FaultKind::NotAStore, "{other}");
+    }
+}
