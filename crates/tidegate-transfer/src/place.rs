@@ -58,7 +58,8 @@ impl Place {
         }
     }
 
-    /// Whether the store has a directory of this name. A caller who may not read gets no answer: the write has one.
+    /// Whether the store has a directory of this name. False where the caller may not read: then nothing is known, and the
+    /// write goes ahead.
     pub(crate) async fn is_directory(&self) -> Result<bool> {
         match self.store.is_directory(&self.key).await {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(false),

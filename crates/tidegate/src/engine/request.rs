@@ -136,8 +136,8 @@ impl Requests {
         }
     }
 
-    /// Makes a request whose answer has a body, with retries. The attempt ends with the body: whoever reads the body ends
-    /// the figures.
+    /// Makes a request whose answer has a body, with retries. The attempt that succeeded lasts until its body has been read,
+    /// so its figures are returned: the reader of the body says in them how the attempt ended.
     pub(crate) async fn open<T, F>(
         &self,
         operation: Operation,
@@ -297,7 +297,7 @@ impl Requests {
         Ok(made)
     }
 
-    /// As `attempts`; also returns the figures of the attempt that succeeded, which its caller ends.
+    /// As `attempts`; also returns the figures of the attempt that succeeded. The caller says in them how the attempt ended.
     async fn attempts_to_open<T, F>(
         &self,
         operation: Operation,
@@ -344,10 +344,7 @@ impl Requests {
             let (sent_at, held) = (Instant::now(), carried.held_back());
             let begin = || AttemptFigures::begin(&self.span, operation.name(), &self.object, attempt);
             let figures = opened.unwrap_or_else(begin);
-            let (mut result, by_hedge) = make(how, patience).instrument(figures.span()).await;
-            if endpoint.is_disk && matches!(&result, Err(fault) if fault.kind == FaultKind::Timeout) {
-                result = Err(stuck(patience));
-            }
+            let (result, by_hedge) = make(how, patience).instrument(figures.span()).await;
             let is_held = is_held_back(carried.held_back() - held, sent_at.elapsed());
             drop(in_flight);
             carried.is_sent();
@@ -368,6 +365,11 @@ impl Requests {
                 }
                 Err(fault) => fault,
             };
+            if endpoint.is_disk && fault.kind == FaultKind::Timeout {
+                // A disk that goes on may carry the request out yet.
+                seen.take_in(&fault);
+                fault = stuck(patience);
+            }
             figures.failed(fault.kind.error_kind().name());
             turn.end(match fault.kind {
                 FaultKind::Throttled => Outcome::Throttled,

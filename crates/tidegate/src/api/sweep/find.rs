@@ -93,7 +93,8 @@ impl Store {
         self.context().engine().records.forget(ended).await;
     }
 
-    /// Removes the records of sessions that were ended, by their ids. Asks the store nothing.
+    /// Removes the records of sessions that were ended, by their ids. Asks the store nothing. Records that cannot be read
+    /// stay: the sweep has an error of its own.
     pub(super) async fn strike_out_ended(&self, prefix: &str, ended: &HashSet<String>) {
         let left = self.left_below(prefix).await.unwrap_or_default().into_iter().map(|(gone, _)| gone);
         let is_ended = |gone: &AbandonedSession| gone.record.id.as_ref().is_some_and(|id| ended.contains(id));

@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::kept_bytes::Opened;
 use super::note::{Chunks, Note};
-use crate::backend::local::Arrival;
-use crate::backend::local::within_drop_limit;
+use crate::backend::local::{Arrival, within_drop_limit};
 use crate::backend::{Fault, FaultKind};
 use crate::download::source::{AcceptedAnswer, ObjectSource, Pieces};
 use crate::memory::budget::{Budget, Lease};

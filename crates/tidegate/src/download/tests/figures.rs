@@ -1,4 +1,4 @@
-//! What the `metrics` facade is told of reads.
+//! Which figures of reads the `metrics` facade gets.
 
 use super::*;
 use crate::testkit::figures::Figures;

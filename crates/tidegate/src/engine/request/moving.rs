@@ -289,7 +289,7 @@ pub(crate) async fn answer<T>(
         let waited = (now - last_look).saturating_sub(held_now - held);
         trickle.take(waited, moved_now - moved)?;
         (last_look, held) = (now, held_now);
-        // No look counts for more: time also passes while the process is stopped.
+        // At most half, so that one look ends nothing: the process may have been stopped since the last look.
         quiet += waited.min(patience / 2);
         if moved_now != moved || skipped_now != skipped {
             (moved, skipped, quiet) = (moved_now, skipped_now, Duration::ZERO);

@@ -57,6 +57,19 @@ async fn a_request_that_stands_still_is_given_up() {
     assert_eq!(began.elapsed(), PATIENCE);
 }
 
+/// As after SIGSTOP and SIGCONT: the request has not been polled meanwhile, and its answer is there.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_the_process_is_stopped_is_not_the_stores() {
+    let (answers, answered) = tokio::sync::oneshot::channel();
+    let request = async { answered.await.map_err(|_| Fault::new(FaultKind::Transient, "no answer")) };
+    let mut sent = pin!(answer(PATIENCE, None, request));
+    assert!((&mut sent).now_or_never().is_none());
+    tokio::time::advance(10 * PATIENCE).await;
+    assert!((&mut sent).now_or_never().is_none(), "it is given up at the first look after the stop");
+    answers.send(7).unwrap();
+    assert_eq!(sent.await.unwrap(), 7);
+}
+
 /// A disk that takes an hour for some bytes is not the store's silence, nor its rate.
 #[tokio::test(start_paused = true)]
 async fn time_in_which_received_bytes_wait_for_their_destination_does_not_count() {
