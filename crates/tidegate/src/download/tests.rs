@@ -44,6 +44,8 @@ pub(super) enum Fate {
     Trickles(usize, Duration),
     /// The store throttles the request.
     Refused,
+    /// The store finds that the range lies past the object's end, before it looks whether the object is still the same.
+    PastTheEnd,
     /// One byte of the body is wrong.
     Corrupt(u64),
     /// The range of the response is off by so many bytes, and the response says so.
@@ -125,6 +127,9 @@ impl Odd {
         let fate = self.fates.lock().unwrap().next(&range);
         if matches!(fate, Fate::Refused) {
             return Err(Fault::new(FaultKind::Throttled, "SlowDown").with_answered(true));
+        }
+        if matches!(fate, Fate::PastTheEnd) {
+            return Err(Fault::new(FaultKind::Invalid, "InvalidRange").with_answered(true));
         }
         let range = match fate {
             Fate::Shifted(by) => {
@@ -214,7 +219,7 @@ fn meet(
                 Ok(drop)
             })
             .boxed(),
-        Fate::Well | Fate::Refused | Fate::Shifted(_) => body,
+        Fate::Well | Fate::Refused | Fate::PastTheEnd | Fate::Shifted(_) => body,
     }
 }
 

@@ -36,6 +36,8 @@ struct Elsewhere {
     ahead: i64,
     age: i64,
     others: Mutex<Option<Object>>,
+    /// Whether the store says that it refused a request, where its answer would be lost otherwise.
+    refuses: AtomicBool,
     /// Whether the store confirms the abort of a session that it does not have, as MinIO does.
     confirms_aborts: AtomicBool,
 }
@@ -44,9 +46,15 @@ impl Elsewhere {
     fn store(fate: Fate, ahead: i64, age: i64) -> Arc<Scripted<Self>> {
         let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
         let memory = Memory::new("elsewhere").with_capabilities(capabilities);
-        let others = Mutex::default();
-        let script =
-            Self { fate, lost: u32::MAX.into(), ahead, age, others, confirms_aborts: AtomicBool::default() };
+        let script = Self {
+            fate,
+            lost: u32::MAX.into(),
+            ahead,
+            age,
+            others: Mutex::default(),
+            refuses: AtomicBool::default(),
+            confirms_aborts: AtomicBool::default(),
+        };
         Scripted::new(memory, script)
     }
 }
@@ -84,7 +92,11 @@ impl Script for Elsewhere {
                         store.delete("k", None, below.attempt).await?;
                     }
                 }
-                Err(Fault::new(FaultKind::Transient, "the answer was lost").with_answered(true))
+                let (kind, message) = match self.refuses.load(Relaxed) {
+                    true => (FaultKind::Throttled, "SlowDown"),
+                    false => (FaultKind::Transient, "the answer was lost"),
+                };
+                Err(Fault::new(kind, message).with_answered(true))
             }
             Call::Head { .. } => {
                 let Answer::Object(mut object) = below.send(call).await? else {
@@ -106,14 +118,17 @@ impl Script for Elsewhere {
     }
 }
 
-fn engine_of_one_attempt() -> Tidegate {
-    let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+fn engine_of(attempts: u32, pause: Duration) -> Tidegate {
+    let retry = RetryPolicy { attempts, first_pause: pause, longest_pause: pause, ..RetryPolicy::default() };
     Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap()
 }
 
 /// Writes an object of so many bytes to `k`, and returns the error's kind.
 async fn written(elsewhere: &Arc<Scripted<Elsewhere>>, size: u64) -> ErrorKind {
-    let tide = engine_of_one_attempt();
+    written_by(engine_of(1, Duration::ZERO), elsewhere, size).await
+}
+
+async fn written_by(tide: Tidegate, elsewhere: &Arc<Scripted<Elsewhere>>, size: u64) -> ErrorKind {
     let error = tide.store(elsewhere.clone()).put("k", data(size)).await.unwrap_err();
     tide.settled().await;
     error.kind()
@@ -162,8 +177,7 @@ async fn an_abort_that_is_always_confirmed_proves_nothing() {
     assert_eq!(written(&elsewhere, 3 * PART).await, ErrorKind::Uncertain);
 
     // The second attempt finds no session any more, and the first has published the object.
-    let retry = RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() };
-    let tide = Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap();
+    let tide = engine_of(2, Duration::ZERO);
     let elsewhere = Elsewhere::store(Fate::Removed, 0, 0);
     elsewhere.confirms_aborts.store(true, Relaxed);
     elsewhere.lost.store(1, Relaxed);
@@ -174,8 +188,7 @@ async fn an_abort_that_is_always_confirmed_proves_nothing() {
 
 #[tokio::test]
 async fn a_condition_that_another_writers_object_fails_is_certain_only_without_a_lost_answer() {
-    let retry = RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() };
-    let tide = Tidegate::builder().memory(256 * KIB).slab(4096).part_size(PART).retry(retry).build().unwrap();
+    let tide = engine_of(2, Duration::ZERO);
     for size in [100, 3 * PART] {
         for (lost, kind) in [(0, ErrorKind::AlreadyExists), (1, ErrorKind::Uncertain)] {
             let elsewhere = Elsewhere::store(Fate::Replaced, 0, 0);
@@ -185,6 +198,63 @@ async fn a_condition_that_another_writers_object_fails_is_certain_only_without_a
             }
             let error = tide.store(elsewhere).put("k", data(size)).create_only().await.unwrap_err();
             assert_eq!(error.kind(), kind, "{size} bytes, {lost} lost answers: {error}");
+            tide.settled().await;
+        }
+    }
+}
+
+/// The other object is half an hour old, and the first attempt was sent an hour ago at least.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_came_between_two_attempts_may_have_replaced_ours() {
+    for size in [100, 3 * PART] {
+        let elsewhere = Elsewhere::store(Fate::Replaced, 0, 30 * MINUTE);
+        let tide = engine_of(2, Duration::from_secs(2 * 3600));
+        assert_eq!(written_by(tide, &elsewhere, size).await, ErrorKind::Uncertain, "{size} bytes");
+    }
+}
+
+/// The first attempt published the object, and the second finds no session any more.
+#[tokio::test]
+async fn a_session_that_an_attempt_ended_which_the_store_refused_proves_nothing() {
+    let elsewhere = Elsewhere::store(Fate::Removed, 0, 0);
+    elsewhere.refuses.store(true, Relaxed);
+    elsewhere.lost.store(1, Relaxed);
+    let kind = written_by(engine_of(2, Duration::ZERO), &elsewhere, 3 * PART).await;
+    assert_eq!(kind, ErrorKind::Uncertain);
+}
+
+/// The store describes another object than the one that it was sent.
+#[derive(Clone, Copy, Debug)]
+enum Misdescribed {
+    Size,
+    Checksum,
+}
+
+#[async_trait]
+impl Script for Misdescribed {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        Ok(match (below.send(call).await?, self) {
+            (Answer::Object(object), Self::Size) => {
+                Answer::Object(Object { size: object.size + 1, crc64nvme: None, crc32c: None, ..object })
+            }
+            (Answer::Object(object), Self::Checksum) => {
+                Answer::Object(Object { crc64nvme: Some("AAAAAAAAAAA=".into()), crc32c: None, ..object })
+            }
+            (answer, _) => answer,
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_not_what_was_sent_is_an_error_of_integrity() {
+    for misdescribed in [Misdescribed::Size, Misdescribed::Checksum] {
+        for size in [100, 3 * PART] {
+            let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+            let memory = Memory::new("elsewhere").with_capabilities(capabilities);
+            let tide = engine_of(1, Duration::ZERO);
+            let error =
+                tide.store(Scripted::new(memory, misdescribed)).put("k", data(size)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{misdescribed:?}, {size} bytes: {error}");
             tide.settled().await;
         }
     }

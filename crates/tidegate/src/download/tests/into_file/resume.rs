@@ -234,3 +234,15 @@ async fn a_slow_link_has_few_in_flight() {
     let asked = slow.asked.lock().unwrap().clone();
     assert!(asked.is_sorted() && asked.len() == 13, "{asked:?}");
 }
+
+/// Some stores look at the range first, and then do not say that the object is another.
+#[tokio::test(start_paused = true)]
+async fn a_smaller_object_that_replaced_the_first_is_downloaded_from_its_beginning() {
+    let place = place(&bytes_of(40 * MIB, 3), 1, &[9 * MIB]).await;
+    place.cut_after(Duration::from_secs(5)).await;
+    let data = bytes_of(5 * MIB, 4);
+    place.odd.replace(&data).await;
+    *place.odd.fates.lock().unwrap() = Box::new(vec![Fate::PastTheEnd].into_iter());
+    assert_eq!(place.run().await.unwrap().size, 5 * MIB);
+    place.is_whole(&data);
+}

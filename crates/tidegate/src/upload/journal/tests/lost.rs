@@ -1,6 +1,11 @@
 //! Sessions that are gone or have lost parts, and commits with an unknown outcome.
 
 use super::*;
+use crate::Object;
+use crate::backend::{Fault, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::testkit::scripted::{Answer, Below, Call, Script};
+use crate::types::checksum::Checksum;
 
 /// A place where the next `completions` completions meet `fate`.
 fn destined(fate: Fate, completions: u32) -> Place {
@@ -229,5 +234,55 @@ async fn an_abort_says_that_a_completion_came_before_it() -> Result<()> {
     shutdown.await.unwrap_err();
     writer.abort().await?;
     assert_whole(&place, &store, 5 * PART).await;
+    Ok(())
+}
+
+/// The store's HEADs show no checksums.
+#[derive(Debug)]
+struct WithoutChecksums;
+
+#[async_trait::async_trait]
+impl Script for WithoutChecksums {
+    async fn answer(&self, call: Call<'_>, below: Below<'_>) -> std::result::Result<Answer, Fault> {
+        let is_head = matches!(call, Call::Head { .. });
+        Ok(match below.send(call).await? {
+            Answer::Object(object) if is_head => {
+                Answer::Object(Object { crc64nvme: None, crc32c: None, ..object })
+            }
+            answer => answer,
+        })
+    }
+}
+
+/// Another program may copy our metadata to an object with other bytes.
+#[tokio::test]
+async fn an_object_with_our_token_and_other_bytes_is_not_this_upload() -> Result<()> {
+    for (size, has_checksums) in [(5 * PART, true), (5 * PART - 1, false)] {
+        let place = Place::new();
+        let (tide, store) = place.process();
+        place.backend.lose_answers(true);
+        let error = written(&place, &store, 5 * PART).await?.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+        tide.settled().await;
+        place.backend.lose_answers(false);
+        place.backend.go_down(false);
+        let below = place.backend.below();
+        let token = below.head("k", Attempt::FIRST).await.unwrap().token;
+        assert!(token.is_some());
+        let bytes = Bytes::from(vec![7; size as usize]);
+        let payload =
+            Payload::from_memory(vec![bytes.clone()], Checksum::of(below.capabilities().checksum, &bytes));
+        let options = WriteOptions { token, ..WriteOptions::default() };
+        below.put("k", payload, &options, Attempt::FIRST).await.unwrap();
+
+        let tide = place.builder().build()?;
+        let store = match has_checksums {
+            true => tide.store(place.backend.clone()),
+            false => tide.store(Scripted::over(place.backend.clone(), WithoutChecksums)),
+        };
+        let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{size} bytes: {error}");
+        assert_eq!(stored(&store, "k").await, bytes);
+    }
     Ok(())
 }
