@@ -12,12 +12,13 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{Attempt, Backend, Body, Fault, FaultKind};
 use crate::memory::budget::{Budget, Slab};
 use crate::memory::payload::{Payload, Ring, SourceFile};
+use crate::testkit;
 use crate::types::checksum::{Algorithm, Checksum};
 
 pub(super) const MIB: usize = 1 << 20;
 
 pub(super) fn bytes_of(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+    testkit::bytes::bytes_of(len as u64, 0)
 }
 
 pub(super) fn memory_of(data: &[u8], algorithm: Algorithm) -> Payload {

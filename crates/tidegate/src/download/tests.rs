@@ -16,6 +16,7 @@ use crate::backend::memory::Memory;
 use crate::backend::{Attempt, Backend, Body, Capabilities, Fault, FaultKind, WriteOptions};
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
+pub(super) use crate::testkit::bytes::bytes_of;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::{Algorithm, Checksum};
 
@@ -82,10 +83,6 @@ impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
-}
-
-pub(super) fn bytes_of(len: u64, seed: u64) -> Vec<u8> {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16) ^ seed) as u8).collect()
 }
 
 impl Odd {

@@ -10,6 +10,7 @@ use super::source::buffer::Buffered;
 use super::writer::Side;
 use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
+use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod adaptive_part_size;
@@ -55,7 +56,7 @@ fn direct(writer: &mut crate::Writer) -> &mut Driver<Buffered> {
 }
 
 fn data(size: u64) -> Bytes {
-    (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+    bytes_of(size, 0).into()
 }
 
 async fn stored(store: &Store, key: &str) -> Bytes {

@@ -13,6 +13,7 @@ use crate::backend::{
 };
 use crate::memory::payload::Payload;
 use crate::settings::{Concurrency, RetryPolicy};
+use crate::testkit::bytes::bytes_of;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::Checksum;
 use crate::{Object, Store, Tidegate};
@@ -156,7 +157,7 @@ fn engine() -> crate::TidegateBuilder {
 }
 
 fn data(parts: u64) -> Bytes {
-    (0..parts * PART).map(|at| (at * 31 + at / 251) as u8).collect()
+    bytes_of(parts * PART, 0).into()
 }
 
 async fn upload(store: &Store, parts: u64) -> (crate::Result<Object>, crate::progress::Snapshot, Duration) {

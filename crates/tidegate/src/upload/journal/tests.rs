@@ -11,6 +11,7 @@ use crate::backend::{Attempt, Capabilities};
 use crate::journal::{Durability, JournalError};
 use crate::recover::Resumed;
 use crate::settings::RetryPolicy;
+use crate::testkit::bytes::bytes_of;
 use crate::testkit::scripted::Scripted;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
 
@@ -99,7 +100,7 @@ fn journal_file(folder: &Path) -> PathBuf {
 }
 
 fn data(size: u64) -> Bytes {
-    (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+    bytes_of(size, 0).into()
 }
 
 async fn stored(store: &Store, key: &str) -> Bytes {

@@ -1,6 +1,7 @@
 //! Copies of files by the local backend.
 
 use super::*;
+use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Tidegate};
 
 #[tokio::test]
@@ -10,7 +11,7 @@ async fn a_copy_to_another_root_has_the_same_bytes() {
     let store = tide.store(Arc::new(disk.store.clone()));
     let other = tide.store(Arc::new(Local::new(disk.directory.path().join("other"))));
     for size in [0, 1, 300_000, 3_000_001] {
-        let bytes: Vec<u8> = (0..size).map(|at| (at * 31 + at / 251) as u8).collect();
+        let bytes = bytes_of(size, 0);
         disk.file("a/from", &bytes);
         for create_only in [false, true] {
             let key = format!("b/{size}-{create_only}");

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::raw::connect;
 use super::*;
 use crate::backend::samples::{header_of, next_head};
+use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Store, Tidegate};
 
 const SIZE: usize = 40 * MIB;
@@ -52,7 +53,7 @@ impl Log {
 
 impl Serving {
     fn new(headers: &'static str, objects: impl IntoIterator<Item = u8>) -> Self {
-        let object = |seed| bytes_of(SIZE).into_iter().map(|byte| byte ^ seed).collect::<Vec<u8>>().into();
+        let object = |seed| bytes_of(SIZE as u64, u64::from(seed)).into();
         let objects = objects.into_iter().map(object).collect();
         Self { headers, objects, ignores_ranges: false, breaks_at: None, log: Arc::default() }
     }

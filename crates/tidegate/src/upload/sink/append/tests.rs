@@ -11,6 +11,7 @@ use tidegate_dev::{FaultAction, FaultRule, Knobs, Server};
 use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
 use crate::settings::RetryPolicy;
+use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate};
 
 mod trouble;
@@ -56,7 +57,7 @@ async fn place_with(over: GcsTransport, change: impl FnOnce(RetryPolicy) -> Retr
 }
 
 fn data(len: u64) -> Bytes {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect::<Vec<_>>().into()
+    bytes_of(len, 0).into()
 }
 
 impl Place {

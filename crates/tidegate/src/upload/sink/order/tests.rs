@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
 use crate::settings::{Concurrency, RetryPolicy};
+use crate::testkit::bytes::bytes_of;
 use crate::{ErrorKind, Object, Result, Store, Strategy, Tidegate, TidegateBuilder, Writer};
 
 mod journaled;
@@ -96,7 +97,7 @@ impl Emulator {
 }
 
 fn data(len: u64) -> Bytes {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect::<Vec<_>>().into()
+    bytes_of(len, 0).into()
 }
 
 async fn write(store: &Store, key: &str, bytes: &Bytes) -> Result<Object> {

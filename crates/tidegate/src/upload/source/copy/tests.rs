@@ -11,6 +11,7 @@ use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{Fault, FaultKind, PartSource, Receipt, WriteOptions};
 use crate::settings::RetryPolicy;
+use crate::testkit::bytes::bytes_of;
 use crate::testkit::scripted::{Answer, Below, Call, Script, Scripted};
 use crate::types::checksum::Algorithm;
 use crate::upload::plan::Action;
@@ -23,7 +24,7 @@ fn small() -> Capabilities {
 }
 
 fn data(size: u64) -> Bytes {
-    (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+    bytes_of(size, 0).into()
 }
 
 fn engine() -> Tidegate {
