@@ -224,6 +224,19 @@ def test_a_tree_is_removed_with_its_directories(tidegate, container, stub):
     one_sentence(tidegate("rm", "-r", container.url("gone"), env=container.env), "no object", exit=3)
 
 
+def test_a_move_takes_the_directories_that_it_empties(tidegate, container, stub, tmp_path):
+    for key in ("d/a", "d/full/a", "d/full/b", "d/sub/deep/a", "e/a"):
+        container.put(key, b"1")
+    for key in ("d", "d/full", "d/sub", "d/sub/deep", "d/empty", "e"):
+        stub(key)
+    run = tidegate("mv", "-r", "--exclude", "full/b", container.url("d"), tmp_path / "to", env=container.env)
+    assert run.exit == 0, run
+    assert container.keys() == ["d", "d/empty", "d/full", "d/full/b", "e", "e/a"]
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["a", "full", "sub"]
+    run = tidegate("mv", "-r", container.url("e"), container.url("f"), env=container.env)
+    assert run.exit == 0 and container.keys() == ["d", "d/empty", "d/full", "d/full/b", "f/a"], run
+
+
 def test_a_container_of_directories_alone_is_empty(tidegate, container, stub):
     stub("d")
     container.put("d/a", b"1")

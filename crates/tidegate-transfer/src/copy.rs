@@ -390,6 +390,7 @@ async fn copy_many(
         for source in places {
             job.emptied.remove(&source.location, source.pattern.is_some()).await?;
         }
+        job.emptied.remove_named().await?;
     }
     Ok(())
 }

@@ -1,26 +1,55 @@
 //! The directories that a move empties.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::StreamExt;
 use tidegate::location::Location;
 
 use crate::error::{Error, Result};
+use crate::place::Place;
 
-/// The directories that files were moved from. Other directories are left alone, also if they are empty.
+/// The directories that files and objects were moved from. Other directories are left alone, also if they are empty.
 #[derive(Debug, Default)]
-pub(crate) struct EmptiedDirectories(Mutex<BTreeSet<PathBuf>>);
+pub(crate) struct EmptiedDirectories {
+    of_files: Mutex<BTreeSet<PathBuf>>,
+    of_objects: Mutex<BTreeMap<String, NamedDirectory>>,
+}
+
+/// A directory that a store may have under a name of its own, as Azure does.
+#[derive(Debug)]
+struct NamedDirectory {
+    place: Place,
+    /// Whether an object was moved from the directory, or from one below it.
+    has_moved: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl EmptiedDirectories {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds the directory of a file that was moved.
     pub(crate) fn add_parent_of(&self, file: &Path) {
-        self.lock().extend(file.parent().map(Path::to_owned));
+        lock(&self.of_files).extend(file.parent().map(Path::to_owned));
+    }
+
+    /// Adds a directory that the store may have under a name of its own, before objects are moved from it.
+    pub(crate) fn add_named(&self, place: Place) {
+        lock(&self.of_objects).insert(place.url(), NamedDirectory { place, has_moved: false });
+    }
+
+    /// Notes that an object was moved from the directories above it.
+    pub(crate) fn moved_from_above(&self, url: &str) {
+        let mut directories = lock(&self.of_objects);
+        for (end, _) in url.match_indices('/') {
+            if let Some(directory) = directories.get_mut(&url[..end]) {
+                directory.has_moved = true;
+            }
+        }
     }
 
     /// Removes those directories below `source` that have nothing left, and their parents if they become empty so;
@@ -28,11 +57,29 @@ impl EmptiedDirectories {
     pub(crate) async fn remove(&self, source: &Location, stays: bool) -> Result {
         let Location::Local { path: root } = source else { return Ok(()) };
         let is_below = |directory: &&PathBuf| directory.starts_with(root);
-        let emptied: Vec<PathBuf> = self.lock().iter().filter(is_below).cloned().collect();
+        let emptied: Vec<PathBuf> = lock(&self.of_files).iter().filter(is_below).cloned().collect();
         let root = root.clone();
         let removed = tokio::task::spawn_blocking(move || remove(emptied, &root, stays)).await;
         removed.map_err(|ended| Error::Failed(ended.to_string()))?
     }
+
+    /// Removes the directories that stores have under names of their own and that have nothing left.
+    pub(crate) async fn remove_named(&self) -> Result {
+        let directories = std::mem::take(&mut *lock(&self.of_objects));
+        let emptied = directories.into_values().filter(|directory| directory.has_moved);
+        // A directory comes before those below it: from the end, each is empty before its parent is tried.
+        for NamedDirectory { place, .. } in emptied.rev() {
+            if place.is_directory().await? && !has_entries(&place).await? {
+                place.store.delete(&place.key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn has_entries(directory: &Place) -> Result<bool> {
+    let mut below = pin!(directory.store.list(format!("{}/", directory.key)));
+    Ok(below.next().await.transpose()?.is_some())
 }
 
 fn remove(emptied: Vec<PathBuf>, root: &Path, root_stays: bool) -> Result {

@@ -170,8 +170,9 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
     }
     if let Some(object) = source.filter(|_| job.moves()) {
         remove(job, &item.source, &object).await?;
-        if let Some(path) = &item.source.path {
-            job.emptied.add_parent_of(path);
+        match &item.source.path {
+            Some(path) => job.emptied.add_parent_of(path),
+            None => job.emptied.moved_from_above(&item.source.place.url()),
         }
         job.events.push(Event::Copied(done));
         job.events.push(Event::Removed { url: item.source.name() });

@@ -276,6 +276,10 @@ fn tree<'a>(
             ahead(files).map(item).boxed()
         }
         _ => {
+            let root = prefix.trim_end_matches('/');
+            if job.moves() && source.pattern.is_none() && !root.is_empty() {
+                job.emptied.add_named(Place::named(store.clone(), root));
+            }
             let entries = entries.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });
@@ -380,6 +384,12 @@ fn object_item(
 ) -> Option<FoundItem> {
     let object = match entry {
         Ok(Entry::Object(object)) => object,
+        Ok(Entry::Other { key, kind: OtherKind::Directory }) => {
+            if job.moves() {
+                job.emptied.add_named(Place::named(store.clone(), key));
+            }
+            return None;
+        }
         Ok(_) => return None,
         // The listing ends with this error.
         Err(error) => return Some(Err(CopyOutcome::Stopped(error.into()))),
