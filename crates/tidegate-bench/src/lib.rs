@@ -14,8 +14,8 @@
 //! Table d runs the example `compaction` in its ways ([`mod@compaction`], [`tables`]), and requests over
 //! prefixes that each have a limit ([`prefixes`]); these have commands of their own.
 //!
-//! `growth` measures time and memory by size ([`mod@growth`]), `all` runs all of these ([`published`]), `peers`
-//! runs all contests ([`peers`]), and `report` makes a page with plots of the results ([`page`]).
+//! `growth` measures time and memory by size ([`mod@growth`]), `all` runs all of these ([`published`]), and `peers`
+//! runs all contests ([`peers`]).
 //!
 //! `crash` kills processes that upload through a journal and counts what is lost ([`crash`]), and `writers` keeps
 //! thousands of writers open at once ([`writers`]).
@@ -36,7 +36,6 @@ pub mod interrupt;
 pub mod journal;
 pub mod machine;
 pub mod measure;
-pub mod page;
 pub mod parts;
 pub mod peer;
 pub mod peers;

@@ -16,7 +16,6 @@ use tidegate_bench::growth::{
 use tidegate_bench::hedge;
 use tidegate_bench::interrupt::InterruptedRun;
 use tidegate_bench::journal::{self, uploads::Uploads};
-use tidegate_bench::page::PageArgs;
 use tidegate_bench::parts::{self, Published};
 use tidegate_bench::peers;
 use tidegate_bench::prefixes;
@@ -171,8 +170,6 @@ enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make one HTML page with plots of the results that `all` and `peers` wrote to a folder.
-    Report(PageArgs),
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads(Uploads),
@@ -228,7 +225,6 @@ fn main() -> ExitCode {
         BenchCommand::Growth { trial, json } => {
             table(tidegate().and_then(|path| trial.hold(&path)), growth::GrowthReport::broken, json)
         }
-        BenchCommand::Report(page) => page.write().map(|path| println!("{}", path.display())),
         BenchCommand::Uploads(uploads) => uploads.run(),
         BenchCommand::Crash { crash: run, json } => crash(&run, json),
         BenchCommand::Writers { writers, json } => {
@@ -330,7 +326,7 @@ mod tests {
         }
     }
 
-    /// In the form in which the page of figures records the command.
+    /// In the form in which a report records the command.
     #[test]
     fn ways_are_named_in_a_list() {
         let cli =

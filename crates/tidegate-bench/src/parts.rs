@@ -29,7 +29,6 @@ mod report;
 mod tests;
 
 pub use published::{Published, PublishedRow};
-pub(crate) use report::NEW_ENGINE;
 pub use report::{PartsLine, PartsReport, PartsRuns};
 
 /// The table to re-run, and its extent.

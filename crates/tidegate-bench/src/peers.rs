@@ -35,7 +35,7 @@ const WAYS: [(&str, &str, TransferNetwork); 3] = [
 const RUNS: u32 = 3;
 
 /// The suffix of the name of a contest in which each tool has its best settings.
-pub const BEST: &str = "-best";
+const BEST: &str = "-best";
 
 /// One contest.
 #[derive(Debug)]

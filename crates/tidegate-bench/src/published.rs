@@ -1,5 +1,5 @@
 //! Measures the published tables one after the other and writes them to a folder: each as the Markdown that its
-//! command prints, and as JSON for the page.
+//! command prints, and as JSON.
 
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use crate::stats::RunSpread;
 use crate::table::MarkdownTable;
 
 /// Explains the new engine, and why the table claims nothing about it.
-pub(crate) const NEW_ENGINE: &str = "Auto, new engine: each upload by an engine that is made for it, as for one command, \
+const NEW_ENGINE: &str = "Auto, new engine: each upload by an engine that is made for it, as for one command, \
      and knows nothing of the store; its making and its connection count. It is shown and not checked: what a request takes \
      can't be known before one was made.";
 
