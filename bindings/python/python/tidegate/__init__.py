@@ -38,11 +38,12 @@ from ._errors import (
     UncertainError,
     UnsupportedError,
 )
+from ._left import LeftUpload
 from ._native import Object, Other, Prefix, Progress, __version__
 from ._open import open
 from ._reader import Reader
-from ._recover import LeftUpload
-from ._store import DeleteReport, Store
+from ._settings import DeleteReport
+from ._store import Store
 from ._tide import Bucket, Tidegate, recover
 from ._transfer import SyncError, SyncReport, copy, download, sync, upload
 from ._writer import Writer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from . import _native
 from ._engine_options import TIDE_OPTIONS, Path
 from ._engines import engines
-from ._recover import LeftUpload
+from ._left import LeftUpload
 from ._wait import wait
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from . import _native
 from ._errors import Error
 from ._open import split, store_of, taken
-from ._store import StoreSettings
+from ._settings import StoreSettings
 from ._wait import wait
 
 if TYPE_CHECKING:

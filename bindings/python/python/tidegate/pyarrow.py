@@ -30,7 +30,8 @@ from ._errors import InvalidInputError, NoBucketError, NotFoundError, Unsupporte
 from ._native import Object, Prefix
 from ._open import store_of, taken
 from ._options import WriteOptions
-from ._store import Store, native_options
+from ._settings import native_options
+from ._store import Store
 from ._wait import wait
 from ._writer import Writer
 

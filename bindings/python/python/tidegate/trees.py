@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._open import store_of
-from ._store import StoreSettings
+from ._settings import StoreSettings
 from ._trees import (
     CompareOptions,
     CopyTreesOptions,

@@ -13,8 +13,9 @@ b'hello, tide'
 
 from .. import trees
 from ._files import Reader, Writer
+from ._left import LeftUpload
 from ._open import copy, download, open, sync, upload
-from ._recover import LeftUpload, recover
+from ._recover import recover
 from ._store import Store
 
 __all__ = ["LeftUpload", "Reader", "Store", "Writer", "copy", "download", "open", "recover", "sync", "trees", "upload"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from .._store import StoreSettings
+    from .._settings import StoreSettings
 
 #: The most bytes that an iteration over a reader gives at a time.
 _PIECE = 1 << 20

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from .. import _native, trees
 from .._files import checked_mode, not_of_reading
 from .._open import split, taken
-from .._store import StoreSettings
+from .._settings import StoreSettings
 from .._tide import frozen
 from .._transfer import SeenBySync, SyncReport
 from .._trees import Event, SyncTreesOptions

@@ -1,87 +1,15 @@
-"""Uploads that were left in journals, for asyncio."""
+"""The uploads in journal directories, for asyncio."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .. import _native
 from .._engine_options import Path
 from .._tide import Tidegate, engine_of
-from .._wait import ProgressCallback
-from ._files import Writer
+from ._left import LeftUpload
 from ._start import run
-
-if TYPE_CHECKING:
-    from .._store import StoreSettings
-
-
-class LeftUpload:
-    """An upload that was left in a journal, or that is being written now."""
-
-    def __init__(self, native: _native.LeftUpload, store: StoreSettings | None = None) -> None:
-        self._native = native
-        self._store = store
-
-    @property
-    def id(self) -> str:
-        """The upload's id: the name of its journal file without the extension."""
-        return self._native.id
-
-    @property
-    def path(self) -> str:
-        """The journal file."""
-        return os.fspath(self._native.path)
-
-    @property
-    def url(self) -> str | None:
-        """The object's URL; ``None`` if the journal cannot be read."""
-        return self._native.url
-
-    @property
-    def length(self) -> int:
-        """Bytes of the object that are in the journal, or that the store has acknowledged."""
-        return self._native.length
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether its producer had finished, so that the upload can be completed without the producer."""
-        return self._native.is_finished
-
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot be resumed: it is being written, or damaged."""
-        return self._native.problem
-
-    async def resume(
-        self, store: StoreSettings | None = None, *, progress: ProgressCallback | None = None
-    ) -> Writer | _native.Object:
-        """Resumes the upload. If its producer had finished, publishes the object and returns it. Otherwise returns a
-        writer: continue from its :meth:`Writer.tell`.
-
-        A journal does not keep how a store is reached: give ``store`` if that is not as the environment says.
-        """
-        store = store or self._store
-        resumed = await run(self._native.resume(store.native() if store else None))
-        if isinstance(resumed, _native.Writer):
-            return Writer(resumed, progress)
-        return cast("_native.Object", resumed)
-
-    async def abort(self, store: StoreSettings | None = None) -> _native.Object | None:
-        """Ends the upload without an object, and removes its journal. If its object turns out to have been published,
-        it stays and is returned."""
-        store = store or self._store
-        return cast("_native.Object | None", await run(self._native.abort(store.native() if store else None)))
-
-    async def forget(self) -> None:
-        """Removes the journal with all its bytes, and sends nothing to the store."""
-        await run(self._native.forget())
-
-    def __repr__(self) -> str:
-        if self.problem is not None:
-            return f"<tidegate.LeftUpload {self.id}: {self.problem}>"
-        return f"<tidegate.LeftUpload of {self.url!r}, {self.length} bytes>"
 
 
 async def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:

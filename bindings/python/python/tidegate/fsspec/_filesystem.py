@@ -15,7 +15,7 @@ from .. import _native
 from .._errors import InvalidInputError, UnsupportedError
 from .._files import TextFile, checked_mode
 from .._reader import Reader
-from .._store import native_options
+from .._settings import native_options
 from .._wait import ProgressCallback, wait
 from ..aio import Reader as AsyncReader
 from ..aio import Store as AsyncStore

@@ -11,7 +11,8 @@ from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, get_loop, reset_l
 
 from .. import _native
 from .._errors import NoBucketError, NotFoundError
-from .._store import Store, split_engine
+from .._settings import split_engine
+from .._store import Store
 from ..aio import Store as AsyncStore
 from ..aio._start import run
 from ._blocking import join_call

@@ -1,3 +1,4 @@
+# Made from aio/_left.py by scripts/python-blocking: change that file.
 """Uploads that were left in journals by processes that ended before them."""
 
 from __future__ import annotations

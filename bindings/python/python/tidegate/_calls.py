@@ -1,0 +1,180 @@
+# Made from aio/_calls.py by scripts/python-blocking: change that file.
+"""The calls of a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from . import _native
+from ._left import LeftUpload
+from ._local import check_source, check_target
+from ._settings import DeleteReport, Range, StoreSettings, Versioning, check_range, native_options, several
+from ._wait import ProgressCallback, wait
+
+if TYPE_CHECKING:
+    from typing import Self, Unpack
+
+    from _typeshed import ReadableBuffer
+
+    from ._options import CopyOptions, DownloadOptions, UploadOptions, WriteOptions
+
+#: What a method that stands after `Calls.list` calls `list`.
+List = list
+
+
+class Calls(StoreSettings):
+    """What a store can be asked for, but for its open files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Does nothing: stores share the connections of their engine, and their files end by themselves."""
+
+    # Whole objects.
+
+    def put(self, key: str, data: ReadableBuffer, **options: Unpack[WriteOptions]) -> _native.Object:
+        """Writes ``data`` as the object ``key``: when this returns it is visible as a whole, otherwise not at all."""
+        progress = options.pop("progress", None)
+        return cast("_native.Object", wait(self.native().put(key, data, native_options(options)), progress))
+
+    def get(
+        self,
+        key: str,
+        *,
+        if_unchanged: _native.Object | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> bytes:
+        """Reads the whole object ``key``. Its bytes are the caller's own memory, beside the memory budget."""
+        return self._bytes(key, None, if_unchanged, progress)
+
+    def get_range(
+        self,
+        key: str,
+        start: int,
+        end: int | None = None,
+        *,
+        if_unchanged: _native.Object | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> bytes:
+        """Reads the bytes from ``start`` until before ``end``, or until the end of the object: fewer if the object ends
+        before ``end``. Raises :class:`InvalidInputError` if the object has no byte at ``start``."""
+        check_range(start, end)
+        return self._bytes(key, (start, end), if_unchanged, progress)
+
+    def _bytes(
+        self,
+        key: str,
+        range: Range | None,
+        if_unchanged: _native.Object | None,
+        progress: ProgressCallback | None,
+    ) -> bytes:
+        found = wait(self.native().get_bytes(key, range, if_unchanged), progress)
+        if isinstance(found, _native.Reader):
+            found = wait(found.read_later(0, None), progress)
+        return cast("bytes", found)
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[tuple[int, int]], *, if_unchanged: _native.Object | None = None
+    ) -> List[bytes]:
+        """Reads several ranges of one object, each from its first byte until before its second number, in parallel.
+        Ranges that lie close together share a request. Unlike :meth:`get_range`, raises :class:`InvalidInputError` for
+        a range that is not all in the object."""
+        asked = list(ranges)
+        for start, end in asked:
+            check_range(start, end)
+        return cast("list[bytes]", wait(self.native().get_ranges(key, asked, if_unchanged)))
+
+    def head(self, key: str) -> _native.Object:
+        """Describes an object; :class:`NotFoundError` if the key has none."""
+        return cast("_native.Object", wait(self.native().head(key)))
+
+    def exists(self, key: str) -> bool:
+        """Whether the key has an object."""
+        return cast("bool", wait(self.native().exists(key)))
+
+    def tags(self, key: str) -> dict[str, str]:
+        """The tags of an object."""
+        return cast("dict[str, str]", wait(self.native().tags(key)))
+
+    def versioning(self) -> Versioning:
+        """Whether the bucket keeps the versions of its objects: ``"off"``, ``"enabled"``, or ``"suspended"`` where it keeps
+        no new ones. :class:`UnsupportedError` if the store does not say; only S3 and its compatibles do."""
+        return cast("Versioning", wait(self.native().versioning()))
+
+    def is_directory(self, key: str) -> bool:
+        """Whether the store has a directory of this name, which is no object: in Azure, an empty blob with the metadata
+        ``hdi_isfolder``, or a directory of a hierarchical namespace. Other stores are not asked."""
+        return cast("bool", wait(self.native().is_directory(key)))
+
+    def delete(self, key: str, *, if_unchanged: _native.Object | None = None) -> None:
+        """Removes an object, with ``if_unchanged`` only if it is still that one. Succeeds if the key has no object."""
+        wait(self.native().delete(key, if_unchanged))
+
+    def delete_many(self, keys: Iterable[str]) -> DeleteReport:
+        """Removes objects, many at a time. A key without an object counts as removed. The report has the failures."""
+        removed = wait(self.native().delete_many(several(keys)))
+        return DeleteReport(*cast("tuple[int, list[Any]]", removed))
+
+    def list(
+        self, prefix: str = "", *, recursive: bool = True, start_after: str | None = None
+    ) -> Iterator[_native.Object | _native.Prefix | _native.Other]:
+        """Lists the objects whose keys begin with ``prefix``, in the order of their keys. If ``recursive`` is false,
+        keys with a further ``/`` are listed only as the :class:`Prefix` up to it."""
+        return _entries(self.native().list(prefix, recursive, start_after))
+
+    def copy(
+        self, key: str, to_key: str, *, to: StoreSettings | None = None, **options: Unpack[CopyOptions]
+    ) -> _native.Object:
+        """Has the store copy ``key`` to ``to_key`` of ``to``, or of this store. :class:`UnsupportedError` if both are
+        not in one store that makes copies; :func:`tidegate.copy` then moves the bytes through this machine."""
+        progress = options.pop("progress", None)
+        target = (to or self).native()
+        return cast("_native.Object", wait(self.native().copy(key, target, to_key, native_options(options)), progress))
+
+    def rename(self, key: str, to_key: str, *, create_only: bool = False) -> _native.Object:
+        """Gives an object another key."""
+        return cast("_native.Object", wait(self.native().rename(key, to_key, create_only)))
+
+    def presign(self, key: str, expires: float = 3600, *, method: Literal["GET", "PUT"] = "GET") -> str:
+        """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
+        return cast("str", wait(self.native().presign(key, expires, method)))
+
+    def read_text(self, key: str, encoding: str = "utf-8") -> str:
+        """Reads the whole object ``key`` as text."""
+        return (self.get(key)).decode(encoding)
+
+    def write_text(
+        self, key: str, text: str, encoding: str = "utf-8", **options: Unpack[WriteOptions]
+    ) -> _native.Object:
+        """Writes ``text`` as the object ``key``; see :meth:`put`."""
+        return self.put(key, text.encode(encoding), **options)
+
+    def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
+        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large. A file that
+        cannot be read raises what ``open`` would raise."""
+        progress = options.pop("progress", None)
+        check_source(path)
+        return cast(
+            "_native.Object", wait(self.native().upload(os.fspath(path), key, native_options(options)), progress)
+        )
+
+    def download(self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]) -> _native.Object:
+        """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
+        there. A download that was cut off is resumed."""
+        progress = options.pop("progress", None)
+        check_target(path)
+        return cast(
+            "_native.Object", wait(self.native().download(key, os.fspath(path), native_options(options)), progress)
+        )
+
+    def left(self, key: str) -> List[LeftUpload]:
+        """The uploads of ``key`` that were left in the journal directories; see :func:`tidegate.recover`."""
+        return [LeftUpload(each, self) for each in cast("list[_native.LeftUpload]", wait(self.native().left(key)))]
+
+
+def _entries(listing: _native.Listing) -> Iterator[_native.Object | _native.Prefix | _native.Other]:
+    while batch := cast("list[Any]", wait(listing.next_batch())):
+        yield from batch
