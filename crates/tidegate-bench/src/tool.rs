@@ -145,8 +145,8 @@ impl Tool {
             Self::ObjectStore | Self::Opendal | Self::TransferManager => {
                 "cargo build --release --manifest-path crates/tidegate-bench/peers/Cargo.toml --target-dir target/peers"
             }
-            Self::S5cmd => "scripts/install s5cmd",
-            Self::Rclone => "scripts/install rclone",
+            Self::S5cmd => "scripts/install python",
+            Self::Rclone => "scripts/install python",
             Self::Mc => "scripts/install mc",
             Self::AwsCli | Self::Boto3 | Self::Crt | Self::Obstore => "scripts/install python-peers",
         }

@@ -34,7 +34,7 @@ fn report(tools: Vec<ContestLine>) -> ContestReport {
         nothing,
         tools,
         failed: vec![("rclone", "it was killed".to_owned())],
-        missing: vec![("s5cmd", "scripts/install s5cmd")],
+        missing: vec![("s5cmd", "scripts/install python")],
         left_out: vec![("crt", "it takes no pipe")],
         command: None,
         losses: Vec::new(),
