@@ -79,6 +79,15 @@ def test_a_url_may_name_the_account(tidegate, container, form):
     assert container.size("k") == 4
 
 
+def test_a_container_by_two_forms_of_its_url_is_one_place(tidegate, container):
+    for key in ("a/x", "other"):
+        container.put(key, key.encode())
+    root, other = container.url(), f"abfss://{container.name}@{HOST}/"
+    for source, target in ((f"{root}a/", other), (f"{other}a/", root)):
+        run = tidegate("sync", "--delete", source, target, env=container.env)
+        assert run.exit == 1 and "--assume-distinct" in run.err and {"a/x", "other"} <= set(container.keys()), run
+
+
 def test_an_endpoint_may_be_given_for_one_command(tidegate, container, azurite):
     for options in (
         ("--endpoint-url", f"{azurite.endpoint.url}/{ACCOUNT}"),

@@ -552,3 +552,28 @@ def test_json_has_a_line_for_the_copy_and_one_for_the_removal(tidegate, embedded
         assert (copy["source"], copy["target"], copy["bytes"]) == (str(root / "a"), on.url("a"), 2), run
         assert remove["url"] == str(root / "a"), run
         assert copy.get("dry_run", False) == remove.get("dry_run", False) == dry, run
+
+
+@pytest.mark.parametrize("target", ["one", "two"])
+def test_another_source_by_another_profile_is_not_lost(tidegate, bucket, tmp_path, target):
+    """`one` is the same endpoint, `two` another address of its server."""
+    bucket.put("x/k", b"one")
+    bucket.put("y/k", b"two")
+    there = bucket.endpoint.at(bucket.endpoint.url.replace("127.0.0.1", "localhost"))
+    env = bucket.env | profiles(tmp_path, one=bucket.endpoint, two=there)
+    run = tidegate("mv", bucket.url("x/k"), bucket.url("y/k"), f"s3://{target}@{bucket.name}/y/", env=env)
+    assert run.exit == 1 and stored(bucket) == {"x/k": b"one", "y/k": b"two"}, run
+
+
+def test_a_filter_holds_for_objects_that_are_named_one_by_one(tidegate, on, tmp_path):
+    for key in ("a.log", "b.jpg", "c.jpg"):
+        on.put(f"t/{key}", key.encode())
+    urls = [on.url(f"t/{key}") for key in ("a.log", "b.jpg")]
+    run = tidegate("mv", *urls, on.url("u/"), "--include", "*.jpg", env=on.env)
+    assert run.exit == 0 and sorted(on.keys()) == ["t/a.log", "t/c.jpg", "u/b.jpg"], run
+    root = plant(tmp_path / "files", {"a.log": b"1", "b.jpg": b"22", "old": b"3"})
+    os.utime(root / "old", (1_000_000_000, 1_000_000_000))
+    run = tidegate("mv", "-r", *root.iterdir(), on.url("v/"), "--exclude", "*.log", "--min-size", "2", env=on.env)
+    assert run.exit == 0 and sorted(below(root)) == ["a.log", "old"], run
+    run = tidegate("rm", "-r", *root.iterdir(), "--older-than", "7d")
+    assert run.exit == 0 and sorted(below(root)) == ["a.log"], run

@@ -355,6 +355,31 @@ def test_a_directory_by_a_bind_mount_is_one_place(tidegate, tree, tmp_path):
                 subprocess.run(["umount", mount], check=True, timeout=10)
 
 
+@pytest.mark.parametrize("way", [("src", "dst"), ("dst", "src")], ids=str)
+def test_a_bind_mount_within_a_tree_that_leads_into_the_other_is_refused(tidegate, tree, tmp_path, way):
+    root = tree({"src/sub/x": b"1", "src/a": b"2", "dst/b": b"3"}, name="root")
+    (root / "dst/m").mkdir()
+    if subprocess.run(
+        ["mount", "--bind", root / "src/sub", root / "dst/m"], capture_output=True, timeout=10
+    ).returncode:
+        pytest.skip("this user may not mount")
+    try:
+        source, target = (root / name for name in way)
+        for command in (["sync", "--delete"], ["mv", "-r"]):
+            run = tidegate(*command, f"{source}/", f"{target}/")
+            assert run.exit == 2 and "overlap" in run.err, run
+    finally:
+        subprocess.run(["umount", root / "dst/m"], check=True, timeout=10)
+    assert below(root) == {"src/sub/x": b"1", "src/a": b"2", "dst/b": b"3"}
+
+
+def test_a_link_that_is_followed_into_the_other_tree_is_refused(tidegate, tree):
+    root = tree({"src/sub/x": b"1", "dst/b": b"3"}, name="root")
+    (root / "dst/m").symlink_to(root / "src/sub")
+    run = tidegate("sync", "--links", "follow", f"{root}/dst/", f"{root}/src/")
+    assert run.exit == 2 and "overlap" in run.err, run
+
+
 def test_an_empty_source_removes_nothing_unless_that_is_meant(tidegate, on, tree):
     root = tree({})
     on.put("t/a", b"x")

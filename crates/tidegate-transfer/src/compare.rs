@@ -23,6 +23,7 @@ use crate::obstacle::Obstacle;
 use crate::planted::Planted;
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
+use crate::two_addresses;
 use crate::walk::{Missed, OtherTree};
 
 pub(crate) mod checksums;
@@ -102,6 +103,11 @@ impl Trees {
         if trees.source.overlaps(&trees.target) {
             let (source, target) = (trees.source.name(), trees.target.name());
             return Err(Error::Refused(format!("{source} and {target} overlap: one is in the other")));
+        }
+        if let (Some(source), Some(target)) = (&trees.source.directory, &trees.target.directory)
+            && let Some((ours, theirs)) = two_addresses::shared_by_mount(source, target)
+        {
+            return Err(two_addresses::overlap(&ours, &theirs));
         }
         Ok(trees)
     }

@@ -214,7 +214,8 @@ impl CopyTrees {
         Self { fsync, ..self }
     }
 
-    /// Takes some of the objects of a tree or pattern only.
+    /// Takes some of the objects only: of a tree or pattern by their keys below it, of those that are named one by one by
+    /// the last name of their key.
     pub fn filter(self, filter: ObjectFilter) -> Self {
         Self { filter, ..self }
     }
@@ -313,7 +314,7 @@ impl CopyTrees {
             }
             CopySources::Input(name, mut input) => upload::input(&job, &name, &mut input, &self.target).await,
             CopySources::Named(sources) => match &sources[..] {
-                [source] if is_single(source, self.is_recursive) => {
+                [source] if is_single(source, self.is_recursive) && self.filter.is_everything() => {
                     copy_one(&job, &source.location, &self.target, self.asks_size).await
                 }
                 _ => copy_many(&job, &sources, None, &self.target, self.is_recursive, &self.filter).await,

@@ -91,7 +91,8 @@ impl RemoveTrees {
         Self { is_dry_run, ..self }
     }
 
-    /// Takes some of the objects of a tree or pattern only.
+    /// Takes some of the objects only: of a tree or pattern by their keys below it; of those that are named one by one, with
+    /// [`recursive`](Self::recursive), by the last name of their key.
     pub fn filter(self, filter: ObjectFilter) -> Self {
         Self { filter, ..self }
     }
@@ -320,6 +321,15 @@ impl Removing {
         Ok(())
     }
 
+    /// Removes one object, if the filter takes it.
+    async fn remove_taken(&self, place: &Place, tally: &mut Tally) -> Result {
+        if self.filter.takes_named(place).await? {
+            self.remove_one(place).await?;
+            tally.removed += 1;
+        }
+        Ok(())
+    }
+
     /// Removes everything below each of the sources.
     async fn remove_trees(&self, sources: &[Source]) -> Result {
         let mut all = Tally::default();
@@ -330,7 +340,7 @@ impl Removing {
             let ended = if is_single {
                 // A file is removed like a tree of one. Of a link, only the link is removed: its target is not below it.
                 match self.stores.object(&source.location).await {
-                    Ok(place) => self.remove_one(&place).await.map(|()| tally.removed += 1),
+                    Ok(place) => self.remove_taken(&place, &mut tally).await,
                     Err(failure) => Err(failure),
                 }
             } else {

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures::future::BoxFuture;
 use futures::{StreamExt, future, stream};
@@ -354,8 +354,8 @@ impl SyncWork<'_> {
         let all = count(extra.count, "object");
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let target = &self.trees.target;
-        let changed = Arc::new(AtomicU64::new(0));
-        let recheck = Arc::new(Recheck::of(self.trees, changed.clone()));
+        let recheck = Arc::new(Recheck::of(self.trees, job.events.clone()));
+        let rechecked = recheck.clone();
         let extra = extra.filter(move |object| future::ready(!in_the_way.has(&object.key)));
         // In batches, because keys that are ready together are removed by one request.
         let keys = extra.chunks(BATCH).then(move |batch| {
@@ -364,9 +364,11 @@ impl SyncWork<'_> {
         });
         let keys = keys.flatten().map(Ok).boxed();
         let removal = removal::remove(&job.events, &target.store, target.is_local(), keys);
-        let Removal { removed, failed, stopped } = removal.await;
-        if changed.load(Relaxed) > 0 {
-            let kept = count(changed.load(Relaxed), "object");
+        let Removal { removed, mut failed, stopped } = removal.await;
+        failed += rechecked.failed.load(Relaxed);
+        let changed = rechecked.changed.load(Relaxed);
+        if changed > 0 {
+            let kept = count(changed, "object");
             self.events.warn(format!("{kept} not removed: changed since the listing"));
         }
         let stopped = stopped.or_else(|| unread.get().map(lost_keys));

@@ -4,6 +4,7 @@
 //! A move, or a removal of what the source does not have, must not hit the source itself. So where the names leave it
 //! open, the places are proven to be different, by reading, before anything is removed.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,10 +33,13 @@ impl Distinct {
     }
 }
 
-/// The bucket and the key of a place in a store; `None` on this machine.
-fn in_bucket(place: &Place) -> Option<(String, String)> {
+/// The bucket and the key of a place in a store; `None` on this machine. Of a container of Azure only the name: a URL that
+/// does not name the account may mean the same account as one that does.
+pub(crate) fn in_bucket(place: &Place) -> Option<(String, String)> {
     let location: Location = place.url().parse().ok()?;
-    location.in_store().map(|(_, bucket, key)| (bucket.to_owned(), key.to_owned()))
+    let (_, bucket, key) = location.in_store()?;
+    let bucket = bucket.split_once('@').map_or(bucket, |(container, _)| container);
+    Some((bucket.to_owned(), key.to_owned()))
 }
 
 /// Whether two trees, or two objects, may be one place, or one in the other, although their addresses differ: both have
@@ -167,27 +171,25 @@ pub(crate) struct DevicePath {
 impl DevicePath {
     /// `path` with links resolved, as far as it exists.
     pub(crate) fn of(path: &Path) -> Self {
-        let path = resolved(path);
-        // Other systems than Linux have no such file, and no bind mounts.
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        Self::by_mounts(&mounts, &path).unwrap_or(Self { device: String::new(), path })
+        Self::by_mounts(&table_of_mounts(), &resolved(path))
     }
 
-    /// The path by a table of mounts, see proc_pid_mountinfo(5): a mount shows the directory `root` of a device.
-    fn by_mounts(mounts: &str, path: &Path) -> Option<Self> {
-        let mounts = mounts.lines().filter_map(|line| {
-            let mut fields = line.split(' ').skip(2);
-            let (device, root, at) = (fields.next()?, unescaped(fields.next()?), unescaped(fields.next()?));
-            Some((device, root, path.strip_prefix(&at).ok()?, at.components().count()))
+    /// The path by a table of mounts.
+    fn by_mounts(mounts: &str, path: &Path) -> Self {
+        let found = self::mounts(mounts).filter_map(|(at, shown)| {
+            let below = path.strip_prefix(&at).ok()?.to_owned();
+            Some((at.components().count(), shown, below))
         });
         // Of two mounts at one place, the last one is seen.
-        let (device, root, below, _) = mounts.max_by_key(|(.., depth)| *depth)?;
-        let path = if below.as_os_str().is_empty() { root } else { root.join(below) };
-        Some(Self { device: device.to_owned(), path })
+        match found.max_by_key(|(depth, ..)| *depth) {
+            Some((_, shown, below)) if below.as_os_str().is_empty() => shown,
+            Some((_, shown, below)) => Self { path: shown.path.join(below), ..shown },
+            None => Self { device: String::new(), path: path.to_owned() },
+        }
     }
 
     /// Whether this directory is `other`, or below it.
-    fn is_in(&self, other: &Self) -> bool {
+    pub(crate) fn is_in(&self, other: &Self) -> bool {
         self.device == other.device && self.path.starts_with(&other.path)
     }
 }
@@ -196,6 +198,57 @@ impl std::fmt::Display for DevicePath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.device, self.path.display())
     }
+}
+
+/// The table of mounts. Other systems than Linux have none, and no bind mounts.
+fn table_of_mounts() -> String {
+    std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+}
+
+/// The places of a table of mounts, each with the directory of a device that is seen there: see proc_pid_mountinfo(5).
+fn mounts(table: &str) -> impl Iterator<Item = (PathBuf, DevicePath)> {
+    table.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (device, path, at) = (fields.next()?, unescaped(fields.next()?), unescaped(fields.next()?));
+        Some((at, DevicePath { device: device.to_owned(), path }))
+    })
+}
+
+/// A directory of one tree that is in the other tree, because of a mount below one of the two: both paths, of which the
+/// first is in `one`. A mount that both trees have at the same place is no such directory.
+pub(crate) fn shared_by_mount(one: &Path, other: &Path) -> Option<(PathBuf, PathBuf)> {
+    shared_by(&table_of_mounts(), &resolved(one), &resolved(other))
+}
+
+fn shared_by(table: &str, one: &Path, other: &Path) -> Option<(PathBuf, PathBuf)> {
+    let seen = |root: &Path| {
+        // Of two mounts at one place, the last one is seen.
+        let mut seen: BTreeMap<PathBuf, DevicePath> =
+            mounts(table).filter(|(at, _)| at != root && at.starts_with(root)).collect();
+        seen.insert(root.to_owned(), DevicePath::by_mounts(table, root));
+        seen
+    };
+    let (ours, theirs) = (seen(one), seen(other));
+    ours.iter().find_map(|(our_path, ours)| {
+        let shares = |(their_path, theirs): &(&PathBuf, &DevicePath)| {
+            let are_roots = our_path == one && *their_path == other;
+            // The path shows that: nothing is at two places.
+            let is_below = our_path.starts_with(their_path) || their_path.starts_with(our_path);
+            let is_one_name = our_path.strip_prefix(one).ok() == their_path.strip_prefix(other).ok();
+            let is_known = are_roots || is_below || is_one_name && ours == *theirs;
+            !is_known && (ours.is_in(theirs) || theirs.is_in(ours))
+        };
+        theirs.iter().find(shares).map(|(their_path, _)| (our_path.clone(), their_path.clone()))
+    })
+}
+
+/// The failure for two directories that are one, or of which one is in the other.
+pub(crate) fn overlap(one: &Path, other: &Path) -> Error {
+    Error::Refused(format!(
+        "{} and {} overlap: they are one directory, or one is in the other",
+        one.display(),
+        other.display()
+    ))
 }
 
 /// A path of the table of mounts, without the escapes of blanks and backslashes.
@@ -269,7 +322,7 @@ mod tests {
                       31 22 8:1 /data/src /mnt/a\\040b rw - ext4 /dev/sda1 rw\n\
                       32 22 8:1 /old /mnt/twice rw - ext4 /dev/sda1 rw\n\
                       33 22 8:1 /new /mnt/twice rw - ext4 /dev/sda1 rw\n";
-        let at = |path: &str| DevicePath::by_mounts(mounts, Path::new(path)).unwrap();
+        let at = |path: &str| DevicePath::by_mounts(mounts, Path::new(path));
         for (path, device, expected) in [
             ("/data/src/x", "8:1", "/data/src/x"),
             ("/mnt/a b/x", "8:1", "/data/src/x"),
@@ -282,5 +335,26 @@ mod tests {
         }
         assert!(at("/mnt/a b").is_in(&at("/data")) && !at("/data").is_in(&at("/mnt/a b")));
         assert!(!at("/home/x").is_in(&at("/x")), "another device");
+    }
+
+    #[test]
+    fn a_mount_within_a_tree_may_show_the_other_tree() {
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                      23 22 8:1 /s/sub /t/m rw - ext4 /dev/sda1 rw\n\
+                      24 22 0:5 / /a/proc rw - proc proc rw\n\
+                      25 22 0:5 / /b/proc rw - proc proc rw\n\
+                      26 22 0:5 / /b/other rw - proc proc rw\n\
+                      27 22 8:3 / /mnt/backup rw - ext4 /dev/sdc1 rw\n";
+        let shared = |one: &str, other: &str| {
+            let found = shared_by(mounts, Path::new(one), Path::new(other));
+            found.map(|(one, other)| format!("{} {}", one.display(), other.display()))
+        };
+        assert_eq!(shared("/s", "/t").as_deref(), Some("/s /t/m"));
+        assert_eq!(shared("/t", "/s").as_deref(), Some("/t/m /s"));
+        assert_eq!(shared("/t", "/s/sub/deep").as_deref(), Some("/t/m /s/sub/deep"));
+        assert_eq!(shared("/t", "/s/other"), None);
+        assert_eq!(shared("/a", "/b").as_deref(), Some("/a/proc /b/other"));
+        assert_eq!(shared("/a/proc", "/b/proc"), None, "the roots are compared by `are_nested`");
+        assert_eq!(shared("/", "/mnt/backup"), None, "the path shows that one is in the other");
     }
 }

@@ -40,6 +40,9 @@ impl CopyTrees {
                 "--files-from: it goes with at most one SRC, without -r and without a pattern".to_owned(),
             );
         }
+        if is_listed && !self.filter.is_everything() {
+            return refused("a filter does not go with --files-from, which names the objects".to_owned());
+        }
         named.iter().try_for_each(|source| self.check_source(source, is_listed))?;
         if named.len() > 1 && !naming::is_container(target) {
             return refused(format!(

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use tidegate::backend::local::LINK_SUFFIX;
 use tidegate::location::local_root;
-use tidegate::{ErrorKind, Object};
+use tidegate::{ErrorKind, Object, Store};
 
 use super::copies::CopyOutcome;
 use super::job::{CopyJob, IfExists};
@@ -43,17 +43,19 @@ pub(crate) struct ItemSource {
     listed: ListedFacts,
     /// The description in the listing, if the object is to be moved.
     object: Option<Box<Object>>,
+    /// The store of another source of the command that may be the target, by another address.
+    pub(super) may_replace: Option<Store>,
 }
 
 impl ItemSource {
     /// A file on this machine; `place` is the same file.
     pub(crate) fn file(path: PathBuf, place: Place) -> Self {
-        Self { place, path: Some(path), listed: ListedFacts::default(), object: None }
+        Self { place, path: Some(path), listed: ListedFacts::default(), object: None, may_replace: None }
     }
 
     /// An object of a store.
     pub(crate) fn object(place: Place) -> Self {
-        Self { place, path: None, listed: ListedFacts::default(), object: None }
+        Self { place, path: None, listed: ListedFacts::default(), object: None, may_replace: None }
     }
 
     /// Adds what a listing says of the object.
@@ -84,7 +86,8 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
 }
 
 pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
-    let wants_proof = job.wants_proof(&item.source.place, &item.to);
+    let wants_proof = item.source.may_replace.is_some() && job.distinct.wants_proof()
+        || job.wants_proof(&item.source.place, &item.to);
     if job.is_plain() && !wants_proof {
         return transfer(job, &item).await.map_err(|error| error.of_object(&item.source.name())).into();
     }
@@ -194,8 +197,8 @@ fn refuse_obstacle(job: &CopyJob, to: &Place) -> Result {
 /// Refuses a copy onto an object that may be one of its source, by another address of its server. If both addresses
 /// describe an object with the same time, the two count as one object.
 async fn refuse_source(item: &CopyItem) -> Result {
-    let (from, to) = (&item.source.place, &item.to);
-    match two_addresses::compare(&from.store, to).await? {
+    let (from, to) = (item.source.may_replace.as_ref().unwrap_or(&item.source.place.store), &item.to);
+    match two_addresses::compare(from, to).await? {
         Places::Different | Places::Empty => Ok(()),
         Places::Alike => {
             let (name, target) = (item.source.name(), to.url());

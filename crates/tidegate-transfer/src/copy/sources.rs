@@ -79,6 +79,9 @@ pub(crate) async fn find<'a>(
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
             let place = job.stores.source.object(&source.location).await?;
+            if !filter.takes_named(&place).await? {
+                continue;
+            }
             add(&place.store);
             named.push(place.clone());
             let to = CopyTarget::of_one(job, &source.location, target).await?;

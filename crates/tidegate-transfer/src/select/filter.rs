@@ -6,6 +6,7 @@ use tidegate::Object;
 
 use super::pattern::{KeyPattern, Matches};
 use crate::error::{Error, Result};
+use crate::place::Place;
 
 /// Which objects to take, by name, time and size.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +92,18 @@ impl ObjectFilter {
             && most.is_none_or(|most| is_size(&|size| size <= most))
             && self.newer_than.is_none_or(|after| is_time(&|modified| modified > after))
             && self.older_than.is_none_or(|before| is_time(&|modified| modified < before))
+    }
+
+    /// Whether to take an object that is named by itself: by the last name of its key. Describes the object where its time
+    /// or size decides.
+    pub(crate) async fn takes_named(&self, place: &Place) -> Result<bool> {
+        let key = place.key.trim_end_matches('/');
+        let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+        if !self.takes_name(name) || !self.looks_at_objects() {
+            return Ok(self.takes_name(name));
+        }
+        let object = place.store.head(&place.key).await?;
+        Ok(self.takes(name, &object))
     }
 
     /// Whether the name alone is taken.

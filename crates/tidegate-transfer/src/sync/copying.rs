@@ -1,7 +1,7 @@
 //! The copies of a synchronization: decides for each key as the listings come, and carries out what was decided.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt, future};
 use tidegate::{Object, Store};
@@ -117,8 +117,7 @@ impl<'a> Copying<'a> {
         let target = &self.work.trees.target;
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
         let extra = extra.filter(|object| future::ready(in_the_way.has(&object.key)));
-        let changed = Arc::new(AtomicU64::new(0));
-        let recheck = Recheck::of(self.work.trees, changed.clone());
+        let recheck = Recheck::of(self.work.trees, self.job.events.clone());
         let mut batches = std::pin::pin!(extra.chunks(BATCH));
         while let Some(batch) = batches.next().await {
             for key in recheck.still_extra(batch).await {
@@ -127,8 +126,12 @@ impl<'a> Copying<'a> {
                 self.job.events.push(Event::Removed { url: format!("{}/{key}", target.store.location()) });
             }
         }
-        if changed.load(Relaxed) > 0 {
-            let kept = count(changed.load(Relaxed), "object");
+        if recheck.failed.load(Relaxed) > 0 {
+            let kept = count(recheck.failed.load(Relaxed), "object");
+            return Err(Error::Failed(format!("{kept} not removed: they could not be described")));
+        }
+        if recheck.changed.load(Relaxed) > 0 {
+            let kept = count(recheck.changed.load(Relaxed), "object");
             return Err(Error::Failed(format!("{kept} not removed: changed since the listing")));
         }
         if let Some(error) = unread.get() {

@@ -2,14 +2,14 @@
 
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate::Store;
+use tidegate::{ErrorKind, Store};
 
 use super::extra::ExtraObject;
 use crate::compare::Trees;
 use crate::copy::link::is_there;
+use crate::event::{Events, Step};
 use crate::links::Links;
 
 /// Looks again, before a removal, at what may have changed since the listing. Only what is on this machine is looked
@@ -21,18 +21,23 @@ pub(super) struct Recheck {
     /// whose name differs only in case, where the file system ignores case.
     target: Option<Store>,
     prefix: String,
-    changed: Arc<AtomicU64>,
+    events: Events,
+    /// How many are not removed: because they have changed, and because they could not be described.
+    pub(super) changed: AtomicU64,
+    pub(super) failed: AtomicU64,
 }
 
 impl Recheck {
-    pub(super) fn of(trees: &Trees, changed: Arc<AtomicU64>) -> Self {
+    pub(super) fn of(trees: &Trees, events: Events) -> Self {
         let target = trees.target.is_local().then(|| trees.target.store.clone());
         Self {
             source: trees.source.path(""),
             links: trees.source.links,
             target,
             prefix: trees.target.place("").key,
-            changed,
+            events,
+            changed: AtomicU64::default(),
+            failed: AtomicU64::default(),
         }
     }
 
@@ -50,19 +55,25 @@ impl Recheck {
             }
             None => batch,
         };
-        let mut keys = Vec::with_capacity(batch.len());
+        let (mut keys, mut failed) = (Vec::with_capacity(batch.len()), 0);
         for extra in batch {
             let key = format!("{}{}", self.prefix, extra.key);
             let is_same = match &self.target {
-                // A file that cannot be described is not removed; one that is gone need not be.
-                Some(store) => {
-                    store.head(&key).await.is_ok_and(|now| now.etag.as_deref() == Some(&*extra.etag))
-                }
+                Some(store) => match store.head(&key).await {
+                    Ok(now) => now.etag.as_deref() == Some(&*extra.etag),
+                    Err(error) if error.kind() == ErrorKind::NotFound => false,
+                    Err(error) => {
+                        self.events.failed(Step::Remove, error.into());
+                        failed += 1;
+                        false
+                    }
+                },
                 None => true,
             };
             keys.extend(is_same.then_some(key));
         }
-        self.changed.fetch_add((all - keys.len()) as u64, Relaxed);
+        self.failed.fetch_add(failed, Relaxed);
+        self.changed.fetch_add((all - keys.len()) as u64 - failed, Relaxed);
         keys
     }
 }

@@ -17,7 +17,7 @@ use crate::links::{LinkRules, WriteLinks};
 use crate::place::{Place, address};
 use crate::resolved::resolved;
 use crate::select::Source;
-use crate::two_addresses::DevicePath;
+use crate::two_addresses::{DevicePath, overlap, shared_by_mount};
 
 /// The store and prefix that the objects of a tree are copied to.
 pub(in crate::copy) struct CopyTarget {
@@ -128,6 +128,11 @@ impl CopyTarget {
         is_recursive: bool,
     ) -> Result {
         let Some((source_tree, target_tree)) = self.comparable(from, prefix) else { return Ok(()) };
+        if let Some(target) = self.directory()
+            && let Some((ours, theirs)) = shared_by_mount(&local_root(&from.location()), &target)
+        {
+            return Err(overlap(&ours, &theirs));
+        }
         let (source_name, target_name) = (source.name(), self.url());
         let refused = |why: String| Err(Error::Refused(why));
         if job.moves() && source_tree == target_tree {
