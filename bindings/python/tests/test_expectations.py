@@ -128,6 +128,24 @@ def test_a_position_is_a_whole_number(memory):
     assert reader.read() == b"123"
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: tidegate.trees.copy("a", "b/", delete=True), "delete"),
+        (lambda: tidegate.trees.copy("a", "b/", move=True), "move"),
+        (lambda: tidegate.trees.check("a", "b", delete=True), "delete"),
+        (lambda: tidegate.trees.remove("a", preserve=True), "preserve"),
+        (lambda: tidegate.trees.sync("a", "b", recursive=True), "recursive"),
+        (lambda: tidegate.sync("a", "b", if_exists="skip"), "if_exists"),
+        (lambda: tidegate.trees.sync("a", "b", max_delete=1), "max_delete"),
+        (lambda: tidegate.trees.sync("a", "b", delete_all=True, delete=False), "delete_all"),
+    ],
+)
+def test_an_option_of_another_operation_on_trees_is_refused(call, name):
+    with pytest.raises((TypeError, ValueError), match=repr(name)):
+        call()
+
+
 def test_sync_takes_the_options_of_both_stores(bucket, options, tmp_path):
     (tmp_path / "a").write_bytes(b"1")
     url = bucket.url("t").rstrip("/")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from ._errors import Error
+from ._options import no_option
 
 if TYPE_CHECKING:
     from . import _native
@@ -157,9 +158,13 @@ class RemoveTreesOptions(FilterOptions, total=False):
     patterns: bool
 
 
-def native_tree_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the native half takes them."""
+def native_tree_options(options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The options as the native half takes them: those that the operation knows."""
     given = dict(options)
+    if unknown := [name for name in given if name not in known]:
+        raise no_option(unknown[0], known)
+    if alone := [name for name in ("delete_all", "max_delete") if name in given and not given.get("delete")]:
+        raise ValueError(f"the option {alone[0]!r} goes with `delete`")
     rules: list[tuple[bool, str]] = []
     for name, takes in (("include", True), ("exclude", False)):
         patterns = given.pop(name, None) or ()

@@ -164,7 +164,7 @@ def sync(
     ``delete_all``, if the source is empty. Trees of which one is in the other are refused.
     """
     ours, theirs = _tree(source, source_options), _tree(target, target_options)
-    return Run(ours.sync_to(theirs, native_tree_options(options)))
+    return Run(ours.sync_to(theirs, native_tree_options(options, SyncTreesOptions.__optional_keys__)))
 
 
 def check(
@@ -178,7 +178,7 @@ def check(
     """Compares two trees, and changes nothing. An event names each difference, and the report says how many there
     are."""
     ours, theirs = _tree(source, source_options), _tree(target, target_options)
-    return Run(ours.check_with(theirs, native_tree_options(options)))
+    return Run(ours.check_with(theirs, native_tree_options(options, CompareOptions.__optional_keys__)))
 
 
 def copy(
@@ -194,7 +194,7 @@ def copy(
     Below a target that is a directory or ends with a slash, an object keeps its name, and a tree its own, unless the
     tree is written with a slash at its end.
     """
-    return _copy(sources, target, (source_options, target_options), options)
+    return _copy(sources, target, (source_options, target_options), options, moves=False)
 
 
 def move(
@@ -207,7 +207,7 @@ def move(
 ) -> Run:
     """Copies, and then removes each source whose copy is confirmed, unless it has changed meanwhile; see
     :func:`copy`."""
-    return _copy(sources, target, (source_options, target_options), {**options, "move": True})
+    return _copy(sources, target, (source_options, target_options), options, moves=True)
 
 
 def remove(
@@ -219,7 +219,7 @@ def remove(
     """Removes objects, patterns of them, and with ``recursive`` trees. A missing object is a failure."""
     given = names(sources)
     store = store_of(root(given[0]) if given else ".", dict(store_options or {}))
-    return Run(store.native().remove_trees(given, native_tree_options(options)))
+    return Run(store.native().remove_trees(given, native_tree_options(options, RemoveTreesOptions.__optional_keys__)))
 
 
 def _tree(tree: str | os.PathLike[str] | StoreSettings, options: StoreOptions | None) -> _native.Store:
@@ -232,9 +232,11 @@ def _copy(
     target: str | os.PathLike[str],
     settings: tuple[StoreOptions | None, StoreOptions | None],
     options: Mapping[str, Any],
+    *,
+    moves: bool,
 ) -> Run:
     given = names(sources)
+    how = native_tree_options(options, CopyTreesOptions.__optional_keys__) | {"move": moves}
     ours = store_of(root(given[0]) if given else ".", dict(settings[0] or {}))
     theirs = store_of(root(target), dict(settings[1] or {}))
-    native = ours.native().copy_trees(given, theirs.native(), os.fspath(target), native_tree_options(options))
-    return Run(native)
+    return Run(ours.native().copy_trees(given, theirs.native(), os.fspath(target), how))
