@@ -314,7 +314,7 @@ impl Backend for Local {
     async fn delete(&self, key: &str, same: Option<&Object>, _attempt: Attempt) -> Result<(), Fault> {
         let (target, link) = (Target::of(&self.root, key)?, self.link(key)?);
         let (root, same) = (self.root.clone(), same.cloned());
-        blocking(move || {
+        let remove = move || {
             if let Some(link) = &link
                 && links::remove(&root, link, target.key(), same.as_ref())?
             {
@@ -332,8 +332,13 @@ impl Backend for Local {
                 Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
                 Err(error) => Err(fault(error.into(), target.directory())),
             }
-        })
-        .await
+        };
+        // A removal that was dropped does not begin afterwards.
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let removed = blocking(move || waiting.meanwhile(remove)?).await;
+        waiter.done();
+        removed
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {

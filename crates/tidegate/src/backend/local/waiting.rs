@@ -110,7 +110,6 @@ impl WaitedWork {
     }
 
     /// Does `work` if somebody still waits; the request cannot go away before `work` ends.
-    #[cfg(target_os = "linux")]
     pub(super) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> Result<T, Fault> {
         let _made = self.made();
         self.check()?;

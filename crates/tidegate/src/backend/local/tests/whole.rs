@@ -184,3 +184,22 @@ async fn a_file_that_is_written_to_while_it_is_read_is_no_object() {
     file.write_all_at(&[2; 600_000], 0).expect("bytes");
     assert_eq!(kind(body.try_next().await), FaultKind::Replaced);
 }
+
+#[test]
+fn a_removal_that_was_dropped_before_it_began_does_not_begin() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let disk = disk();
+        disk.file("k", b"1");
+        let (release, released) = std::sync::mpsc::channel();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let mut removal = Box::pin(disk.store.delete("k", None, Attempt::FIRST));
+        assert!(futures::poll!(&mut removal).is_pending());
+        drop(removal);
+        release.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        // The pool has one thread, and carries out the removal before this.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        assert!(disk.directory.path().join("k").exists());
+    });
+}
