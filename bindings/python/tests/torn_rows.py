@@ -388,6 +388,141 @@ def a_write_that_fails_in_a_block(store):
         file.write(b"12")
 
 
+# `ExitStack.close()`, which calls `__exit__` as a block does that ends well.
+
+
+def stack_closed_in_a_finally(enter):
+    def run(store):
+        stack = contextlib.ExitStack()
+        enter(stack, store)
+        try:
+            raise Trouble
+        finally:
+            stack.close()
+
+    return run
+
+
+@contextlib.contextmanager
+def opened_by_a_generator(store):
+    with store.writer(KEY) as file:
+        yield file
+
+
+ENTERED = {
+    "the_file": lambda stack, store: stack.enter_context(store.writer(KEY)),
+    "a_text_file": lambda stack, store: stack.enter_context(text(store)),
+    "close": lambda stack, store: stack.callback(store.writer(KEY).close),
+    "closing": lambda stack, store: stack.enter_context(contextlib.closing(store.writer(KEY))),
+    "a_stack": lambda stack, store: stack.enter_context(contextlib.ExitStack()).enter_context(store.writer(KEY)),
+    "a_generator": lambda stack, store: stack.enter_context(opened_by_a_generator(store)),
+}
+for name, enter in ENTERED.items():
+    run = stack_closed_in_a_finally(enter)
+    run.__name__ = f"an_exit_stack_with_{name}_is_closed_in_a_finally"
+    row(warns=HOW, raises=Trouble)(run)
+
+
+class Keeper:
+    """Keeps its file in a stack, which it closes."""
+
+    def __init__(self, store):
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(store.writer(KEY))
+
+    def close(self):
+        self.stack.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+@row(raises=Trouble)
+def an_exception_ends_the_block_of_an_object_with_a_stack(store):
+    with Keeper(store):
+        raise Trouble
+
+
+@row(is_published=True)
+def the_block_of_an_object_with_a_stack_ends_below_an_except(store):
+    keeper = Keeper(store)
+    try:
+        raise Trouble
+    except Trouble:
+        with keeper:
+            pass
+
+
+@row(raises=Trouble)
+def an_exception_ends_closing_of_an_object_with_a_stack(store):
+    with contextlib.closing(Keeper(store)):
+        raise Trouble
+
+
+@row(warns=FORGOTTEN)
+def an_object_closes_its_stack_when_it_is_dropped(store):
+    class Owner(Keeper):
+        def __del__(self):
+            self.close()
+
+    Owner(store)
+
+
+@row(is_published=True)
+def an_exit_stack_is_closed(store):
+    stack = contextlib.ExitStack()
+    stack.enter_context(store.writer(KEY))
+    stack.close()
+
+
+@row(is_published=True)
+def an_exit_stack_is_closed_in_the_except_that_has_opened(store):
+    try:
+        raise Trouble
+    except Trouble:
+        stack = contextlib.ExitStack()
+        stack.enter_context(store.writer(KEY))
+        stack.close()
+
+
+@row(is_published=True)
+def a_block_ends_in_a_callback_of_a_stack_that_is_closed_in_an_except(store):
+    def write():
+        with store.writer(KEY) as file:
+            file.write(b"1")
+
+    stack = contextlib.ExitStack()
+    stack.callback(write)
+    try:
+        raise Trouble
+    except Trouble:
+        stack.close()
+
+
+@row(is_published=True)
+def an_exit_stack_holds_an_exception_back_from_the_file(store):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store.writer(KEY))
+        stack.enter_context(contextlib.suppress(Trouble))
+        raise Trouble
+
+
+@row(warns=HOW, raises=Trouble)
+def an_asyncio_exit_stack_is_closed_in_a_finally(store):
+    async def main():
+        stack = contextlib.AsyncExitStack()
+        await stack.enter_async_context(tidegate.aio.open(f"{store.url}/{KEY}", "wb"))
+        try:
+            raise Trouble
+        finally:
+            await stack.aclose()
+
+    asyncio.run(main())
+
+
 # Around the file.
 
 

@@ -5,7 +5,7 @@ wrappers and finalizers when that code was stopped on its way. Their bytes are a
 
 1. A ``with`` block decides by what Python tells its ``__exit__``: no exception publishes, wherever the block runs; an
    exception of any kind discards. So it is for the blocks of the file itself, and for those of everything around the file
-   whose ``__exit__`` is written in Python.
+   whose ``__exit__`` is written in Python. Where ``ExitStack.close()`` calls ``__exit__``, no block ends: rule 2 decides.
 2. ``close()`` discards while an exception is in flight that was not in flight when the file was opened, or when a ``with``
    block of the file began. In flight means: an ``except``, a ``finally`` or the end of a ``with`` block has caught it, and
    has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
@@ -22,6 +22,7 @@ two of its ways to call ``close``, where it can; without it, rule 2 decides.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -72,8 +73,11 @@ class Opening:
             if is_new and frame is catches:
                 return Stopped.BLOCK if _native_callers.is_failing_block(frame) else Stopped.EXCEPTION
             if not _is_among(frame, self._blocks):
-                if frame.f_code.co_name in ("__exit__", "__aexit__"):
-                    return Stopped.BLOCK if _has_exception_argument(frame) else None
+                if _is_exit(frame):
+                    if _has_exception_argument(frame):
+                        return Stopped.BLOCK
+                    if not is_by_stack_close(frame):
+                        return None
                 if error is not None and _native_callers.is_failing_block(frame):
                     return Stopped.BLOCK
         return Stopped.EXCEPTION if is_new else None
@@ -90,11 +94,24 @@ def _handled() -> list[BaseException]:
 
 
 def _ending_blocks() -> list[FrameType]:
-    return [
-        frame
-        for frame in _stack()
-        if frame.f_code.co_name in ("__exit__", "__aexit__") or _native_callers.is_failing_block(frame)
-    ]
+    return [frame for frame in _stack() if _is_exit(frame) or _native_callers.is_failing_block(frame)]
+
+
+def _is_exit(frame: FrameType) -> bool:
+    return frame.f_code.co_name in ("__exit__", "__aexit__")
+
+
+#: What calls ``__exit__(None, None, None)`` wherever it is called itself.
+_STACK_CLOSES = (contextlib.ExitStack.close.__code__, contextlib.AsyncExitStack.aclose.__code__)
+_IS_GENERATOR = 0x20 | 0x200  # `inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR`: `inspect` takes long to import
+
+
+def is_by_stack_close(exit: FrameType) -> bool:
+    """Whether ``ExitStack.close()`` calls this ``__exit__``, also through those around it and ``@contextmanager``."""
+    caller = exit.f_back
+    while caller is not None and (_is_exit(caller) or caller.f_code.co_flags & _IS_GENERATOR):
+        caller = caller.f_back
+    return caller is not None and _is_among(caller.f_code, _STACK_CLOSES)
 
 
 def _has_exception_argument(exit: FrameType) -> bool:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native, _wrappers
+from ._close_guard import is_by_stack_close
 from ._ending import Ended, Ending, State
 from ._wait import ProgressCallback, report, wait, wait_reporting
 
@@ -192,7 +193,7 @@ class Writer(_File):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         if kind is None:
-            self.publish()
+            self._end(is_whole=not is_by_stack_close(sys._getframe()))
         else:
             self._end(error if error is not None else kind)
 

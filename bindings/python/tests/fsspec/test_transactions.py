@@ -1,6 +1,7 @@
 """Transactions that fail: what is published, and what the file system does afterwards."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -41,7 +42,17 @@ def in_a_block(fs, folder):
         raise Stop
 
 
-@pytest.mark.parametrize("transaction", [in_finally, in_except, in_a_block])
+def in_a_stack(fs, folder):
+    stack = contextlib.ExitStack()
+    stack.enter_context(fs.transaction)
+    try:
+        write(fs, f"{folder}/one")
+        raise Stop
+    finally:
+        stack.close()
+
+
+@pytest.mark.parametrize("transaction", [in_finally, in_except, in_a_block, in_a_stack])
 def test_an_exception_publishes_nothing(fs, folder, transaction):
     with pytest.raises(Stop):
         transaction(fs, folder)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from .. import _native
+from .._close_guard import is_by_stack_close
 from .._ending import Ended, Ending, State
 from .._errors import closed
 from .._wait import REPORT_EVERY, ProgressCallback, report
@@ -133,7 +135,7 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         if kind is None:
-            await self.publish()
+            await self._end(is_whole=not is_by_stack_close(sys._getframe()))
         else:
             await self._end(error if error is not None else kind)
 

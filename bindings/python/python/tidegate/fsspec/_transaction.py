@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.transaction import Transaction
 
-from .._close_guard import Opening
+from .._close_guard import Opening, is_by_stack_close
 
 if TYPE_CHECKING:
     from ._listings import ListedFileSystem
@@ -32,7 +33,8 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        self._end(kind is None)
+        is_stopped = is_by_stack_close(sys._getframe()) and self._opening.stopped() is not None
+        self._end(kind is None and not is_stopped)
 
     def start(self) -> None:
         if self.files:
