@@ -619,6 +619,116 @@ def an_exception_in_an_exit_that_was_called_without_one(store):
             pass
 
 
+def exits():
+    """Functions `__exit__` that treat their arguments in their own ways, and close the file."""
+
+    def deletes(self, kind, error, traceback):
+        del kind, error, traceback
+        self.file.close()
+
+    def takes_all(*given):
+        given[0].file.close()
+
+    def has_an_option(self, *error, quiet=False):
+        self.file.close()
+
+    def rebinds(self, kind, error, traceback):
+        kind, error, traceback = None, None, None
+        self.told = kind, error, traceback
+        self.file.close()
+
+    return deletes, takes_all, has_an_option, rebinds
+
+
+class Holder:
+    def __init__(self, store):
+        self.file = store.writer(KEY)
+
+    def __enter__(self):
+        return self
+
+
+def add_exit(name, exit):
+    # Python knows the function by the name in its code.
+    exit.__code__ = exit.__code__.replace(co_name="__exit__")
+    kind = type("Sink", (Holder,), {"__exit__": exit})
+
+    def stopped(store):
+        with kind(store):
+            raise Trouble
+
+    def ended(store):
+        sink = kind(store)
+        try:
+            raise Trouble
+        except Trouble:
+            with sink:
+                pass
+
+    def stopped_by_an_earlier_one(store):
+        try:
+            raise Earlier
+        except Earlier:
+            with kind(store):
+                raise
+
+    def named(run):
+        run.__name__ = f"an_exit_that_{name}_{run.__name__}"
+        return run
+
+    def stopped_in_a_stack(store):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kind(store))
+            raise Trouble
+
+    def spared_in_a_stack(store):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kind(store))
+            stack.enter_context(contextlib.suppress(Trouble))
+            raise Trouble
+
+    row(raises=Trouble)(named(stopped))
+    row(is_published=True)(named(ended))
+    row(raises=Earlier)(named(stopped_by_an_earlier_one))
+    row(raises=Trouble)(named(stopped_in_a_stack))
+    row(is_published=True)(named(spared_in_a_stack))
+
+
+for exit in exits():
+    add_exit(exit.__name__, exit)
+
+
+class AsyncSink:
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, kind, error, traceback):
+        del kind, error, traceback
+        await self.file.close()
+
+
+@row(warns=HOW, raises=Trouble)
+def an_asyncio_exit_that_deletes_its_arguments(store):
+    async def main():
+        sink = AsyncSink()
+        sink.file = await tidegate.aio.Store(store.url).writer(KEY)
+        async with sink:
+            raise Trouble
+
+    asyncio.run(main())
+
+
+@row(is_published=True)
+def an_asyncio_exit_that_deletes_its_arguments_at_a_good_end(store):
+    async def main():
+        sink = AsyncSink()
+        sink.file = await tidegate.aio.Store(store.url).writer(KEY)
+        async with sink:
+            pass
+
+    asyncio.run(main())
+
+
 # Files that nobody closes.
 
 

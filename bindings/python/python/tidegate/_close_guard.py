@@ -74,9 +74,9 @@ class Opening:
                 return Stopped.BLOCK if _native_callers.is_failing_block(frame) else Stopped.EXCEPTION
             if not _is_among(frame, self._blocks):
                 if _is_exit(frame):
-                    if _has_exception_argument(frame):
+                    if _was_told_exception(frame):
                         return Stopped.BLOCK
-                    if not is_by_stack_close(frame):
+                    if not _leaves_open(frame):
                         return None
                 if error is not None and _native_callers.is_failing_block(frame):
                     return Stopped.BLOCK
@@ -103,7 +103,10 @@ def _is_exit(frame: FrameType) -> bool:
 
 #: What calls ``__exit__(None, None, None)`` wherever it is called itself.
 _STACK_CLOSES = (contextlib.ExitStack.close.__code__, contextlib.AsyncExitStack.aclose.__code__)
-_IS_GENERATOR = 0x20 | 0x200  # `inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR`: `inspect` takes long to import
+_STACK_EXITS = (contextlib.ExitStack.__exit__.__code__, contextlib.AsyncExitStack.__aexit__.__code__)
+# Flags of a function's code, which are `inspect`'s: that module takes long to import.
+_HAS_VARARGS = 0x04
+_IS_GENERATOR = 0x20 | 0x200  # also one of asyncio
 
 
 def is_by_stack_close(exit: FrameType) -> bool:
@@ -114,15 +117,41 @@ def is_by_stack_close(exit: FrameType) -> bool:
     return caller is not None and _is_among(caller.f_code, _STACK_CLOSES)
 
 
-def _has_exception_argument(exit: FrameType) -> bool:
+def _was_told_exception(exit: FrameType) -> bool:
     """Whether a function ``__exit__`` was called with an exception."""
-    code, values = exit.f_code, exit.f_locals
-    # After the named parameters comes the one for all further arguments.
-    given = [values.get(name) for name in code.co_varnames[1 : code.co_argcount + 1]]
+    # It may have assigned to its arguments. An exit stack does so once something in it has held the exception back.
+    is_stack = _is_among(exit.f_code, _STACK_EXITS)
+    if not is_stack and exit.f_back is not None and _native_callers.is_failing_block(exit.f_back):
+        return True
+    given = list(_arguments(exit).values())
     given += [value for values in given if isinstance(values, tuple) for value in values]
     return any(isinstance(value, BaseException) for value in given) or any(
         isinstance(value, type) and issubclass(value, BaseException) for value in given
     )
+
+
+def _leaves_open(exit: FrameType) -> bool:
+    """Whether a function ``__exit__`` that sees no exception does not say that a block ends well: the frames around it
+    decide."""
+    # An exit stack says what ends its block, also where the function has assigned to its arguments.
+    if is_by_stack_close(exit) or (exit.f_back is not None and _is_among(exit.f_back.f_code, _STACK_EXITS)):
+        return True
+    # Nothing tells how an `async with` calls a function that has deleted them.
+    return exit.f_code.co_name == "__aexit__" and len(_arguments(exit)) < len(_parameters(exit))
+
+
+def _parameters(exit: FrameType) -> list[str]:
+    code = exit.f_code
+    names = list(code.co_varnames[1 : code.co_argcount])
+    if code.co_flags & _HAS_VARARGS:
+        # In the list of names, `*error` comes after all others.
+        names.append(code.co_varnames[code.co_argcount + code.co_kwonlyargcount])
+    return names
+
+
+def _arguments(exit: FrameType) -> dict[str, object]:
+    values = exit.f_locals
+    return {name: values[name] for name in _parameters(exit) if name in values}
 
 
 def _is_among(one: object, others: Sequence[object]) -> bool:
