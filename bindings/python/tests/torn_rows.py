@@ -349,6 +349,53 @@ def close_in_an_except_around_the_one_that_has_opened(store):
 
 
 @row(is_published=True)
+def close_in_an_except_that_a_bare_raise_leads_to(store):
+    try:
+        raise Trouble
+    except Trouble:
+        file = store.writer(KEY)
+        try:
+            raise
+        except Trouble:
+            file.close()
+
+
+@row(warns=HOW, raises=Trouble)
+def close_in_a_finally_after_the_exception_of_the_opening_is_raised_again(store):
+    try:
+        raise Trouble
+    except Trouble as error:
+        file = store.writer(KEY)
+        try:
+            raise error
+        finally:
+            file.close()
+
+
+@row(warns=HOW)
+def close_in_an_except_of_an_exception_that_an_earlier_except_has_kept(store):
+    kept = Trouble()
+    try:
+        raise kept
+    except Trouble:
+        file = store.writer(KEY)
+    try:
+        raise kept
+    except Trouble:
+        file.close()
+
+
+@row(is_published=True)
+def close_in_the_except_that_has_opened_once_the_traceback_is_let_go_of(store):
+    try:
+        raise Trouble
+    except Trouble as error:
+        file = store.writer(KEY)
+        error.__traceback__ = None
+        file.close()
+
+
+@row(is_published=True)
 def close_after_an_except(store):
     file = store.writer(KEY)
     try:

@@ -9,6 +9,7 @@ wrappers and finalizers when that code was stopped on its way. Their bytes are a
 2. ``close()`` discards while an exception is in flight that was not in flight when the file was opened, or when a ``with``
    block of the file began. In flight means: an ``except``, a ``finally`` or the end of a ``with`` block has caught it, and
    has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
+   The same exception counts as another one once it is raised again. A bare ``raise`` in its ``except`` does not show.
 3. ``close()`` discards in a finalizer that did not run when the file was opened: the file's owner was dropped. A finalizer
    is a ``__del__``, or the ``close`` of a file that Python closes because it is garbage-collected. Nor is a file published
    that nobody has closed before it is collected, or before the interpreter exits; for wrappers that leave their file to
@@ -26,7 +27,7 @@ import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from types import FrameType
+from types import FrameType, TracebackType
 
 from . import _native_callers
 
@@ -54,7 +55,7 @@ class Opening:
 
     def renew(self) -> None:
         """Takes the exceptions and finalizers of this moment as those of the opening: a ``with`` block begins."""
-        self._handled += [error for error in _handled() if not _is_among(error, self._handled)]
+        self._handled += _handled()
         self._blocks += [frame for frame in _ending_blocks() if not _is_among(frame, self._blocks)]
 
     def forget(self) -> None:
@@ -66,7 +67,7 @@ class Opening:
         if not self._is_finalizing and (_is_in_finalizer() or _native_callers.is_dropping(_caller())):
             return Stopped.FINALIZER
         error = sys.exception()
-        is_new = error is not None and not _is_among(error, self._handled)
+        is_new = error is not None and not self._has_seen(error)
         # The function that has caught the exception. What it calls was called afterwards.
         catches = error.__traceback__.tb_frame if error is not None and error.__traceback__ is not None else None
         for frame in _stack():
@@ -82,15 +83,20 @@ class Opening:
                     return Stopped.BLOCK
         return Stopped.EXCEPTION if is_new else None
 
+    def _has_seen(self, error: BaseException) -> bool:
+        # Raising an exception again gives it a longer traceback; code that lets go of the traceback raises nothing.
+        now = error.__traceback__
+        return any(error is seen and (now is None or now is then) for seen, then in self._handled)
 
-def _handled() -> list[BaseException]:
-    """The exceptions in flight: the innermost, and those during whose handling it was raised."""
+
+def _handled() -> list[tuple[BaseException, TracebackType | None]]:
+    """The exceptions in flight with their tracebacks: the innermost, and those during whose handling it was raised."""
     handled: list[BaseException] = []
     error = sys.exception()
     while error is not None and not _is_among(error, handled):
         handled.append(error)
         error = error.__context__
-    return handled
+    return [(error, error.__traceback__) for error in handled]
 
 
 def _ending_blocks() -> list[FrameType]:
