@@ -414,6 +414,27 @@ def publish_in_an_except(store):
         file.publish()
 
 
+@row(is_published=True)
+def publish_of_a_text_file_in_an_except(store):
+    file = text(store)
+    file.write("1")
+    try:
+        raise Trouble
+    except Trouble:
+        file.publish()
+        file.publish()
+    assert store.get(KEY) == b"1"
+    file.close()
+
+
+@row(is_told=False)
+def discard_of_a_text_file(store):
+    file = text(store)
+    file.write("1")
+    file.discard()
+    file.close()
+
+
 @row(is_told=False)
 def discard(store):
     store.writer(KEY).discard()

@@ -164,14 +164,22 @@ class CompressedFile(io.BufferedIOBase):
 
     def close(self) -> None:
         """Publishes the file, unless that would publish a torn one; see :class:`tidegate.Writer`."""
-        if self.closed:
-            return
+        if not self.closed:
+            self._compress_all()
+            self._file.close()
+
+    def publish(self) -> None:
+        """Publishes the file, also while an exception is being handled; see :meth:`tidegate.Writer.publish`."""
+        if not self.closed:
+            self._compress_all()
+            self._file.publish()
+
+    def _compress_all(self) -> None:
         try:
             self._compressor.close()
         except BaseException:
             self._file.discard()
             raise
-        self._file.close()
 
     def __enter__(self) -> Self:
         self._file.__enter__()
