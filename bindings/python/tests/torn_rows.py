@@ -591,6 +591,28 @@ def an_asyncio_exit_stack_is_closed_in_a_finally(store):
     asyncio.run(main())
 
 
+@row(raises=OSError)
+def close_of_a_file_that_is_too_short(store):
+    file = store.writer(KEY, exact_size=2)
+    file.write(b"1")
+    file.close()
+
+
+@row(raises=OSError)
+def a_text_block_of_a_file_that_is_too_short(store):
+    with tidegate.open(f"{store.url}/{KEY}", "w", exact_size=2) as file:
+        file.write("1")
+
+
+@row(raises=OSError)
+def an_asyncio_block_of_a_file_that_is_too_short(store):
+    async def main():
+        async with tidegate.aio.open(f"{store.url}/{KEY}", "wb", exact_size=2) as file:
+            await file.write(b"1")
+
+    asyncio.run(main())
+
+
 # Around the file.
 
 

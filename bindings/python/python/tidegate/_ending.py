@@ -142,10 +142,13 @@ class Ending:
         if not self.is_closed:
             self.leave(State.FAILED)
 
-    def abandon(self) -> None:
-        """A call that was to end the upload has ended itself: discards what the call has not published."""
+    def abandon(self, error: BaseException | None = None) -> None:
+        """A call that was to end the upload has ended itself: discards what the call has not published. ``error`` is the
+        exception of one that was to publish."""
         if self._state is State.DISCARDED:
             self.native.drop()
+            if error is not None:
+                _unpublished.tell_of_failed_close(self.native.url, error)
 
     def leave(self, state: State) -> None:
         self._state = state

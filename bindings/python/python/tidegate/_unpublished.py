@@ -9,7 +9,7 @@ import sys
 import warnings
 from types import FrameType
 
-from ._errors import NotClosedWarning, NotPublishedWarning
+from ._errors import Error, NotClosedWarning, NotPublishedWarning, UncertainError
 
 _HOW = "publish() publishes a file that is whole"
 
@@ -34,6 +34,14 @@ def tell_of_failure(url: str) -> None:
     _tell(url, "a call has failed before", None)
 
 
+def tell_of_failed_close(url: str, error: BaseException) -> None:
+    """The call that was to publish the file has raised ``error``."""
+    # After an interruption too, the store may have the object.
+    is_certain = isinstance(error, Error) and not isinstance(error, UncertainError)
+    what = "was not published" if is_certain else "may not have been published"
+    _tell(url, f"{type(error).__name__} has ended the call that publishes", None, what=what)
+
+
 def tell_of_transaction(url: str) -> None:
     """The file's transaction was discarded."""
     _tell(url, "its transaction was not completed", None)
@@ -47,8 +55,14 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
     _tell(url, why, how, NotClosedWarning)
 
 
-def _tell(url: str, why: str, how: str | None, category: type[Warning] = NotPublishedWarning) -> None:
-    message = f"{url} was not published: {why}"
+def _tell(
+    url: str,
+    why: str,
+    how: str | None,
+    category: type[Warning] = NotPublishedWarning,
+    what: str = "was not published",
+) -> None:
+    message = f"{url} {what}: {why}"
     # Not before: it takes a fifth of the time that importing the package takes.
     import logging
 

@@ -160,7 +160,7 @@ class Writer(_File):
             raise
 
     def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
-        ending = self._ending
+        ending, publishes = self._ending, False
         try:
             publishes = ending.begins_to_publish(error, is_whole=is_whole)
             self._use_own_write()
@@ -169,8 +169,8 @@ class Writer(_File):
             operation = self._native.finish()
             self.object = cast("_native.Object", wait_reporting(operation, self._progress))
             ending.published()
-        except BaseException:
-            ending.abandon()
+        except BaseException as failure:
+            ending.abandon(failure if publishes else None)
             raise
         # The object is published, whatever the callback raises.
         report(operation, self._progress)

@@ -113,15 +113,16 @@ class Writer:
             raise
 
     async def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
-        ending = self._ending
+        ending, publishes = self._ending, False
         try:
-            if not ending.begins_to_publish(error, is_whole=is_whole):
+            publishes = ending.begins_to_publish(error, is_whole=is_whole)
+            if not publishes:
                 return
             operation = self._native.finish()
             self.object = cast("_native.Object", await run_reporting(operation, self._progress))
             ending.published()
-        except BaseException:
-            ending.abandon()
+        except BaseException as failure:
+            ending.abandon(failure if publishes else None)
             raise
         # The object is published, whatever the callback raises.
         report(operation, self._progress)

@@ -177,8 +177,8 @@ class CompressedFile(io.BufferedIOBase):
     def _compress_all(self) -> None:
         try:
             self._compressor.close()
-        except BaseException:
-            self._file.discard()
+        except BaseException as error:
+            self._file._end(error)
             raise
 
     def __enter__(self) -> Self:
