@@ -196,8 +196,9 @@ def _discard_all() -> None:
     for each in list(_open.values()):
         ending = each()
         if ending is not None:
-            # As an exception, the warning would keep the others; the log has it already.
-            with contextlib.suppress(Warning):
+            # An exception (a warning that the filters make one of, a handler of records that fails) would keep the others
+            # from being told of.
+            with contextlib.suppress(Exception):
                 ending.drop_forgotten("it was not closed before the program ended")
     deadline = time.monotonic() + _EXIT_WAIT
     for (process, _), engine in list(engines.items()):

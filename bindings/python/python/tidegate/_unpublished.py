@@ -66,10 +66,15 @@ def _tell(
     # Not before: it takes a fifth of the time that importing the package takes.
     import logging
 
-    logging.getLogger("tidegate").warning("%s", message)
+    is_in_flight = sys.exception() is not None
+    try:
+        logging.getLogger("tidegate").warning("%s", message)
+    except Exception:
+        # A handler of the program's has failed. That would replace the exception in flight.
+        if not is_in_flight:
+            raise
     if how is None:
         return
-    is_in_flight = sys.exception() is not None
     try:
         warnings.warn(f"{message} ({how})", category, stacklevel=_caller_level())
     except Warning:
