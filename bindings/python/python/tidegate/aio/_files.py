@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ from .. import _native
 from .._close_guard import is_by_stack_close
 from .._ending import Ended, Ending, State
 from .._errors import closed
+from .._reader import sought
 from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
 
@@ -209,11 +209,7 @@ class Reader:
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Continues at another position. Waits for nothing, so it is not awaited."""
         self._own()
-        offset = operator.index(offset)
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError(f"there is no byte before the first: position {start + offset}")
-        self._position = start + offset
+        self._position = sought(offset, whence, self._position, self._size)
         return self._position
 
     def tell(self) -> int:
