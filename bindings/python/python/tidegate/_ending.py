@@ -122,10 +122,10 @@ class Ending:
         if self._drops():
             _unpublished.tell_of_failure(self.native.url)
 
-    def drop_of_transaction(self) -> None:
-        """Discards without waiting, because the transaction has ended without the file."""
+    def drop_of_transaction(self, how: str | None) -> None:
+        """Discards without waiting, because the transaction has ended without the file. ``how`` is that of a warning."""
         if self._drops():
-            _unpublished.tell_of_transaction(self.native.url)
+            _unpublished.tell_of_transaction(self.native.url, how)
 
     def drop_forgotten(self, why: str = "it was not closed before it was garbage-collected") -> None:
         """Discards without waiting, because nobody has closed the file."""

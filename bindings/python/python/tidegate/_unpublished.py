@@ -14,12 +14,17 @@ from ._errors import Error, NotClosedWarning, NotPublishedWarning, UncertainErro
 _HOW = "publish() publishes a file that is whole"
 
 
+def says_success(error: BaseException | type[BaseException] | None) -> bool:
+    """Whether this exception is an ordinary end to its program, which reports nothing."""
+    kind = error if isinstance(error, type) else type(error)
+    return kind is GeneratorExit or (isinstance(error, SystemExit) and error.code in (None, 0))
+
+
 def tell_of_block(url: str, error: BaseException | type[BaseException] | None) -> None:
     """The exception ``error``, or an exception of this type, has ended the ``with`` block of the file."""
     kind = error if isinstance(error, type) else type(error)
     why = f"{kind.__name__} has ended its `with` block"
-    says_success = kind is GeneratorExit or (isinstance(error, SystemExit) and error.code in (None, 0))
-    _tell(url, why, f"{_HOW} before its block ends so" if says_success else None)
+    _tell(url, why, f"{_HOW} before its block ends so" if says_success(error) else None)
 
 
 def tell_of_close(url: str) -> None:
@@ -42,9 +47,9 @@ def tell_of_failed_close(url: str, error: BaseException) -> None:
     _tell(url, f"{type(error).__name__} has ended the call that publishes", None, what=what)
 
 
-def tell_of_transaction(url: str) -> None:
-    """The file's transaction was discarded."""
-    _tell(url, "its transaction was not completed", None)
+def tell_of_transaction(url: str, how: str | None) -> None:
+    """The file's transaction was discarded; ``how`` it would publish, if no ordinary exception says that it did not."""
+    _tell(url, "its transaction was not completed", how)
 
 
 def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:

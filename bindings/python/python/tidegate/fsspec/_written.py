@@ -106,10 +106,10 @@ class DeferredFile(WrittenFile):
             self._is_complete = False
             WrittenFile._end(self, is_whole=True)
 
-    def drop(self) -> None:
-        """Discards the file without waiting, unless it was published."""
+    def drop(self, how: str | None = None) -> None:
+        """Discards the file without waiting, unless it was published. ``how`` is that of a warning."""
         self._is_complete = False
-        self._ending.drop_of_transaction()
+        self._ending.drop_of_transaction(how)
 
 
 class AsyncWrittenFile(AsyncWriter):
