@@ -11,10 +11,14 @@ import gzip
 import io
 import logging
 import secrets
+import subprocess
 import sys
+import tempfile
 import threading
 import warnings
+import weakref
 import zipfile
+from pathlib import Path
 from typing import NamedTuple
 
 import tidegate
@@ -1029,6 +1033,25 @@ def a_file_that_a_finalizer_closes(store):
     gc.collect()
 
 
+class Owner:
+    """What a finalizer of `weakref` waits for."""
+
+
+@row(warns=FORGOTTEN)
+def a_file_that_a_finalizer_of_weakref_closes(store):
+    owner = Owner()
+    weakref.finalize(owner, store.writer(KEY).close)
+    del owner
+    gc.collect()
+
+
+@row(is_published=True)
+def a_file_that_a_finalizer_of_weakref_closes_when_it_is_called(store):
+    owner = Owner()
+    close = weakref.finalize(owner, store.writer(KEY).close)
+    close()
+
+
 @row()
 def a_file_that_is_dropped_after_a_write_has_failed(store):
     file = store.writer(KEY, exact_size=1)
@@ -1043,6 +1066,50 @@ def close_in_another_thread(store):
     thread = threading.Thread(target=file.close)
     thread.start()
     thread.join()
+
+
+#: Programs that write into the file `path`, and end: whether it is published.
+PROGRAMS = {
+    "a hook closes": ("file = opened(); atexit.register(file.close)", True),
+    "a hook closes after an exception": ("file = opened(); atexit.register(file.close); raise ValueError", False),
+    "a hook closes a stack after an exception": (
+        "stack = contextlib.ExitStack(); stack.enter_context(opened()); atexit.register(stack.close); raise ValueError",
+        False,
+    ),
+    "a hook opens and closes after an exception": (
+        "atexit.register(lambda: opened().close() or print('closed')); raise ValueError",
+        True,
+    ),
+    "a hook's block after an exception": (
+        "def write():\n    with opened(): pass\natexit.register(write); raise ValueError",
+        True,
+    ),
+    "a finalizer of weakref": ("owner = Owner(); weakref.finalize(owner, opened().close)", False),
+    "nobody closes": ("file = opened()", False),
+}
+PROLOGUE = """
+import atexit, contextlib, sys, weakref, tidegate
+class Owner: pass
+def opened():
+    file = tidegate.open(sys.argv[1], "wb")
+    file.write(b"1")
+    return file
+"""
+
+
+def problem_of_program(name):
+    """What is wrong with how a program has ended; `None` if nothing is."""
+    source, is_published = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / KEY
+        run = subprocess.run(
+            [sys.executable, "-c", PROLOGUE + source, path], capture_output=True, text=True, timeout=60
+        )
+        if path.exists() != is_published:
+            return f"published: {not is_published}"
+    if (f"{KEY} was not published" in run.stderr) == is_published:
+        return f"says {run.stderr}"
+    return None
 
 
 class Records(logging.Handler):
@@ -1100,6 +1167,7 @@ def problem(name, filters="always"):
 
 if __name__ == "__main__":
     problems = {f"{name}, {filters}": problem(name, filters) for name in ROWS for filters in ("always", "error")}
+    problems |= {name: problem_of_program(name) for name in PROGRAMS}
     for name, wrong in problems.items():
         if wrong is not None:
             print(f"{name}: {wrong}")

@@ -11,9 +11,11 @@ wrappers and finalizers when that code was stopped on its way. Their bytes are a
    has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
    The same exception counts as another one once it is raised again. A bare ``raise`` in its ``except`` does not show.
 3. ``close()`` discards in a finalizer that did not run when the file was opened: the file's owner was dropped. A finalizer
-   is a ``__del__``, or the ``close`` of a file that Python closes because it is garbage-collected. Nor is a file published
-   that nobody has closed before it is collected, or before the interpreter exits; for wrappers that leave their file to
-   somebody else, see :mod:`tidegate._wrappers`.
+   is a ``__del__``, the ``close`` of a file that Python closes because it is garbage-collected, or a ``weakref.finalize``
+   that its owner's end or the exit calls. So does ``close()`` in a function of ``atexit``, if an exception that nobody has
+   caught since the file was opened has ended the program. Nor is a file published that nobody has closed before it is
+   collected, or before the interpreter exits; for wrappers that leave their file to somebody else, see
+   :mod:`tidegate._wrappers`.
 4. ``publish()`` publishes, whatever is in flight.
 
 All of this is asked of the thread that closes, by what the language says of itself: ``sys.exception()``, the functions on
@@ -25,6 +27,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from types import FrameType, TracebackType
@@ -40,18 +44,21 @@ class Stopped(Enum):
     #: An exception is in flight, and may end here: an `except` block may have caught it.
     EXCEPTION = "exception"
     FINALIZER = "finalizer"
+    #: An exception that nobody has caught has ended the program.
+    EXIT = "exit"
 
 
 class Opening:
     """What went on when a file was opened."""
 
-    __slots__ = ("_blocks", "_handled", "_is_finalizing")
+    __slots__ = ("_blocks", "_handled", "_is_finalizing", "_uncaught")
 
     def __init__(self) -> None:
         self._handled = _handled()
         #: The functions `__exit__`, and the callers of native ones, that were running.
         self._blocks = _ending_blocks() if self._handled else []
         self._is_finalizing = _is_in_finalizer()
+        self._uncaught = _uncaught()
 
     def renew(self) -> None:
         """Takes the exceptions and finalizers of this moment as those of the opening: a ``with`` block begins."""
@@ -60,12 +67,15 @@ class Opening:
 
     def forget(self) -> None:
         """Lets go of the exceptions and frames, which may have the file."""
-        self._handled, self._blocks = [], []
+        self._handled, self._blocks, self._uncaught = [], [], None
 
     def stopped(self) -> Stopped | None:
         """What has stopped the code that writes the file, if it is closed now."""
         if not self._is_finalizing and (_is_in_finalizer() or _native_callers.is_dropping(_caller())):
             return Stopped.FINALIZER
+        # Python is through with the main thread before it calls the functions of `atexit`.
+        if _uncaught() is not self._uncaught and not threading.main_thread().is_alive():
+            return Stopped.EXIT
         error = sys.exception()
         is_new = error is not None and not self._has_seen(error)
         # The function that has caught the exception. What it calls was called afterwards.
@@ -175,9 +185,19 @@ def _is_in_finalizer() -> bool:
     return any(is_finalizing(frame) for frame in _stack())
 
 
+def _uncaught() -> BaseException | None:
+    """The last exception that the interpreter has reported because nobody had caught it."""
+    error: BaseException | None = getattr(sys, "last_exc", getattr(sys, "last_value", None))
+    return error
+
+
 def is_finalizing(frame: FrameType) -> bool:
     """Whether the function runs because its object is garbage-collected."""
     code = frame.f_code
+    if code is weakref.finalize.__call__.__code__:
+        # The end of the owner gives a reference to it; the exit calls from the same module. All others may close by this.
+        caller = frame.f_back.f_globals.get("__name__") if frame.f_back is not None else None
+        return frame.f_locals.get(code.co_varnames[1]) is not None or caller == weakref.__name__
     if code.co_name == "close" and code.co_argcount:
         # Python says so to files that it closes.
         return getattr(frame.f_locals.get(code.co_varnames[0]), "_finalizing", False) is True

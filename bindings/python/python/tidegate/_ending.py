@@ -84,6 +84,9 @@ class Ending:
         if stopped is Stopped.FINALIZER:
             self.drop_forgotten("a finalizer has closed it")
             return False
+        if stopped is Stopped.EXIT:
+            self.drop_forgotten("an exception had ended the program before it was closed")
+            return False
         if stopped is Stopped.EXCEPTION:
             if self._drops():
                 _unpublished.tell_of_close(self.native.url)
