@@ -54,6 +54,10 @@ def test_files(target):
             assert await file.read() == data[-5:]
             file.seek(100)
             assert await file.read(5) == data[100:105]
+            with pytest.raises(TypeError):
+                file.seek(1.5)
+            with pytest.raises(ValueError, match="whence 7"):
+                file.seek(0, 7)
         file = await target.reader("a")
         await file.close()
         with pytest.raises(ValueError):

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import logging
 import queue
 import secrets
 import sys
@@ -180,6 +181,27 @@ def test_a_file_that_is_let_go_of_is_not_published(memory, name, statement):
     gc.collect()
     if name in CLOSED_BY_DESTRUCTORS and "clear" in statement:
         pytest.skip("a call that drops looks like a call that closes")
+    assert wrote(memory, "a") is None
+
+
+@pytest.mark.parametrize("ends", ["block", "close"])
+def test_a_handler_of_records_that_fails_replaces_no_exception(memory, monkeypatch, ends):
+    def fail(record):
+        raise RuntimeError("the handler has failed")
+
+    handler = logging.Handler()
+    handler.emit = fail
+    monkeypatch.setattr(logging.getLogger("tidegate"), "handlers", [handler])
+    file = memory.writer("a")
+    with pytest.warns(tidegate.NotPublishedWarning) if ends == "close" else contextlib.nullcontext():
+        with pytest.raises(Trouble):
+            if ends == "block":
+                with file:
+                    raise Trouble
+            try:
+                raise Trouble
+            finally:
+                file.close()
     assert wrote(memory, "a") is None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from torn_rows import ROWS, problem
+from torn_rows import PROGRAMS, ROWS, problem, problem_of_program
 
 PROGRAM = Path(__file__).with_name("torn_rows.py")
 
@@ -18,6 +18,11 @@ PROGRAM = Path(__file__).with_name("torn_rows.py")
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row(name, filters):
     assert problem(name, filters) is None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_how_a_program_ends(name):
+    assert problem_of_program(name) is None
 
 
 @pytest.mark.parametrize("version", [f"3.{minor}" for minor in range(11, 16)])

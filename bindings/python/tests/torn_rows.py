@@ -11,10 +11,14 @@ import gzip
 import io
 import logging
 import secrets
+import subprocess
 import sys
+import tempfile
 import threading
 import warnings
+import weakref
 import zipfile
+from pathlib import Path
 from typing import NamedTuple
 
 import tidegate
@@ -349,6 +353,53 @@ def close_in_an_except_around_the_one_that_has_opened(store):
 
 
 @row(is_published=True)
+def close_in_an_except_that_a_bare_raise_leads_to(store):
+    try:
+        raise Trouble
+    except Trouble:
+        file = store.writer(KEY)
+        try:
+            raise
+        except Trouble:
+            file.close()
+
+
+@row(warns=HOW, raises=Trouble)
+def close_in_a_finally_after_the_exception_of_the_opening_is_raised_again(store):
+    try:
+        raise Trouble
+    except Trouble as error:
+        file = store.writer(KEY)
+        try:
+            raise error
+        finally:
+            file.close()
+
+
+@row(warns=HOW)
+def close_in_an_except_of_an_exception_that_an_earlier_except_has_kept(store):
+    kept = Trouble()
+    try:
+        raise kept
+    except Trouble:
+        file = store.writer(KEY)
+    try:
+        raise kept
+    except Trouble:
+        file.close()
+
+
+@row(is_published=True)
+def close_in_the_except_that_has_opened_once_the_traceback_is_let_go_of(store):
+    try:
+        raise Trouble
+    except Trouble as error:
+        file = store.writer(KEY)
+        error.__traceback__ = None
+        file.close()
+
+
+@row(is_published=True)
 def close_after_an_except(store):
     file = store.writer(KEY)
     try:
@@ -365,6 +416,27 @@ def publish_in_an_except(store):
         raise Trouble
     except Trouble:
         file.publish()
+
+
+@row(is_published=True)
+def publish_of_a_text_file_in_an_except(store):
+    file = text(store)
+    file.write("1")
+    try:
+        raise Trouble
+    except Trouble:
+        file.publish()
+        file.publish()
+    assert store.get(KEY) == b"1"
+    file.close()
+
+
+@row(is_told=False)
+def discard_of_a_text_file(store):
+    file = text(store)
+    file.write("1")
+    file.discard()
+    file.close()
 
 
 @row(is_told=False)
@@ -386,6 +458,163 @@ def discard_in_an_except(store):
 def a_write_that_fails_in_a_block(store):
     with store.writer(KEY, exact_size=1) as file:
         file.write(b"12")
+
+
+# `ExitStack.close()`, which calls `__exit__` as a block does that ends well.
+
+
+def stack_closed_in_a_finally(enter):
+    def run(store):
+        stack = contextlib.ExitStack()
+        enter(stack, store)
+        try:
+            raise Trouble
+        finally:
+            stack.close()
+
+    return run
+
+
+@contextlib.contextmanager
+def opened_by_a_generator(store):
+    with store.writer(KEY) as file:
+        yield file
+
+
+ENTERED = {
+    "the_file": lambda stack, store: stack.enter_context(store.writer(KEY)),
+    "a_text_file": lambda stack, store: stack.enter_context(text(store)),
+    "close": lambda stack, store: stack.callback(store.writer(KEY).close),
+    "closing": lambda stack, store: stack.enter_context(contextlib.closing(store.writer(KEY))),
+    "a_stack": lambda stack, store: stack.enter_context(contextlib.ExitStack()).enter_context(store.writer(KEY)),
+    "a_generator": lambda stack, store: stack.enter_context(opened_by_a_generator(store)),
+}
+for name, enter in ENTERED.items():
+    run = stack_closed_in_a_finally(enter)
+    run.__name__ = f"an_exit_stack_with_{name}_is_closed_in_a_finally"
+    row(warns=HOW, raises=Trouble)(run)
+
+
+class Keeper:
+    """Keeps its file in a stack, which it closes."""
+
+    def __init__(self, store):
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(store.writer(KEY))
+
+    def close(self):
+        self.stack.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+@row(raises=Trouble)
+def an_exception_ends_the_block_of_an_object_with_a_stack(store):
+    with Keeper(store):
+        raise Trouble
+
+
+@row(is_published=True)
+def the_block_of_an_object_with_a_stack_ends_below_an_except(store):
+    keeper = Keeper(store)
+    try:
+        raise Trouble
+    except Trouble:
+        with keeper:
+            pass
+
+
+@row(raises=Trouble)
+def an_exception_ends_closing_of_an_object_with_a_stack(store):
+    with contextlib.closing(Keeper(store)):
+        raise Trouble
+
+
+@row(warns=FORGOTTEN)
+def an_object_closes_its_stack_when_it_is_dropped(store):
+    class Owner(Keeper):
+        def __del__(self):
+            self.close()
+
+    Owner(store)
+
+
+@row(is_published=True)
+def an_exit_stack_is_closed(store):
+    stack = contextlib.ExitStack()
+    stack.enter_context(store.writer(KEY))
+    stack.close()
+
+
+@row(is_published=True)
+def an_exit_stack_is_closed_in_the_except_that_has_opened(store):
+    try:
+        raise Trouble
+    except Trouble:
+        stack = contextlib.ExitStack()
+        stack.enter_context(store.writer(KEY))
+        stack.close()
+
+
+@row(is_published=True)
+def a_block_ends_in_a_callback_of_a_stack_that_is_closed_in_an_except(store):
+    def write():
+        with store.writer(KEY) as file:
+            file.write(b"1")
+
+    stack = contextlib.ExitStack()
+    stack.callback(write)
+    try:
+        raise Trouble
+    except Trouble:
+        stack.close()
+
+
+@row(is_published=True)
+def an_exit_stack_holds_an_exception_back_from_the_file(store):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store.writer(KEY))
+        stack.enter_context(contextlib.suppress(Trouble))
+        raise Trouble
+
+
+@row(warns=HOW, raises=Trouble)
+def an_asyncio_exit_stack_is_closed_in_a_finally(store):
+    async def main():
+        stack = contextlib.AsyncExitStack()
+        await stack.enter_async_context(tidegate.aio.open(f"{store.url}/{KEY}", "wb"))
+        try:
+            raise Trouble
+        finally:
+            await stack.aclose()
+
+    asyncio.run(main())
+
+
+@row(raises=OSError)
+def close_of_a_file_that_is_too_short(store):
+    file = store.writer(KEY, exact_size=2)
+    file.write(b"1")
+    file.close()
+
+
+@row(raises=OSError)
+def a_text_block_of_a_file_that_is_too_short(store):
+    with tidegate.open(f"{store.url}/{KEY}", "w", exact_size=2) as file:
+        file.write("1")
+
+
+@row(raises=OSError)
+def an_asyncio_block_of_a_file_that_is_too_short(store):
+    async def main():
+        async with tidegate.aio.open(f"{store.url}/{KEY}", "wb", exact_size=2) as file:
+            await file.write(b"1")
+
+    asyncio.run(main())
 
 
 # Around the file.
@@ -482,6 +711,116 @@ def an_exception_in_an_exit_that_was_called_without_one(store):
         warnings.simplefilter("ignore")
         with Block():
             pass
+
+
+def exits():
+    """Functions `__exit__` that treat their arguments in their own ways, and close the file."""
+
+    def deletes(self, kind, error, traceback):
+        del kind, error, traceback
+        self.file.close()
+
+    def takes_all(*given):
+        given[0].file.close()
+
+    def has_an_option(self, *error, quiet=False):
+        self.file.close()
+
+    def rebinds(self, kind, error, traceback):
+        kind, error, traceback = None, None, None
+        self.told = kind, error, traceback
+        self.file.close()
+
+    return deletes, takes_all, has_an_option, rebinds
+
+
+class Holder:
+    def __init__(self, store):
+        self.file = store.writer(KEY)
+
+    def __enter__(self):
+        return self
+
+
+def add_exit(name, exit):
+    # Python knows the function by the name in its code.
+    exit.__code__ = exit.__code__.replace(co_name="__exit__")
+    kind = type("Sink", (Holder,), {"__exit__": exit})
+
+    def stopped(store):
+        with kind(store):
+            raise Trouble
+
+    def ended(store):
+        sink = kind(store)
+        try:
+            raise Trouble
+        except Trouble:
+            with sink:
+                pass
+
+    def stopped_by_an_earlier_one(store):
+        try:
+            raise Earlier
+        except Earlier:
+            with kind(store):
+                raise
+
+    def named(run):
+        run.__name__ = f"an_exit_that_{name}_{run.__name__}"
+        return run
+
+    def stopped_in_a_stack(store):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kind(store))
+            raise Trouble
+
+    def spared_in_a_stack(store):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kind(store))
+            stack.enter_context(contextlib.suppress(Trouble))
+            raise Trouble
+
+    row(raises=Trouble)(named(stopped))
+    row(is_published=True)(named(ended))
+    row(raises=Earlier)(named(stopped_by_an_earlier_one))
+    row(raises=Trouble)(named(stopped_in_a_stack))
+    row(is_published=True)(named(spared_in_a_stack))
+
+
+for exit in exits():
+    add_exit(exit.__name__, exit)
+
+
+class AsyncSink:
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, kind, error, traceback):
+        del kind, error, traceback
+        await self.file.close()
+
+
+@row(warns=HOW, raises=Trouble)
+def an_asyncio_exit_that_deletes_its_arguments(store):
+    async def main():
+        sink = AsyncSink()
+        sink.file = await tidegate.aio.Store(store.url).writer(KEY)
+        async with sink:
+            raise Trouble
+
+    asyncio.run(main())
+
+
+@row(is_published=True)
+def an_asyncio_exit_that_deletes_its_arguments_at_a_good_end(store):
+    async def main():
+        sink = AsyncSink()
+        sink.file = await tidegate.aio.Store(store.url).writer(KEY)
+        async with sink:
+            pass
+
+    asyncio.run(main())
 
 
 # Files that nobody closes.
@@ -694,6 +1033,25 @@ def a_file_that_a_finalizer_closes(store):
     gc.collect()
 
 
+class Owner:
+    """What a finalizer of `weakref` waits for."""
+
+
+@row(warns=FORGOTTEN)
+def a_file_that_a_finalizer_of_weakref_closes(store):
+    owner = Owner()
+    weakref.finalize(owner, store.writer(KEY).close)
+    del owner
+    gc.collect()
+
+
+@row(is_published=True)
+def a_file_that_a_finalizer_of_weakref_closes_when_it_is_called(store):
+    owner = Owner()
+    close = weakref.finalize(owner, store.writer(KEY).close)
+    close()
+
+
 @row()
 def a_file_that_is_dropped_after_a_write_has_failed(store):
     file = store.writer(KEY, exact_size=1)
@@ -708,6 +1066,50 @@ def close_in_another_thread(store):
     thread = threading.Thread(target=file.close)
     thread.start()
     thread.join()
+
+
+#: Programs that write into the file `path`, and end: whether it is published.
+PROGRAMS = {
+    "a hook closes": ("file = opened(); atexit.register(file.close)", True),
+    "a hook closes after an exception": ("file = opened(); atexit.register(file.close); raise ValueError", False),
+    "a hook closes a stack after an exception": (
+        "stack = contextlib.ExitStack(); stack.enter_context(opened()); atexit.register(stack.close); raise ValueError",
+        False,
+    ),
+    "a hook opens and closes after an exception": (
+        "atexit.register(lambda: opened().close() or print('closed')); raise ValueError",
+        True,
+    ),
+    "a hook's block after an exception": (
+        "def write():\n    with opened(): pass\natexit.register(write); raise ValueError",
+        True,
+    ),
+    "a finalizer of weakref": ("owner = Owner(); weakref.finalize(owner, opened().close)", False),
+    "nobody closes": ("file = opened()", False),
+}
+PROLOGUE = """
+import atexit, contextlib, sys, weakref, tidegate
+class Owner: pass
+def opened():
+    file = tidegate.open(sys.argv[1], "wb")
+    file.write(b"1")
+    return file
+"""
+
+
+def problem_of_program(name):
+    """What is wrong with how a program has ended; `None` if nothing is."""
+    source, is_published = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / KEY
+        run = subprocess.run(
+            [sys.executable, "-c", PROLOGUE + source, path], capture_output=True, text=True, timeout=60
+        )
+        if path.exists() != is_published:
+            return f"published: {not is_published}"
+    if (f"{KEY} was not published" in run.stderr) == is_published:
+        return f"says {run.stderr}"
+    return None
 
 
 class Records(logging.Handler):
@@ -765,6 +1167,7 @@ def problem(name, filters="always"):
 
 if __name__ == "__main__":
     problems = {f"{name}, {filters}": problem(name, filters) for name in ROWS for filters in ("always", "error")}
+    problems |= {name: problem_of_program(name) for name in PROGRAMS}
     for name, wrong in problems.items():
         if wrong is not None:
             print(f"{name}: {wrong}")

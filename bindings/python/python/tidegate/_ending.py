@@ -84,6 +84,9 @@ class Ending:
         if stopped is Stopped.FINALIZER:
             self.drop_forgotten("a finalizer has closed it")
             return False
+        if stopped is Stopped.EXIT:
+            self.drop_forgotten("an exception had ended the program before it was closed")
+            return False
         if stopped is Stopped.EXCEPTION:
             if self._drops():
                 _unpublished.tell_of_close(self.native.url)
@@ -122,10 +125,10 @@ class Ending:
         if self._drops():
             _unpublished.tell_of_failure(self.native.url)
 
-    def drop_of_transaction(self) -> None:
-        """Discards without waiting, because the transaction has ended without the file."""
+    def drop_of_transaction(self, how: str | None) -> None:
+        """Discards without waiting, because the transaction has ended without the file. ``how`` is that of a warning."""
         if self._drops():
-            _unpublished.tell_of_transaction(self.native.url)
+            _unpublished.tell_of_transaction(self.native.url, how)
 
     def drop_forgotten(self, why: str = "it was not closed before it was garbage-collected") -> None:
         """Discards without waiting, because nobody has closed the file."""
@@ -142,10 +145,13 @@ class Ending:
         if not self.is_closed:
             self.leave(State.FAILED)
 
-    def abandon(self) -> None:
-        """A call that was to end the upload has ended itself: discards what the call has not published."""
+    def abandon(self, error: BaseException | None = None) -> None:
+        """A call that was to end the upload has ended itself: discards what the call has not published. ``error`` is the
+        exception of one that was to publish."""
         if self._state is State.DISCARDED:
             self.native.drop()
+            if error is not None:
+                _unpublished.tell_of_failed_close(self.native.url, error)
 
     def leave(self, state: State) -> None:
         self._state = state
@@ -193,8 +199,9 @@ def _discard_all() -> None:
     for each in list(_open.values()):
         ending = each()
         if ending is not None:
-            # As an exception, the warning would keep the others; the log has it already.
-            with contextlib.suppress(Warning):
+            # An exception (a warning that the filters make one of, a handler of records that fails) would keep the others
+            # from being told of.
+            with contextlib.suppress(Exception):
                 ending.drop_forgotten("it was not closed before the program ended")
     deadline = time.monotonic() + _EXIT_WAIT
     for (process, _), engine in list(engines.items()):

@@ -65,6 +65,16 @@ class TextFile(io.TextIOWrapper):
             cast("BinaryIO", self.buffer).__exit__(kind, error, traceback)
         super().__exit__(kind, error, traceback)
 
+    def publish(self) -> None:
+        """Publishes the file, also while an exception is being handled; see :meth:`tidegate.Writer.publish`."""
+        if not self.closed:
+            self.flush()
+        cast("Writer", self.buffer).publish()
+
+    def discard(self) -> None:
+        """Publishes nothing; see :meth:`tidegate.Writer.discard`."""
+        cast("Writer", self.buffer).discard()
+
 
 def check_no_directory(store: _Store, key: str) -> None:
     """Raises :class:`IsADirectoryError` where the key is a directory of the local disk."""

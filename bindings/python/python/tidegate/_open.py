@@ -16,6 +16,7 @@ from ._tide import frozen
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from ._files import TextFile
     from ._options import OpenOptions
     from ._reader import Reader
     from ._writer import Writer
@@ -90,13 +91,25 @@ def open(
 @overload
 def open(
     url: str | os.PathLike[str],
-    mode: Literal["r", "w", "x", "rt", "wt", "xt", "tr", "tw", "tx"] = "r",
+    mode: Literal["r", "rt", "tr"] = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    **options: Unpack[UrlOptions],
+) -> TextIO: ...
+
+
+@overload
+def open(
+    url: str | os.PathLike[str],
+    mode: Literal["w", "x", "wt", "xt", "tw", "tx"],
     buffering: int = -1,
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
     **options: Unpack[OpenOptions],
-) -> TextIO: ...
+) -> TextFile: ...
 
 
 @overload

@@ -28,6 +28,22 @@ else:
     _File = io.RawIOBase
 
 
+def sought(offset: int, whence: int, position: int, size: int) -> int:
+    """The position that a file of ``size`` bytes has after ``seek``."""
+    match whence:
+        case os.SEEK_SET:
+            start = 0
+        case os.SEEK_CUR:
+            start = position
+        case os.SEEK_END:
+            start = size
+        case _:
+            raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR, SEEK_END")
+    if (position := start + operator.index(offset)) < 0:
+        raise ValueError(f"there is no byte before the first: position {position}")
+    return position
+
+
 class Reader(_File):
     """Reads one object, or a range of it: a raw binary file that is open for reading.
 
@@ -111,20 +127,8 @@ class Reader(_File):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._own()
-        offset = operator.index(offset)
-        match whence:
-            case os.SEEK_SET:
-                position = offset
-            case os.SEEK_CUR:
-                position = self._position + offset
-            case os.SEEK_END:
-                position = self._size + offset
-            case _:
-                raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR, SEEK_END")
-        if position < 0:
-            raise ValueError(f"there is no byte before the first: position {position}")
-        self._position = position
-        return position
+        self._position = sought(offset, whence, self._position, self._size)
+        return self._position
 
     def tell(self) -> int:
         self._own()

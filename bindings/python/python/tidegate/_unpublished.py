@@ -9,17 +9,22 @@ import sys
 import warnings
 from types import FrameType
 
-from ._errors import NotClosedWarning, NotPublishedWarning
+from ._errors import Error, NotClosedWarning, NotPublishedWarning, UncertainError
 
 _HOW = "publish() publishes a file that is whole"
+
+
+def says_success(error: BaseException | type[BaseException] | None) -> bool:
+    """Whether this exception is an ordinary end to its program, which reports nothing."""
+    kind = error if isinstance(error, type) else type(error)
+    return kind is GeneratorExit or (isinstance(error, SystemExit) and error.code in (None, 0))
 
 
 def tell_of_block(url: str, error: BaseException | type[BaseException] | None) -> None:
     """The exception ``error``, or an exception of this type, has ended the ``with`` block of the file."""
     kind = error if isinstance(error, type) else type(error)
     why = f"{kind.__name__} has ended its `with` block"
-    says_success = kind is GeneratorExit or (isinstance(error, SystemExit) and error.code in (None, 0))
-    _tell(url, why, f"{_HOW} before its block ends so" if says_success else None)
+    _tell(url, why, f"{_HOW} before its block ends so" if says_success(error) else None)
 
 
 def tell_of_close(url: str) -> None:
@@ -34,9 +39,17 @@ def tell_of_failure(url: str) -> None:
     _tell(url, "a call has failed before", None)
 
 
-def tell_of_transaction(url: str) -> None:
-    """The file's transaction was discarded."""
-    _tell(url, "its transaction was not completed", None)
+def tell_of_failed_close(url: str, error: BaseException) -> None:
+    """The call that was to publish the file has raised ``error``."""
+    # After an interruption too, the store may have the object.
+    is_certain = isinstance(error, Error) and not isinstance(error, UncertainError)
+    what = "was not published" if is_certain else "may not have been published"
+    _tell(url, f"{type(error).__name__} has ended the call that publishes", None, what=what)
+
+
+def tell_of_transaction(url: str, how: str | None) -> None:
+    """The file's transaction was discarded; ``how`` it would publish, if no ordinary exception says that it did not."""
+    _tell(url, "its transaction was not completed", how)
 
 
 def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
@@ -47,15 +60,26 @@ def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
     _tell(url, why, how, NotClosedWarning)
 
 
-def _tell(url: str, why: str, how: str | None, category: type[Warning] = NotPublishedWarning) -> None:
-    message = f"{url} was not published: {why}"
+def _tell(
+    url: str,
+    why: str,
+    how: str | None,
+    category: type[Warning] = NotPublishedWarning,
+    what: str = "was not published",
+) -> None:
+    message = f"{url} {what}: {why}"
     # Not before: it takes a fifth of the time that importing the package takes.
     import logging
 
-    logging.getLogger("tidegate").warning("%s", message)
+    is_in_flight = sys.exception() is not None
+    try:
+        logging.getLogger("tidegate").warning("%s", message)
+    except Exception:
+        # A handler of the program's has failed. That would replace the exception in flight.
+        if not is_in_flight:
+            raise
     if how is None:
         return
-    is_in_flight = sys.exception() is not None
     try:
         warnings.warn(f"{message} ({how})", category, stacklevel=_caller_level())
     except Warning:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
 
 from . import _native, _wrappers
+from ._close_guard import is_by_stack_close
 from ._ending import Ended, Ending, State
 from ._wait import ProgressCallback, report, wait, wait_reporting
 
@@ -159,7 +160,7 @@ class Writer(_File):
             raise
 
     def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
-        ending = self._ending
+        ending, publishes = self._ending, False
         try:
             publishes = ending.begins_to_publish(error, is_whole=is_whole)
             self._use_own_write()
@@ -168,8 +169,8 @@ class Writer(_File):
             operation = self._native.finish()
             self.object = cast("_native.Object", wait_reporting(operation, self._progress))
             ending.published()
-        except BaseException:
-            ending.abandon()
+        except BaseException as failure:
+            ending.abandon(failure if publishes else None)
             raise
         # The object is published, whatever the callback raises.
         report(operation, self._progress)
@@ -192,7 +193,7 @@ class Writer(_File):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         if kind is None:
-            self.publish()
+            self._end(is_whole=not is_by_stack_close(sys._getframe()))
         else:
             self._end(error if error is not None else kind)
 

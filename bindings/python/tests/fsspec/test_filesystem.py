@@ -91,6 +91,8 @@ def test_a_cache_of_fsspec_can_be_chosen(fs, folder):
             for position, size in ((0, 10), (50_000, 3000), (99_990, 100), (7, 20_000)):
                 file.seek(position)
                 assert file.read(size) == data[position : position + size], cache
+            with pytest.raises(TypeError):
+                file.seek(1.5)
 
 
 def test_known_parts_are_not_read_again(fs, folder):

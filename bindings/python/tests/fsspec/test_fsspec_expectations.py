@@ -27,6 +27,21 @@ def test_a_file_of_open_is_published_when_it_is_closed(place, folder, mode, comp
         assert file.read() == b"tide"
 
 
+@pytest.mark.parametrize(("mode", "compression"), [("wt", "gzip"), ("wb", "bz2"), ("wt", None)])
+def test_publish_in_an_except_publishes(in_memory, mode, compression):
+    """The warning says so to those who have closed there."""
+    fs, path = in_memory.fs(), f"{in_memory.folder()}/file"
+    file = fs.open(path, mode, compression=compression)
+    file.write("tide" if mode == "wt" else b"tide")
+    try:
+        raise KeyError
+    except KeyError:
+        file.publish()
+    assert file.closed
+    with fs.open(path, "rb", compression=compression) as file:
+        assert file.read() == b"tide"
+
+
 @pytest.mark.parametrize("mode", ["wb", "wt"])
 def test_gzip_around_a_file_publishes_when_it_is_closed(place, folder, mode):
     """gzip does not close the file, and nobody else can."""

@@ -1,6 +1,8 @@
 """Transactions that fail: what is published, and what the file system does afterwards."""
 
 import asyncio
+import contextlib
+import sys
 
 import pytest
 
@@ -41,13 +43,66 @@ def in_a_block(fs, folder):
         raise Stop
 
 
-@pytest.mark.parametrize("transaction", [in_finally, in_except, in_a_block])
+def in_a_stack(fs, folder):
+    stack = contextlib.ExitStack()
+    stack.enter_context(fs.transaction)
+    try:
+        write(fs, f"{folder}/one")
+        raise Stop
+    finally:
+        stack.close()
+
+
+@pytest.mark.parametrize("transaction", [in_finally, in_except, in_a_block, in_a_stack])
 def test_an_exception_publishes_nothing(fs, folder, transaction):
     with pytest.raises(Stop):
         transaction(fs, folder)
     assert fs.find(folder) == []
     write(fs, f"{folder}/after")
     assert fs.find(folder) == [f"{folder}/after"]
+
+
+def exits(fs, folder):
+    with contextlib.suppress(SystemExit), fs.transaction:
+        write(fs, f"{folder}/one")
+        sys.exit(0)
+
+
+def closes_a_generator(fs, folder):
+    def lines():
+        with fs.transaction:
+            write(fs, f"{folder}/one")
+            yield
+
+    running = lines()
+    next(running)
+    running.close()
+
+
+def ends_in_except(fs, folder):
+    fs.start_transaction()
+    write(fs, f"{folder}/one")
+    try:
+        raise Stop
+    except Stop:
+        fs.end_transaction()
+
+
+@pytest.mark.parametrize("transaction", [exits, closes_a_generator, ends_in_except])
+def test_a_transaction_that_no_exception_tells_of_warns(in_memory, transaction):
+    fs, folder = in_memory.fs(skip_instance_cache=True), in_memory.folder()
+    with pytest.warns(tidegate.NotPublishedWarning, match="its transaction was not completed") as warned:
+        transaction(fs, folder)
+    assert len(warned) == 1 and "/tidegate/" not in warned[0].filename
+    assert fs.find(folder) == []
+
+
+def test_a_transaction_that_is_discarded_does_not_warn(in_memory):
+    fs, folder = in_memory.fs(skip_instance_cache=True), in_memory.folder()
+    fs.start_transaction()
+    write(fs, f"{folder}/one")
+    fs.transaction.complete(commit=False)
+    assert fs.find(folder) == []
 
 
 def test_a_transaction_in_an_except_block_is_published(fs, folder):

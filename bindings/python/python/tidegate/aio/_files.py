@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from .. import _native
+from .._close_guard import is_by_stack_close
 from .._ending import Ended, Ending, State
 from .._errors import closed
+from .._reader import sought
 from .._wait import REPORT_EVERY, ProgressCallback, report
 from ._start import run, run_reporting
 
@@ -111,15 +113,16 @@ class Writer:
             raise
 
     async def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
-        ending = self._ending
+        ending, publishes = self._ending, False
         try:
-            if not ending.begins_to_publish(error, is_whole=is_whole):
+            publishes = ending.begins_to_publish(error, is_whole=is_whole)
+            if not publishes:
                 return
             operation = self._native.finish()
             self.object = cast("_native.Object", await run_reporting(operation, self._progress))
             ending.published()
-        except BaseException:
-            ending.abandon()
+        except BaseException as failure:
+            ending.abandon(failure if publishes else None)
             raise
         # The object is published, whatever the callback raises.
         report(operation, self._progress)
@@ -133,7 +136,7 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
         if kind is None:
-            await self.publish()
+            await self._end(is_whole=not is_by_stack_close(sys._getframe()))
         else:
             await self._end(error if error is not None else kind)
 
@@ -206,11 +209,7 @@ class Reader:
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Continues at another position. Waits for nothing, so it is not awaited."""
         self._own()
-        offset = operator.index(offset)
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError(f"there is no byte before the first: position {start + offset}")
-        self._position = start + offset
+        self._position = sought(offset, whence, self._position, self._size)
         return self._position
 
     def tell(self) -> int:

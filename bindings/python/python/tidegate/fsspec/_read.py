@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -120,6 +121,10 @@ class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
     def _fetch_range(self, start: int, end: int) -> bytes:
         end = min(end, self._object.size or 0)
         return self._store.get_range(self._key, start, end, if_unchanged=self._object) if start < end else b""
+
+    def seek(self, loc: int, whence: int = 0) -> int:
+        # fsspec rounds it.
+        return cast("int", super().seek(operator.index(loc), whence))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_opened_again, (self.fs, self.path, self._options, self._object, self.tell()))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.transaction import Transaction
 
-from .._close_guard import Opening
+from .._close_guard import Opening, Stopped, is_by_stack_close
+from .._unpublished import says_success
 
 if TYPE_CHECKING:
     from ._listings import ListedFileSystem
     from ._written import DeferredFile
+
+_HOW = "end_transaction() after the `except` block publishes it, and so does the end of a `with` block"
 
 
 class ObjectTransaction(Transaction):  # type: ignore[misc]
@@ -32,7 +36,11 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        self._end(kind is None)
+        if kind is None and is_by_stack_close(sys._getframe()):
+            self.complete()
+        else:
+            is_silent = kind is not None and says_success(error if error is not None else kind)
+            self._end(kind is None, _HOW if is_silent else None)
 
     def start(self) -> None:
         if self.files:
@@ -45,9 +53,11 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def complete(self, commit: bool = True) -> None:
         """Publishes the files, one after the other, once all are known to be complete. Where publishing one fails, those
         before it are published, and the others are discarded."""
-        self._end(commit and self._opening.stopped() is None)
+        stopped = self._opening.stopped() if commit else None
+        is_silent = stopped is not None and (stopped is not Stopped.BLOCK or says_success(sys.exception()))
+        self._end(commit and stopped is None, _HOW if is_silent else None)
 
-    def _end(self, publishes: bool) -> None:
+    def _end(self, publishes: bool, how: str | None) -> None:
         fs = self.fs
         if fs is None:
             return
@@ -62,7 +72,7 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
         finally:
             try:
                 for file in files:
-                    file.drop()
+                    file.drop(how)
             finally:
                 self.files.clear()
                 self.fs = None

@@ -106,10 +106,10 @@ class DeferredFile(WrittenFile):
             self._is_complete = False
             WrittenFile._end(self, is_whole=True)
 
-    def drop(self) -> None:
-        """Discards the file without waiting, unless it was published."""
+    def drop(self, how: str | None = None) -> None:
+        """Discards the file without waiting, unless it was published. ``how`` is that of a warning."""
         self._is_complete = False
-        self._ending.drop_of_transaction()
+        self._ending.drop_of_transaction(how)
 
 
 class AsyncWrittenFile(AsyncWriter):
@@ -164,14 +164,22 @@ class CompressedFile(io.BufferedIOBase):
 
     def close(self) -> None:
         """Publishes the file, unless that would publish a torn one; see :class:`tidegate.Writer`."""
-        if self.closed:
-            return
+        if not self.closed:
+            self._compress_all()
+            self._file.close()
+
+    def publish(self) -> None:
+        """Publishes the file, also while an exception is being handled; see :meth:`tidegate.Writer.publish`."""
+        if not self.closed:
+            self._compress_all()
+            self._file.publish()
+
+    def _compress_all(self) -> None:
         try:
             self._compressor.close()
-        except BaseException:
-            self._file.discard()
+        except BaseException as error:
+            self._file._end(error)
             raise
-        self._file.close()
 
     def __enter__(self) -> Self:
         self._file.__enter__()
