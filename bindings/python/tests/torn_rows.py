@@ -610,6 +610,15 @@ def an_exit_stack_holds_an_exception_back_from_the_file(store):
         raise Trouble
 
 
+@row(is_published=True)
+def an_exit_stack_in_another_holds_an_exception_back_from_the_file(store):
+    with contextlib.ExitStack() as outer:
+        stack = outer.enter_context(contextlib.ExitStack())
+        stack.callback(store.writer(KEY).close)
+        stack.enter_context(contextlib.suppress(Trouble))
+        raise Trouble
+
+
 @row(warns=HOW, raises=Trouble)
 def an_asyncio_exit_stack_is_closed_in_a_finally(store):
     async def main():
