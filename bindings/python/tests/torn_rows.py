@@ -251,6 +251,33 @@ def a_generators_block_of_a_native_wrapper_that_ends_in_an_except(store):
     in_an_except(lines())
 
 
+def archive(store):
+    return zipfile.ZipFile(store.writer(KEY), "w")
+
+
+for name, opened in {"gzip": lambda store: gzip.open(store.writer(KEY), "wb"), "a_zip_file": archive}.items():
+
+    def in_a_generator(store, opened=opened):
+        def lines():
+            with opened(store):
+                yield
+
+        in_an_except(lines())
+
+    def below_an_except(store, opened=opened):
+        file = opened(store)
+        try:
+            raise Trouble
+        except Trouble:
+            with file:
+                pass
+
+    in_a_generator.__name__ = f"a_generators_block_of_{name}_that_ends_in_an_except"
+    below_an_except.__name__ = f"a_block_of_{name}_that_ends_below_an_except"
+    row(is_published=True)(in_a_generator)
+    row(is_published=True)(below_an_except)
+
+
 @row(is_published=True)
 def an_asyncio_block_that_ends_below_an_except(store):
     async def main():
@@ -486,6 +513,7 @@ ENTERED = {
     "a_text_file": lambda stack, store: stack.enter_context(text(store)),
     "close": lambda stack, store: stack.callback(store.writer(KEY).close),
     "closing": lambda stack, store: stack.enter_context(contextlib.closing(store.writer(KEY))),
+    "gzip": lambda stack, store: stack.enter_context(gzip.open(store.writer(KEY), "wb")),
     "a_stack": lambda stack, store: stack.enter_context(contextlib.ExitStack()).enter_context(store.writer(KEY)),
     "a_generator": lambda stack, store: stack.enter_context(opened_by_a_generator(store)),
 }
@@ -578,6 +606,15 @@ def a_block_ends_in_a_callback_of_a_stack_that_is_closed_in_an_except(store):
 def an_exit_stack_holds_an_exception_back_from_the_file(store):
     with contextlib.ExitStack() as stack:
         stack.enter_context(store.writer(KEY))
+        stack.enter_context(contextlib.suppress(Trouble))
+        raise Trouble
+
+
+@row(is_published=True)
+def an_exit_stack_in_another_holds_an_exception_back_from_the_file(store):
+    with contextlib.ExitStack() as outer:
+        stack = outer.enter_context(contextlib.ExitStack())
+        stack.callback(store.writer(KEY).close)
         stack.enter_context(contextlib.suppress(Trouble))
         raise Trouble
 
@@ -676,6 +713,7 @@ for name, block in {
     "of_the_file": lambda store: store.writer(KEY),
     "of_a_text_file": text,
     "of_a_native_wrapper": lambda store: io.BufferedWriter(store.writer(KEY)),
+    "of_gzip": lambda store: gzip.open(store.writer(KEY), "wb"),
     "of_closing": lambda store: contextlib.closing(store.writer(KEY)),
     "of_an_exit_stack": closing_by_callback,
 }.items():

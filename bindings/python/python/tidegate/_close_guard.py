@@ -136,8 +136,7 @@ def is_by_stack_close(exit: FrameType) -> bool:
 def _was_told_exception(exit: FrameType) -> bool:
     """Whether a function ``__exit__`` was called with an exception."""
     # It may have assigned to its arguments. An exit stack does so once something in it has held the exception back.
-    is_stack = _is_among(exit.f_code, _STACK_EXITS)
-    if not is_stack and exit.f_back is not None and _native_callers.is_failing_block(exit.f_back):
+    if not _is_stack(exit) and exit.f_back is not None and _native_callers.is_failing_block(exit.f_back):
         return True
     given = list(_arguments(exit).values())
     given += [value for values in given if isinstance(values, tuple) for value in values]
@@ -149,11 +148,17 @@ def _was_told_exception(exit: FrameType) -> bool:
 def _leaves_open(exit: FrameType) -> bool:
     """Whether a function ``__exit__`` that sees no exception does not say that a block ends well: the frames around it
     decide."""
+    if is_by_stack_close(exit):
+        return True
     # An exit stack says what ends its block, also where the function has assigned to its arguments.
-    if is_by_stack_close(exit) or (exit.f_back is not None and _is_among(exit.f_back.f_code, _STACK_EXITS)):
+    if not _is_stack(exit) and exit.f_back is not None and _is_stack(exit.f_back):
         return True
     # Nothing tells how an `async with` calls a function that has deleted them.
     return exit.f_code.co_name == "__aexit__" and len(_arguments(exit)) < len(_parameters(exit))
+
+
+def _is_stack(exit: FrameType) -> bool:
+    return _is_among(exit.f_code, _STACK_EXITS)
 
 
 def _parameters(exit: FrameType) -> list[str]:

@@ -66,5 +66,9 @@ def _closing(wrapper: Any) -> type:
     def dealloc_warn(self: Any, source: Any) -> None:
         self._tidegate_ending.drop_forgotten()
 
-    methods = {"close": close, "_dealloc_warn": dealloc_warn}
+    def __exit__(self: Any, kind: Any, error: Any, traceback: Any) -> Any:
+        # On the stack, the arguments decide whether closing publishes.
+        return wrapper.__exit__(self, kind, error, traceback)
+
+    methods = {"close": close, "__exit__": __exit__, "_dealloc_warn": dealloc_warn}
     return type(wrapper.__name__, (wrapper,), {"__slots__": (), "__module__": wrapper.__module__, **methods})
