@@ -146,7 +146,7 @@ impl Tool {
                 "cargo build --release --manifest-path crates/tidegate-bench/peers/Cargo.toml --target-dir target/peers"
             }
             Self::S5cmd => "scripts/install python",
-            Self::Rclone => "scripts/install python",
+            Self::Rclone => "scripts/install rclone",
             Self::Mc => "scripts/install mc",
             Self::AwsCli | Self::Boto3 | Self::Crt | Self::Obstore => "scripts/install python-peers",
         }
