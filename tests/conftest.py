@@ -7,8 +7,9 @@ import random
 import shutil
 
 import pytest
+from playwright.sync_api import sync_playwright
 
-from harness import GIB, ROOT, google
+from harness import GIB, ROOT, TOOLS, google
 from harness.command import CommandLine, binary
 from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Azurite, Embedded, Minio, Versitygw
@@ -68,6 +69,16 @@ def emptied():
     yield
     for bucket in Bucket.made:
         bucket.empty()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = shutil.which("chromium", path=f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
+    assert program, "there is no chromium: scripts/install chromium"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, timeout=60_000)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="session")

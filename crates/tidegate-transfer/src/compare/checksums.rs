@@ -110,9 +110,6 @@ pub(super) fn listed(source: &Object, target: &Object) -> Option<bool> {
 
 /// Compares two objects whose times say that they are the same. They are, unless their checksums differ, or nothing but
 /// their MD5 can be compared and differs. An MD5 in the listing saves the request.
-///
-/// Where nothing can be compared, a file that was downloaded from an object may be older than the object; of a file that
-/// was uploaded, the time would tell.
 pub(super) async fn compare_fresh(
     readers: &Semaphore,
     (source, ours): (&Tree, &TreeObject),
@@ -129,7 +126,7 @@ pub(super) async fn compare_fresh(
         has_other_tag = true;
     }
     Ok(match compare(readers, (source, ours), (target, theirs)).await? {
-        Verdict::Different(Difference::Unproven) if !has_other_tag && source.is_local() => Verdict::Same,
+        Verdict::Different(Difference::Unproven) if !has_other_tag => Verdict::Same,
         verdict => verdict,
     })
 }
