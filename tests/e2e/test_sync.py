@@ -365,7 +365,7 @@ def test_a_bind_mount_within_a_tree_that_leads_into_the_other_is_refused(tidegat
         pytest.skip("this user may not mount")
     try:
         source, target = (root / name for name in way)
-        for command in (["sync", "--delete"], ["mv", "-r"]):
+        for command in (["sync", "--delete"], ["mv", "-r"], ["cp", "-r"]):
             run = tidegate(*command, f"{source}/", f"{target}/")
             assert run.exit == 2 and "overlap" in run.err, run
     finally:

@@ -5,6 +5,7 @@
 //! open, the places are proven to be different, by reading, before anything is removed.
 
 use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -156,9 +157,8 @@ pub(crate) fn unproven(source: &str, extra: &Place) -> Error {
 /// Device and inode of a directory.
 pub(crate) type DirectoryId = (u64, u64);
 
-pub(crate) fn directory_id(path: &Path) -> Option<DirectoryId> {
-    let found = path.metadata().ok()?;
-    Some((found.dev(), found.ino()))
+pub(crate) fn id_of(found: &Metadata) -> DirectoryId {
+    (found.dev(), found.ino())
 }
 
 /// A path on its device, whatever mount leads there: two paths that lead to one directory are the same here.
@@ -214,8 +214,8 @@ fn mounts(table: &str) -> impl Iterator<Item = (PathBuf, DevicePath)> {
     })
 }
 
-/// A directory of one tree that is in the other tree, because of a mount below one of the two: both paths, of which the
-/// first is in `one`. A mount that both trees have at the same place is no such directory.
+/// Looks for a mount below one of the two trees that shows a directory of the other tree. Returns that directory's path
+/// below `one`, and its path below `other`. A mount that both trees have at the same place does not count.
 pub(crate) fn shared_by_mount(one: &Path, other: &Path) -> Option<(PathBuf, PathBuf)> {
     shared_by(&table_of_mounts(), &resolved(one), &resolved(other))
 }
@@ -242,7 +242,7 @@ fn shared_by(table: &str, one: &Path, other: &Path) -> Option<(PathBuf, PathBuf)
     })
 }
 
-/// The failure for two directories that are one, or of which one is in the other.
+/// The error for two directories that are the same, or of which one contains the other.
 pub(crate) fn overlap(one: &Path, other: &Path) -> Error {
     Error::Refused(format!(
         "{} and {} overlap: they are one directory, or one is in the other",

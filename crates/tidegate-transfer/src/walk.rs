@@ -10,7 +10,7 @@ use tidegate::backend::{Entry, OtherKind};
 use crate::ahead;
 use crate::error::Error;
 use crate::links::Links;
-use crate::two_addresses::{DevicePath, DirectoryId, directory_id, overlap};
+use crate::two_addresses::{DevicePath, DirectoryId, id_of, overlap};
 
 /// A file, and its description as an object whose key is its path below the directory.
 #[derive(Debug)]
@@ -46,13 +46,20 @@ pub(crate) struct OtherTree {
 impl OtherTree {
     /// `None` if there is no such directory yet.
     pub(crate) fn at(path: &Path) -> Option<Self> {
-        Some(Self { path: path.to_owned(), id: directory_id(path)?, on_device: DevicePath::of(path) })
+        Some(Self {
+            path: path.to_owned(),
+            id: id_of(&path.metadata().ok()?),
+            on_device: DevicePath::of(path),
+        })
     }
 
     /// Whether a directory is this tree, or a link to a directory of it.
     fn is_at(&self, directory: &Path) -> bool {
-        directory_id(directory) == Some(self.id)
-            || directory.is_symlink() && DevicePath::of(directory).is_in(&self.on_device)
+        match directory.symlink_metadata() {
+            Ok(found) if found.is_symlink() => DevicePath::of(directory).is_in(&self.on_device),
+            Ok(found) => id_of(&found) == self.id,
+            Err(_) => false,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct EmptiedDirectories {
     of_objects: Mutex<BTreeMap<String, NamedDirectory>>,
 }
 
-/// A directory that a store may have under a name of its own, as Azure does.
+/// A directory that a store has under a name of its own, as Azure does.
 #[derive(Debug)]
 struct NamedDirectory {
     place: Place,
@@ -37,14 +37,19 @@ impl EmptiedDirectories {
         lock(&self.of_files).extend(file.parent().map(Path::to_owned));
     }
 
-    /// Adds a directory that the store may have under a name of its own, before objects are moved from it.
+    /// Adds a directory that the store has under a name of its own, before objects are moved from it.
     pub(crate) fn add_named(&self, place: Place) {
         lock(&self.of_objects).insert(place.url(), NamedDirectory { place, has_moved: false });
     }
 
-    /// Notes that an object was moved from the directories above it.
-    pub(crate) fn moved_from_above(&self, url: &str) {
+    /// Marks the directories above an object that was moved.
+    pub(crate) fn add_parents_of(&self, object: &Place) {
         let mut directories = lock(&self.of_objects);
+        // Most stores have no such directories.
+        if directories.is_empty() {
+            return;
+        }
+        let url = object.url();
         for (end, _) in url.match_indices('/') {
             if let Some(directory) = directories.get_mut(&url[..end]) {
                 directory.has_moved = true;

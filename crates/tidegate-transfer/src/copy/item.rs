@@ -175,7 +175,7 @@ async fn with_conditions(job: &CopyJob, mut item: CopyItem, wants_proof: bool) -
         remove(job, &item.source, &object).await?;
         match &item.source.path {
             Some(path) => job.emptied.add_parent_of(path),
-            None => job.emptied.moved_from_above(&item.source.place.url()),
+            None => job.emptied.add_parents_of(&item.source.place),
         }
         job.events.push(Event::Copied(done));
         job.events.push(Event::Removed { url: item.source.name() });

@@ -67,6 +67,15 @@ pub(crate) async fn find<'a>(
         if is_tree {
             let links = job.writing.links().of_source();
             let (store, prefix) = job.stores.source.tree_with(&source.location, links).await?;
+            let directory = Place::named(store.clone(), prefix.trim_end_matches('/'));
+            if job.moves()
+                && source.pattern.is_none()
+                && !store.is_local()
+                && !directory.key.is_empty()
+                && directory.is_directory().await?
+            {
+                job.emptied.add_named(directory);
+            }
             let mut target = CopyTarget::of_tree(job, source, target).await?;
             target.refuse_overlap(job, source, &store, &prefix, is_recursive)?;
             if is_only {
@@ -279,10 +288,6 @@ fn tree<'a>(
             ahead(files).map(item).boxed()
         }
         _ => {
-            let root = prefix.trim_end_matches('/');
-            if job.moves() && source.pattern.is_none() && !root.is_empty() {
-                job.emptied.add_named(Place::named(store.clone(), root));
-            }
             let entries = entries.inspect(move |_| {
                 found.fetch_add(1, Relaxed);
             });

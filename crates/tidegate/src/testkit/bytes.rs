@@ -1,6 +1,6 @@
 //! The bytes of objects, made quickly: byte by byte, code that is not optimized takes seconds for 100 MiB.
 
-/// Bytes of which each depends on its place (`at ^ at >> 8 ^ at >> 16 ^ seed`), so that none may be in another's.
+/// Makes `len` bytes. The byte at `at` is `at ^ at >> 8 ^ at >> 16 ^ seed`, so a test notices bytes in the wrong place.
 pub(crate) fn bytes_of(len: u64, seed: u64) -> Vec<u8> {
     // Only the lowest byte of the place changes within 256 bytes.
     let pages: Vec<[u8; 256]> = (0..=255).map(|mask| std::array::from_fn(|at| at as u8 ^ mask)).collect();
