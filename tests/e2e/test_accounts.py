@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from harness.process import Server, steady_port
+from harness.process import Server, free_port
 from harness.s3 import REGION, Bucket, Endpoint
 from harness.servers import answers, tool
 
@@ -284,7 +284,7 @@ def users(tmp_path_factory):
     folder = tmp_path_factory.mktemp("users")
     (folder / "data").mkdir()
     (folder / "iam").mkdir()
-    address = f"127.0.0.1:{steady_port()}"
+    address = f"127.0.0.1:{free_port()}"
     root = Endpoint(f"http://{address}", "root-user", "root-secret-key")
     server = Server(
         "versitygw",

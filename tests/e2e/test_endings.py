@@ -11,7 +11,7 @@ import time
 import pytest
 
 from harness.feed import open_pipe
-from harness.process import steady_port, until
+from harness.process import free_port, until
 
 SOON = 2.0
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
@@ -145,7 +145,7 @@ def test_an_address_that_does_not_answer_is_named_in_time(tidegate, black_hole):
 @pytest.mark.alone
 @SIGNALS
 def test_the_pause_before_a_retry(tidegate, number):
-    env = KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{steady_port()}"}
+    env = KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     run = tidegate.start("cp", "s3://bucket/k", "/dev/null", env=env)
     said = until(
         "it is said",

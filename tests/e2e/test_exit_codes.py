@@ -8,7 +8,7 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
-from harness.process import steady_port, until
+from harness.process import free_port, until
 from said import one_sentence
 
 QUIET = ("--progress", "never")
@@ -126,7 +126,7 @@ def test_rm_needs_no_right_to_read(tidegate, on, knobs):
 @pytest.mark.parametrize("place", ["refused", "unknown"])
 def test_5_for_a_store_that_is_not_reached(tidegate, on, make_file, place):
     path, _ = make_file(10)
-    where = {"refused": f"http://127.0.0.1:{steady_port()}", "unknown": "http://no-such-host.invalid"}[place]
+    where = {"refused": f"http://127.0.0.1:{free_port()}", "unknown": "http://no-such-host.invalid"}[place]
     env = {**on.env, "AWS_ENDPOINT_URL": where}
     one_sentence(tidegate("cp", path, on.url("k"), *QUIET, *ONCE, env=env), on.url("k"), exit=5)
     one_sentence(tidegate("cp", on.url("t/a"), f"{path}.out", *QUIET, *ONCE, env=env), on.url("t/a"), exit=5)
@@ -139,7 +139,7 @@ def test_5_for_a_directory_whose_store_is_not_reached(tidegate, on, tmp_path):
     folder.mkdir()
     for number in range(600):
         (folder / f"{number}").write_bytes(b"x")
-    env = {**on.env, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{steady_port()}"}
+    env = {**on.env, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     run = tidegate("cp", "-r", f"{folder}/", on.url("up/"), *QUIET, *ONCE, env=env, timeout=60)
     assert run.exit == 5 and "connection refused" in run.err, run
     assert len(run.err.splitlines()) <= 12, run

@@ -10,7 +10,7 @@ import pytest
 from harness import MIB
 from harness.feed import open_pipe
 from harness.lines import LINES, SCHEMA
-from harness.process import steady_port, until
+from harness.process import free_port, until
 from journals import left_behind
 
 PART = 5 * MIB
@@ -139,7 +139,7 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     assert run("journal", "resume", journal, env=on.by(proxy.url).env).json[0]["size"] == len(b"published")
 
     # The server, and the log.
-    port = steady_port()
+    port = free_port()
     serving = tidegate.start("serve", "--listen", f"127.0.0.1:{port}", "--storage", "memory", "--json")
     until("it is ready", lambda: serving.output_so_far())
     serving.interrupt()

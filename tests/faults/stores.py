@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from harness.azure import AzureEndpoint
 from harness.command import binary
-from harness.process import Server, steady_port, until
+from harness.process import Server, free_port, until
 from harness.s3 import Endpoint
 from harness.servers import answers, azurite, is_azure, tool
 
@@ -44,7 +44,7 @@ class Store:
         self.data = folder / "data"
         self.data.mkdir(parents=True)
         self._log = folder / f"{self.name}.log"
-        self.address = f"127.0.0.1:{steady_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.endpoint = self.endpoint_at(f"http://{self.address}")
         self.client = self.endpoint.client()
         self._server: Server | None = None
@@ -154,6 +154,11 @@ class Minio(S3Store):
     name = "minio"
     ready_path = "/minio/health/cluster"
 
+    def __init__(self, folder):
+        # Left to itself, MinIO looks for a free port for the console too early, and ends when another process has it.
+        self._console = f"127.0.0.1:{free_port()}"
+        super().__init__(folder)
+
     def command(self):
         return [
             tool("minio"),
@@ -162,7 +167,7 @@ class Minio(S3Store):
             "--address",
             self.address,
             "--console-address",
-            "127.0.0.1:0",
+            self._console,
             self.data,
         ]
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.process import steady_port
+from harness.process import free_port
 from harness.toxiproxy import Toxiproxy
 
 from .cases import Fault
@@ -20,7 +20,7 @@ class Way:
         self._store = store
         self._fault = fault
         self._meddle = meddle
-        self._listen = f"127.0.0.1:{steady_port()}"
+        self._listen = f"127.0.0.1:{free_port()}"
         self.struck: float | None = None
         self.mended: float | None = None
         self._starts_again = False

@@ -18,26 +18,27 @@ def die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+# What keeps a port of `free_port` from being given away twice; closed by the kernel when this process ends.
+_claims: list[socket.socket] = []
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def steady_port():
-    """A free port that the kernel gives nobody as the near end of a connection: a server that is killed finds it
-    free again when it comes back."""
+    """A port for a server that is about to start. No other process that asks here gets the same port while this process
+    lives. Where the kernel leaves room, it gives nobody the port as the near end of a connection: a server that is killed
+    finds the port free again when it comes back."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    if first <= 10_000:
-        return free_port()
     while True:
-        port = random.randrange(10_000, first)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", random.randrange(10_000, first) if first > 12_000 else 0))
+                port = probe.getsockname()[1]
+            claim.bind(f"\0tidegate-tests-port-{port}")
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port
 
 
 def until(what, ask, timeout=30.0, every=0.02):

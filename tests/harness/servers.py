@@ -14,7 +14,7 @@ from . import TOOLS
 from .azure import AzureEndpoint
 from .certificate import Certificate
 from .command import binary, clean_env
-from .process import Server, steady_port
+from .process import Server, free_port
 from .s3 import REGION, Endpoint
 
 
@@ -63,7 +63,7 @@ class Minio(Program):
     """MinIO over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port, console = steady_port(), steady_port()
+        port, console = free_port(), free_port()
         self.data = folder / "minio"
         self.endpoint = Endpoint(f"http://127.0.0.1:{port}", "minioadmin", "minio-secret-key")
         self.address = f"127.0.0.1:{port}"
@@ -98,7 +98,7 @@ class Versitygw(Program):
     """versitygw over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         data = folder / "versitygw"
         data.mkdir()
         self.address = f"127.0.0.1:{port}"
@@ -119,13 +119,13 @@ class SeaweedFS(Program):
     def __init__(self, folder: Path):
         data, users = folder / "seaweedfs", folder / "seaweedfs-users.json"
         data.mkdir()
-        s3 = steady_port()
+        s3 = free_port()
         self.address = f"127.0.0.1:{s3}"
         self.endpoint = Endpoint(f"http://{self.address}", "seaweedfs", "seaweedfs-secret-key")
         keys = {"accessKey": self.endpoint.access_key, "secretKey": self.endpoint.secret_key}
         users.write_text(json.dumps({"identities": [{"name": "test", "credentials": [keys], "actions": ["Admin"]}]}))
-        taken = {f"{part}.port": steady_port() for part in ("master", "volume", "filer")} | {"s3.port": s3}
-        taken |= {f"{part}.port.grpc": steady_port() for part in ("master", "volume", "filer", "s3")}
+        taken = {f"{part}.port": free_port() for part in ("master", "volume", "filer")} | {"s3.port": s3}
+        taken |= {f"{part}.port.grpc": free_port() for part in ("master", "volume", "filer", "s3")}
         self._ports = taken.values()
         ports = [f"-{name}={port}" for name, port in taken.items()] + ["-s3.port.iceberg=0", "-s3.port.lance=0"]
         # Each bucket has seven volumes of its own.
@@ -173,7 +173,7 @@ class RcloneS3(S3Program):
     """`rclone serve s3` over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         data = folder / "rclone-s3"
         data.mkdir()
         self.address = f"127.0.0.1:{port}"
@@ -192,7 +192,7 @@ class GoFakeS3(S3Program):
     """gofakes3 in memory: it takes any credentials."""
 
     def __init__(self, folder: Path):
-        self.address = f"127.0.0.1:{steady_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.endpoint = Endpoint(f"http://{self.address}", "gofakes3", "gofakes3-secret-key")
         self.launch(
             "gofakes3",
@@ -206,7 +206,7 @@ class S3Proxy(S3Program):
     """S3Proxy over one folder on disk."""
 
     def __init__(self, folder: Path):
-        self.address = f"127.0.0.1:{steady_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.endpoint = Endpoint(f"http://{self.address}", "s3proxy", "s3proxy-secret-key", has_checksums=False)
         data, settings = folder / "s3proxy", folder / "s3proxy.properties"
         data.mkdir()
@@ -234,7 +234,7 @@ class S3rver(S3Program):
     """s3rver over one folder on disk. Its clients' keys are fixed."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self.address = f"127.0.0.1:{port}"
         self.endpoint = Endpoint(f"http://{self.address}", "S3RVER", "S3RVER")
         place = ["--address", "127.0.0.1", "--port", port, "--directory", folder / "s3rver", "--no-vhost-buckets"]
@@ -245,7 +245,7 @@ class Moto(Program):
     """moto: it keeps all in memory, and takes any credentials."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self.address = f"127.0.0.1:{port}"
         self.endpoint = Endpoint(f"http://{self.address}", "moto", "moto-secret-key")
         self.launch(
@@ -261,7 +261,7 @@ class FakeGcs(Program):
     """fake-gcs-server over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self.address = f"127.0.0.1:{port}"
         self.url = f"http://{self.address}"
         place = ["-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", self.address]
@@ -279,7 +279,7 @@ class GcpStorageEmulator(Program):
     """gcp-storage-emulator in memory."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self.address = f"127.0.0.1:{port}"
         self.url = f"http://{self.address}"
         self.launch(
@@ -294,7 +294,7 @@ class Azurite(Program):
     """Azurite's Blob service over one folder on disk."""
 
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self.data = folder / "azurite"
         self.address = f"127.0.0.1:{port}"
         self.endpoint = AzureEndpoint(f"http://{self.address}")

@@ -5,13 +5,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from .process import Server, steady_port
+from .process import Server, free_port
 from .servers import answers, tool
 
 
 class Toxiproxy:
     def __init__(self, folder: Path):
-        port = steady_port()
+        port = free_port()
         self._url = f"http://127.0.0.1:{port}"
         self._server = Server(
             "toxiproxy",
