@@ -32,6 +32,15 @@ pub enum Error {
     /// A listing is not in the order of its keys, so trees can't be compared.
     #[error(transparent)]
     Disorder(#[from] Disorder),
+    /// A store lists in another order than that of the keys, and the listing could not be sorted.
+    #[error("{}: the listing could not be sorted through a temporary file: {error}", printable(tree))]
+    Unsorted {
+        /// The URL of the tree.
+        tree: String,
+        /// The failure of the file.
+        #[source]
+        error: io::Error,
+    },
     /// An error of a store.
     #[error("{}", sentence_of(_0))]
     Store(#[from] StoreError),
@@ -66,7 +75,7 @@ impl Error {
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Store(error) => Some(error.object()),
-            Self::At { object, .. } => Some(object),
+            Self::At { object, .. } | Self::Unsorted { tree: object, .. } => Some(object),
             _ => None,
         }
     }
@@ -131,6 +140,7 @@ impl Error {
             | Self::Denied(_)
             | Self::NotRemoved(_)
             | Self::Disorder(_)
+            | Self::Unsorted { .. }
             | Self::Failed(_)
             | Self::Incomplete { .. }
             | Self::Stopped => Reach::One,

@@ -8,6 +8,8 @@ use futures::{Stream, StreamExt};
 use tidegate::Object;
 use tidegate::text::printable;
 
+pub(crate) mod sorted;
+
 /// An object of a tree.
 #[derive(Clone, Debug)]
 pub struct TreeObject {
@@ -25,7 +27,8 @@ pub trait MissedEntry {
 }
 
 /// A listing in the ascending order of its keys' bytes (`a-b` before `a/b`), which S3, Google and the walk of a directory
-/// promise; every object that it gives has a greater key than the one before.
+/// promise, and which [`sorted`] makes of the listings of other stores. Every object that it gives has a greater key than
+/// the one before.
 ///
 /// Two listings are compared only in this form. In a listing of another order, objects would look as if they were missing,
 /// and be removed from the other side.
@@ -51,8 +54,8 @@ impl fmt::Display for Disorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: a listing is not in the order of its keys, so the trees can't be compared: accounts of Azure with a \
-             hierarchical namespace and S3's directory buckets list so; copy the whole tree instead",
+            "{}: the store promises to list keys in order and does not, so the trees can't be compared: copy the whole \
+             tree instead",
             printable(&self.key)
         )
     }

@@ -31,7 +31,7 @@ pub(crate) enum Missed {
 impl MissedEntry for Missed {
     /// A link that leads nowhere, or something that is no file, can be passed over.
     fn is_harmless(&self) -> bool {
-        !matches!(self, Self::Failed(Error::Store(_) | Error::Refused(_)))
+        !matches!(self, Self::Failed(Error::Store(_) | Error::Refused(_) | Error::Unsorted { .. }))
     }
 }
 

@@ -165,7 +165,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// description ([`Object::is_same`]) before the removal as well.
     async fn delete(&self, key: &str, same: Option<&Object>, attempt: Attempt) -> Result<(), Fault>;
 
-    /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
+    /// Lists the objects whose keys begin with `prefix`, in key order if
+    /// [`Capabilities::lists_in_key_order`] is set. Unless `recursive`, keys with a further `/`
     /// after `prefix` are listed only as the prefix up to that `/`.
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::listing::TreeObject;
+use crate::listing::{TreeObject, sorted};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use tidegate::backend::local::LINK_SUFFIX;
@@ -196,7 +196,11 @@ impl Tree {
                 Err(error) => Some(Err(Missed::Failed(error.into()))),
             })
         });
-        found.boxed()
+        if self.store.lists_in_key_order() {
+            found.boxed()
+        } else {
+            sorted::by_key(self.url(), found.boxed())
+        }
     }
 
     /// The entries of the tree without the objects that `names` leaves out. What is no object stays: the target keeps

@@ -68,11 +68,16 @@ pub(crate) fn is_there(root: &Path, key: &str, links: Links) -> bool {
     let link = key.strip_suffix(LINK_SUFFIX).filter(|_| preserves);
     // A directory is no object: what was a file is gone. Nor is a link to one that is followed. Where links have keys of
     // their own, a link is no file.
-    let is_directory = match links {
+    let is_elsewhere = match links {
         Links::Follow => root.join(key).is_dir(),
-        Links::Files | Links::Skip | Links::Preserve => false,
+        // What is below a link to a directory is not in the tree, which has the link alone.
+        Links::Preserve => key.match_indices('/').any(|(at, _)| root.join(&key[..at]).is_symlink()),
+        Links::Files | Links::Skip => false,
     };
-    !is_directory && found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
+    if is_elsewhere {
+        return false;
+    }
+    found(key).is_ok_and(|found| !(found.is_dir() || preserves && found.is_symlink()))
         || link.is_some_and(|link| found(link).is_ok_and(|found| found.is_symlink()))
 }
 
@@ -129,4 +134,31 @@ fn attributes(modified: SystemTime) -> FileAttributes {
     let mut attributes = FileAttributes::default();
     attributes.modified = Some(modified);
     attributes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_a_preserved_link_leads_to_is_not_there() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("f.rclonelink"), "1").unwrap();
+        fs::write(root.path().join("g"), "1").unwrap();
+        symlink(".", root.path().join("d")).unwrap();
+        for (key, preserves, follows) in [
+            ("g", true, true),
+            ("d", false, false),
+            ("d.rclonelink", true, false),
+            ("d/g", false, true),
+            ("d/f.rclonelink", false, true),
+            ("d/d.rclonelink", false, false),
+        ] {
+            assert_eq!(is_there(root.path(), key, Links::Preserve), preserves, "{key}");
+            assert_eq!(is_there(root.path(), key, Links::Follow), follows, "{key}");
+        }
+    }
 }

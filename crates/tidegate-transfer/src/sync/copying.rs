@@ -194,7 +194,9 @@ impl<'a> Copying<'a> {
         };
         match missed {
             // The listing of a store ends with its error; the walk of a directory continues.
-            Missed::Failed(failure @ Error::Store(_)) if !tree.is_local() => CopyOutcome::Stopped(failure),
+            Missed::Failed(failure @ (Error::Store(_) | Error::Unsorted { .. })) if !tree.is_local() => {
+                CopyOutcome::Stopped(failure)
+            }
             Missed::Failed(failure) => CopyOutcome::Unlisted(side, failure),
             Missed::LeftOut(path, kind) => {
                 self.job.leave_out(&path, kind);

@@ -12,7 +12,7 @@ use tidegate_transfer::{
     Planted, RemoveTrees, Run, Source, SyncTrees, Tree, Wildcards,
 };
 
-use crate::world::{Address, Dialect, Fails, World, time};
+use crate::world::{Address, Dialect, Fails, ListingOrder, World, time};
 
 /// Names that collide on a disk, in the order of their bytes, or where links have names of their own.
 const NAMES: [&str; 14] = [
@@ -123,7 +123,11 @@ fn dialect(rng: &mut Rng) -> Dialect {
         opaque_tags: rng.u8(..4) == 0,
         lists_checksums: rng.bool(),
         copies: rng.bool(),
-        lists_by_directory: rng.u8(..12) == 0,
+        order: match rng.u8(..24) {
+            0 => ListingOrder::PromiseBroken,
+            1..4 => ListingOrder::ByDirectory,
+            _ => ListingOrder::ByKey,
+        },
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tidegate_transfer::{Comparison, Extra, IfExists, Links};
 
 use crate::case::{Case, Command, Filter, Root, What};
-use crate::world::{Address, Moving, Node, Snapshot, World};
+use crate::world::{Address, ListingOrder, Moving, Node, Snapshot, World};
 
 const SUFFIX: &str = ".rclonelink";
 
@@ -114,7 +114,7 @@ impl Plan {
         }
         self.is_impossible |= source.broken.iter().any(|name| case.filter.takes_name(name));
         self.is_loose |= source.clashes || theirs.clashes;
-        self.is_unordered = lists_by_directory(case, world);
+        self.is_unordered = breaks_its_order(case, world);
         self.is_sure &= !self.is_unordered;
         self.is_loose |= links == Links::Follow && has_links(before, case.target);
         // Such a file stays, and its link comes beside it: then the directory can't be listed.
@@ -314,9 +314,9 @@ fn is_fresh(world: &World, object: &Object) -> bool {
     object.modified + Duration::from_secs(2) > crate::world::time(world.now())
 }
 
-fn lists_by_directory(case: &Case, world: &World) -> bool {
+fn breaks_its_order(case: &Case, world: &World) -> bool {
     [case.source, case.target].iter().any(|root| match root {
-        Root::Store { server, .. } => world.dialect(*server).lists_by_directory,
+        Root::Store { server, .. } => world.dialect(*server).order == ListingOrder::PromiseBroken,
         Root::Disk(_) => false,
     })
 }

@@ -40,8 +40,17 @@ pub(crate) struct Dialect {
     pub(crate) opaque_tags: bool,
     pub(crate) lists_checksums: bool,
     pub(crate) copies: bool,
-    /// It lists what is below `x/` before `x-`, as Azure's hierarchical accounts do.
-    pub(crate) lists_by_directory: bool,
+    pub(crate) order: ListingOrder,
+}
+
+/// The order in which a server lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListingOrder {
+    ByKey,
+    /// It lists what is below `x/` before `x-`, as Azure's hierarchical accounts do, and does not promise another order.
+    ByDirectory,
+    /// It lists so, and promises the order of keys.
+    PromiseBroken,
 }
 
 /// How a request fails.
@@ -345,7 +354,9 @@ impl Scheme for Addresses {
         _: &'a KnownFacts,
     ) -> BoxFuture<'a, Result<Arc<dyn Backend>, Fault>> {
         let number = usize::from(bucket == "two");
-        let capabilities = self.shared.servers[number].memory.info().capabilities.clone();
+        let mut capabilities = self.shared.servers[number].memory.info().capabilities.clone();
+        capabilities.lists_in_key_order =
+            self.shared.servers[number].dialect.order != ListingOrder::ByDirectory;
         let location = format!("{}://{bucket}", self.name);
         let info = Info::new(location.clone(), location, capabilities);
         let bucket = Bucket { shared: self.shared.clone(), number, info };
@@ -457,7 +468,7 @@ impl Backend for Bucket {
             entry => entry,
         };
         let mut entries: Vec<_> = entries.into_iter().map(shown).collect();
-        if self.server().dialect.lists_by_directory {
+        if self.server().dialect.order != ListingOrder::ByKey {
             entries.sort_by_key(|entry| entry.key().replace('/', "\0"));
         }
         Listing::Pages(Box::new(Listed { bucket: self.clone(), entries: entries.into(), is_over: false }))

@@ -59,6 +59,11 @@ impl Store {
         self.context.backend().is_local()
     }
 
+    /// Whether listings come in the ascending order of the keys' bytes (`a-b` before `a/b`). Azure's do not.
+    pub fn lists_in_key_order(&self) -> bool {
+        self.context.capabilities().lists_in_key_order
+    }
+
     /// Writes `bytes` as the object `key`. Options as for [`writer`](Self::writer).
     ///
     /// ```

@@ -115,6 +115,7 @@ impl Azure {
             copy_headers: false,
             // A range is copied ("Put Block From URL") only with a shared access signature or a token for its source.
             copy_parts: false,
+            lists_in_key_order: false, // see `list::ORDER`
             checksum: Algorithm::Crc64Nvme,
             ..Capabilities::default()
         };

@@ -127,6 +127,7 @@ impl Local {
             create_only_copy: true,
             copy_headers: true,
             copy_parts: true,
+            lists_in_key_order: true,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,
         };

@@ -159,6 +159,7 @@ impl S3 {
             // "You can copy … up to 5 GB in size using this API" (CopyObject).
             max_copy: 5 << 30,
             copy_parts: true,
+            lists_in_key_order: order == Order::ByKey,
             checksum: settings.checksum,
             ..default
         };

@@ -56,6 +56,9 @@ pub struct Capabilities {
     pub copy_headers: bool,
     /// Whether parts of a session can be copied from objects of the store.
     pub copy_parts: bool,
+    /// Whether [`list`](super::Backend::list) gives keys in the ascending order of their bytes (`a-b` before `a/b`).
+    /// Comparisons of trees sort the listings of other stores.
+    pub lists_in_key_order: bool,
     /// The checksum that is computed and sent.
     pub checksum: Algorithm,
     /// Whether the answer with an object's bytes also has the object's user metadata. If not, describing the object
@@ -85,6 +88,7 @@ impl Default for Capabilities {
             create_only_copy: false,
             copy_headers: true,
             copy_parts: false,
+            lists_in_key_order: true,
             checksum: Algorithm::Crc64Nvme,
             metadata_with_bytes: true,
         }
