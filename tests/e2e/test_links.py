@@ -7,7 +7,7 @@ import pytest
 
 from harness import TOOLS
 from harness.s3 import REGION
-from trees import below, lines, places, plant
+from trees import Folder, below, lines, places, plant
 
 QUIET = ("--progress", "never")
 BACK = "is a way back to a directory above it"
@@ -202,6 +202,30 @@ def test_nothing_is_written_through_a_link_below_the_target(
         assert (down / "d").is_symlink() and (down / "file").is_symlink()
 
 
+@pytest.mark.parametrize("command", ["cp", "mv", "several", "dry run"])
+@pytest.mark.parametrize("source", ["embedded", "disk"])
+def test_a_tree_is_not_copied_through_a_link_of_its_name(tidegate, request, tmp_path, elsewhere, source, command):
+    """The user names `down/`, and the tree's name is that of a link in it."""
+    source = places(request, tmp_path)(source)
+    for name in ("d/x", "d/new", "e/y"):
+        source.put(name, b"theirs")
+    down = plant(tmp_path / "down", {})
+    (down / "d").symlink_to(elsewhere)
+    words = {
+        "cp": ["cp", "-r", source.url("d"), f"{down}/"],
+        "mv": ["mv", "-r", source.url("d"), f"{down}/"],
+        "several": ["mv", "-r", source.url("e"), source.url("d"), f"{down}/"],
+        "dry run": ["cp", "-r", "--dry-run", source.url("d"), f"{down}/"],
+    }[command]
+    run = tidegate(*words, *QUIET, env=source.env)
+    assert run.exit == 1 and f"{down}/d {REFUSED}" in run.err, run
+    assert below(elsewhere) == {"x": b"newer edits", "file": b"kept"}, run
+    assert set(source.held()) == {"d/x", "d/new"} | (set() if command == "several" else {"e/y"}), run
+    if command == "cp":
+        run = tidegate(*words, "--links", "follow", *QUIET, env=source.env)
+        assert run.exit == 0 and below(elsewhere) == {"x": b"theirs", "new": b"theirs", "file": b"kept"}, run
+
+
 @pytest.mark.parametrize("command", ["cp", "sync"])
 def test_links_below_the_target_are_followed_if_that_is_asked_for(
     tidegate, embedded_bucket, tmp_path, elsewhere, command
@@ -370,6 +394,67 @@ def test_a_link_and_a_file_of_one_key(tidegate, embedded_bucket, tree):
     assert run.exit == 1 and "a.rclonelink: a file has this name, and a symbolic link has it as an object" in run.err, (
         run
     )
+
+
+@pytest.mark.parametrize("command", ["cp", "mv"])
+@pytest.mark.parametrize("target", ["embedded", "disk"])
+def test_a_link_that_is_named_is_copied_as_one(tidegate, request, tmp_path, target, command):
+    target, tree = places(request, tmp_path)(target), plant(tmp_path / "tree", {"file": b"1", "d/f": b"2"})
+    (tree / "link").symlink_to("file")
+    (tree / "up").symlink_to("d")
+    (tree / "broken").symlink_to("no/where")
+    run = tidegate(command, "--links", "preserve", tree / "link", target.url("one/"), *QUIET, env=target.env)
+    assert run.exit == 0, run
+    several = [tree / "up", tree / "broken"]
+    run = tidegate(command, "--links", "preserve", *several, target.url("all/"), *QUIET, env=target.env)
+    assert run.exit == 0, run
+    if isinstance(target, Folder):
+        made = {name: os.readlink(target.root / name) for name in ("one/link", "all/up", "all/broken")}
+    else:
+        made = {name.removesuffix(".rclonelink"): text.decode() for name, text in target.held().items()}
+    assert made == {"one/link": "file", "all/up": "d", "all/broken": "no/where"}, run
+    left = [] if command == "mv" else ["broken -> no/where", "link -> file", "up -> d"]
+    assert [name for name in names(tree) if " -> " in name] == left and (tree / "file").exists()
+
+
+@pytest.mark.parametrize("how", ["one", "several", "list"])
+def test_a_name_that_a_file_and_a_link_have_is_refused(tidegate, tmp_path, how):
+    tree, down = plant(tmp_path / "tree", {"x.rclonelink": b"the only copy", "y": b"2"}), tmp_path / "down"
+    (tree / "x").symlink_to("nowhere")
+    words, stdin = {
+        "one": ([tree / "x.rclonelink"], None),
+        "several": ([tree / "x.rclonelink", tree / "y"], None),
+        "list": (["--files-from", "-", f"{tree}/"], b"x.rclonelink\n"),
+    }[how]
+    run = tidegate("mv", "--links", "preserve", *words, f"{down}/", *QUIET, stdin=stdin)
+    assert run.exit == 1 and "x.rclonelink: a file has this name, and a symbolic link has it as an object" in run.err, (
+        run
+    )
+    assert (tree / "x.rclonelink").read_bytes() == b"the only copy" and (tree / "x").is_symlink(), run
+
+
+def test_a_name_of_a_list_is_a_path_first(tidegate, tmp_path):
+    """A link whose name ends as those of the objects of links: the path names it, and not the other link."""
+    tree, down = plant(tmp_path / "tree", {}), plant(tmp_path / "down", {})
+    (tree / "x").symlink_to("nowhere")
+    (tree / "x.rclonelink").symlink_to("there")
+    words = ["mv", "--links", "preserve", "--files-from", "-", f"{tree}/", f"{down}/"]
+    run = tidegate(*words, *QUIET, stdin=b"x.rclonelink\n")
+    assert run.exit == 0 and names(down) == ["x.rclonelink -> there"] and names(tree) == ["x -> nowhere"], run
+
+
+@pytest.mark.parametrize("command", ["cp", "sync"])
+def test_a_file_in_a_directory_of_an_objects_name_is_not_replaced_by_a_link(
+    tidegate, embedded_bucket, tmp_path, command
+):
+    """`d` and `d/f` can't both be files: the directory stays, and what is in it is compared as elsewhere."""
+    on, down = embedded_bucket, plant(tmp_path / "down", {"d/f": b"old"})
+    for name, content in {"d": b"1", "d/f": b"new!", "d/f.rclonelink": b"nowhere"}.items():
+        on.put(f"q/{name}", content)
+    words = {"cp": ["cp", "-r", on.url("q/"), f"{down}/"], "sync": ["sync", on.url("q/"), down]}[command]
+    run = tidegate(*words, "--links", "preserve", *QUIET, env=on.env)
+    assert run.exit == 1 and "q/d/f.rclonelink" in run.err and f"{down}/d" in run.err, run
+    assert names(down) == ["d/f"] and (down / "d/f").read_bytes() == b"new!", run
 
 
 def test_links_keep_their_time(tidegate, embedded_bucket, tree, tmp_path):

@@ -314,7 +314,11 @@ impl CopyTrees {
             }
             CopySources::Input(name, mut input) => upload::input(&job, &name, &mut input, &self.target).await,
             CopySources::Named(sources) => match &sources[..] {
-                [source] if is_single(source, self.is_recursive) && self.filter.is_everything() => {
+                [source]
+                    if is_single(source, self.is_recursive)
+                        && self.filter.is_everything()
+                        && !names_link(&source.location, self.files.links) =>
+                {
                     copy_one(&job, &source.location, &self.target, self.asks_size).await
                 }
                 _ => copy_many(&job, &sources, None, &self.target, self.is_recursive, &self.filter).await,
@@ -348,6 +352,11 @@ pub(crate) fn open_files() -> usize {
 pub fn is_single(source: &Source, is_recursive: bool) -> bool {
     let is_tree = is_directory(&source.location) || is_recursive && !is_local(&source.location);
     source.pattern.is_none() && !is_tree
+}
+
+/// Whether the location is that of a symbolic link that is copied as one.
+fn names_link(location: &Location, links: Links) -> bool {
+    matches!(location, Location::Local { path } if links == Links::Preserve && link::is_named(path))
 }
 
 async fn copy_many(

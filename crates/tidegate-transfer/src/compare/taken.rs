@@ -34,9 +34,12 @@ impl TakenNames {
             name.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         // A directory on the disk stays: the object of its name fails, and those below it do not.
-        let is_directory = |file: &String| self.root.as_ref().is_some_and(|root| root.join(file).is_dir());
+        let is_directory = |file: &String| {
+            let path = self.root.as_ref().map(|root| root.join(file));
+            path.is_some_and(|path| path.is_dir() && (self.links == Links::Follow || !path.is_symlink()))
+        };
+        let leaves_no_room = |file: &String| leaves_no_room(file) && (file == name || !is_directory(file));
         match self.files.iter().position(leaves_no_room) {
-            Some(at) if self.files.get(at).is_some_and(is_directory) => None,
             Some(at) => self.files.get(at).map(String::as_str),
             None => {
                 // Links are made after all files, so none takes a file's place.
@@ -59,6 +62,29 @@ mod tests {
         keys.sort_unstable();
         let taken = keys.iter().filter_map(|key| Some(format!("{key}<{}", names.taken_by(key)?)));
         taken.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_directory_in_the_place_of_an_object_is_no_link() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("d")).unwrap();
+        std::os::unix::fs::symlink("d", root.path().join("x")).unwrap();
+        for (links, name, taken) in [
+            (Links::Preserve, "d", None),
+            (Links::Preserve, "x", Some("x")),
+            (Links::Files, "x", Some("x")),
+            (Links::Follow, "x", None),
+        ] {
+            let mut names = TakenNames::new(links, Some(root.path().to_owned()));
+            assert_eq!(names.taken_by(name), None);
+            let file = format!("{name}/f");
+            assert_eq!(names.taken_by(&file), taken, "{links:?} {name}");
+            if links == Links::Preserve {
+                let by = taken.map_or_else(|| file.clone(), str::to_owned);
+                assert_eq!(names.taken_by(&format!("{file}.rclonelink")), Some(&*by), "{name}");
+                assert_eq!(names.taken_by(&format!("{name}.rclonelink")), Some(name));
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use tidegate::Strategy;
 use tidegate::location::Location;
 
-use super::{AfterCopy, CopySources, CopyTrees, is_local, is_single, naming, sources};
+use super::{AfterCopy, CopySources, CopyTrees, is_local, is_single, names_link, naming, sources};
 use crate::error::{Error, Result};
 use crate::links::Links;
 use crate::select::Source;
@@ -73,7 +73,9 @@ impl CopyTrees {
                 "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
             );
         }
-        let needs_recursion = source.pattern.is_none() && naming::is_container(&source.location);
+        let needs_recursion = source.pattern.is_none()
+            && naming::is_container(&source.location)
+            && !names_link(&source.location, self.files.links);
         if needs_recursion && !self.is_recursive && !is_listed {
             let verb = if self.after == AfterCopy::Remove { "move" } else { "copy" };
             return refused(format!("{from}: this is a directory: add -r to {verb} all that is below it"));

@@ -4,7 +4,7 @@
 //! Links are made on this machine when all files of the command are in place, so that no file is written through one of
 //! them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -13,6 +13,7 @@ use tidegate::Strategy;
 use tidegate::backend::local::{LINK_SUFFIX, LONGEST_LINK};
 use tidegate::location::local_root;
 use tidegate::object::FileAttributes;
+use tidegate::text::printable;
 
 use super::copies;
 use super::item::{self, CopyItem};
@@ -59,6 +60,41 @@ pub(super) fn is_link(job: &CopyJob, from: &Place, to: &Place) -> bool {
 pub(super) fn is_local_link(place: &Place) -> bool {
     let link = place.key.strip_suffix(LINK_SUFFIX).filter(|_| place.is_local());
     link.is_some_and(|link| local_root(&place.store.location()).join(link).is_symlink())
+}
+
+/// How a path on this machine names a symbolic link that is copied as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NamedLink {
+    /// The path is that of the link.
+    ByPath,
+    /// The path is that of the link with [`LINK_SUFFIX`], as in listings.
+    ByKey,
+}
+
+/// Whether a path on this machine names a link, with [`Links::Preserve`].
+pub(super) fn is_named(path: &Path) -> bool {
+    path.is_symlink() || link_of(path).is_some()
+}
+
+/// How a path for which [`is_named`] is true names a link. Fails if the path is that of a file, and a link has the name
+/// as an object.
+pub(super) fn named(path: &Path) -> Result<NamedLink> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => Ok(NamedLink::ByPath),
+        Err(_) => Ok(NamedLink::ByKey),
+        Ok(_) => {
+            let path = printable(&path.display().to_string()).into_owned();
+            Err(Error::Failed(format!(
+                "{path}: a file has this name, and a symbolic link has it as an object"
+            )))
+        }
+    }
+}
+
+/// The symbolic link that has this path as an object.
+fn link_of(path: &Path) -> Option<PathBuf> {
+    let link = PathBuf::from(path.to_str()?.strip_suffix(LINK_SUFFIX)?);
+    (link.file_name().is_some() && link.is_symlink()).then_some(link)
 }
 
 /// Whether the file of this key, or the link that the key stands for with [`Links::Preserve`], is below `root`.

@@ -17,6 +17,7 @@ use super::copies::CopyOutcome;
 use super::distinct::SourceTree;
 use super::item::{CopyItem, ItemSource};
 use super::job::CopyJob;
+use super::link::NamedLink;
 use super::{NameList, link};
 use crate::ahead::ahead;
 use crate::error::{Error, Result};
@@ -87,14 +88,19 @@ pub(crate) async fn find<'a>(
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
-            let place = job.stores.source.object(&source.location).await?;
+            let place = match job.writing.links() {
+                Links::Preserve => {
+                    job.stores.source.object_with(&source.location, Links::Preserve.of_source()).await?
+                }
+                _ => job.stores.source.object(&source.location).await?,
+            };
             if !filter.takes_named(&place).await? {
                 continue;
             }
             add(&place.store);
             named.push(place.clone());
             let to = CopyTarget::of_one(job, &source.location, target).await?;
-            parts.push(stream::once(future::ready(one(&source.location, place, to))).boxed());
+            parts.push(stream::once(future::ready(one(job, &source.location, place, to))).boxed());
         }
     }
     // The target comes last: a copy within one store needs requests for its two ends.
@@ -194,34 +200,25 @@ fn is_file(location: &Location) -> bool {
 
 /// The item for a file at `place` that a list names. Links become what they become in the walk of a directory; a
 /// directory is left out, because `find` prints it too. `tree` is the location of the directory that the list is about.
-fn listed_file(job: &CopyJob, mut place: Place, mut to: Place, tree: Option<&str>) -> FoundItem {
+fn listed_file(job: &CopyJob, place: Place, to: Place, tree: Option<&str>) -> FoundItem {
     let path = place.file().map_err(CopyOutcome::Failed)?;
-    let links = job.writing.links();
-    if links == Links::Preserve && link::is_local_link(&place) {
-        return Ok(CopyItem { source: ItemSource::file(path, place), to });
-    }
-    if path.is_symlink() {
-        match links {
-            Links::Preserve => {
-                place.key.push_str(LINK_SUFFIX);
-                to.key.push_str(LINK_SUFFIX);
-                return Ok(CopyItem { source: ItemSource::file(path, place), to });
-            }
-            Links::Skip => return Err(left_out(job, &path, OtherKind::Link)),
-            Links::Files if path.is_dir() => {
-                return Err(left_out(job, &path, OtherKind::LinkToDirectory));
-            }
-            Links::Files | Links::Follow => {}
+    let is_link = path.is_symlink();
+    let is_kept = is_link && job.writing.links() == Links::Preserve;
+    match job.writing.links() {
+        Links::Skip if is_link => return Err(left_out(job, &path, OtherKind::Link)),
+        Links::Files if is_link && path.is_dir() => {
+            return Err(left_out(job, &path, OtherKind::LinkToDirectory));
         }
+        _ => {}
     }
-    if path.is_dir() {
+    if path.is_dir() && !is_kept {
         job.events.warn(format!("left out: {} is a directory", printable(&path.display().to_string())));
         return Err(CopyOutcome::LeftOut);
     }
-    if let Some(tree) = tree {
+    if let Some(tree) = tree.filter(|_| !is_kept) {
         refuse_link_within(job, &path, tree)?;
     }
-    one(&Location::Local { path }, place, to)
+    one(job, &Location::Local { path }, place, to)
 }
 
 fn left_out(job: &CopyJob, path: &Path, kind: OtherKind) -> CopyOutcome {
@@ -230,8 +227,18 @@ fn left_out(job: &CopyJob, path: &Path, kind: OtherKind) -> CopyOutcome {
 }
 
 /// The item for a single object.
-fn one(source: &Location, place: Place, to: Place) -> FoundItem {
+fn one(job: &CopyJob, source: &Location, mut place: Place, mut to: Place) -> FoundItem {
     let source = match source {
+        Location::Local { path } if job.writing.links() == Links::Preserve && link::is_named(path) => {
+            match link::named(path).map_err(CopyOutcome::Failed)? {
+                NamedLink::ByPath => {
+                    place.key.push_str(LINK_SUFFIX);
+                    to.key.push_str(LINK_SUFFIX);
+                }
+                NamedLink::ByKey => {}
+            }
+            ItemSource::file(path.clone(), place)
+        }
         Location::Local { path } => {
             let found = path.metadata().map_err(|error| CopyOutcome::Failed(Error::of_file(path, &error)))?;
             if !found.is_file() {

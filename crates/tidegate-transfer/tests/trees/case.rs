@@ -31,6 +31,8 @@ const NAMES: [&str; 14] = [
     "d",
     "d/f.rclonelink",
 ];
+/// Trees and patterns among several sources.
+const TREES: [&str; 8] = ["", "d", "d/", "x", "x/", "x*", "d/**", "**/y"];
 const CONTENTS: [&str; 7] = ["1", "2", "3", "11", "22", "x", ""];
 const LINKS: [&str; 7] = ["x", "d", "nowhere", "../out/f", "../out", ".", "x-"];
 /// In milliseconds; the first ones are in one second.
@@ -79,6 +81,19 @@ pub(crate) enum What {
     Below(Vec<String>),
     /// A list of names below the source, each by its whole URL or path.
     Whole(Vec<String>),
+    /// Several sources in one command.
+    Several {
+        pieces: Vec<Piece>,
+        recursive: bool,
+    },
+}
+
+/// One of several sources: an object, a tree or a pattern below a root, which may be another address of the source, or
+/// the target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) root: Root,
+    pub(crate) name: &'static str,
 }
 
 #[derive(Clone, Debug)]
@@ -170,6 +185,18 @@ fn target(rng: &mut Rng, source: Root) -> Root {
     }
 }
 
+fn piece(rng: &mut Rng, source: Root, target: Root) -> Piece {
+    let root = match (rng.u8(..8), source) {
+        (0, Root::Store { server: 0, scheme, prefix }) => {
+            Root::Store { scheme: if scheme == "tame" { "wild" } else { "tame" }, server: 0, prefix }
+        }
+        (1, _) => target,
+        _ => source,
+    };
+    let name = if rng.bool() { pick(rng, &TREES) } else { pick(rng, &NAMES) };
+    Piece { root, name }
+}
+
 impl Case {
     pub(crate) fn new(seed: u64) -> Self {
         let rng = &mut Rng::with_seed(seed);
@@ -191,7 +218,11 @@ impl Case {
             rng,
             &[Links::Files, Links::Files, Links::Skip, Links::Follow, Links::Preserve, Links::Preserve],
         );
-        let what = match rng.u8(..6) {
+        let what = match rng.u8(..8) {
+            6 | 7 => {
+                let pieces = (0..rng.usize(2..=3)).map(|_| piece(rng, source, target)).collect();
+                What::Several { pieces, recursive: rng.u8(..3) > 0 }
+            }
             0 => {
                 let pattern = pick(rng, &["*", "x*", "**", "x/*", "**/y", "d/**", "x**"]);
                 What::Pattern { pattern, recursive: rng.bool() }
@@ -273,6 +304,17 @@ impl Case {
         }
     }
 
+    /// The roots that the command takes objects of.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Root> {
+        let pieces = match &self.command {
+            Command::Copy { what: What::Several { pieces, .. }, .. }
+            | Command::Remove { what: What::Several { pieces, .. } } => &pieces[..],
+            _ => &[],
+        };
+        let source = pieces.is_empty().then_some(self.source);
+        source.into_iter().chain(pieces.iter().map(|piece| piece.root))
+    }
+
     /// The places of the case, with its trees.
     pub(crate) fn world(&self) -> World {
         let world = World::new(self.dialects, self.start, self.step);
@@ -328,14 +370,19 @@ impl Case {
         let filter = self.filter.object_filter()?;
         let parsed = |text: &str, recursive| Source::parse(text.as_ref(), Wildcards::Pattern, recursive);
         let of = |what: &What| match what {
-            What::Tree => Ok((Some(parsed(&source, true)?), None, true)),
+            What::Tree => Ok((vec![parsed(&source, true)?], None, true)),
             What::Pattern { pattern, recursive } => {
-                Ok((Some(parsed(&format!("{source}{pattern}"), *recursive)?), None, *recursive))
+                Ok((vec![parsed(&format!("{source}{pattern}"), *recursive)?], None, *recursive))
             }
-            What::Below(names) => Ok((Some(parsed(&source, false)?), Some(list(names.clone())), false)),
+            What::Below(names) => Ok((vec![parsed(&source, false)?], Some(list(names.clone())), false)),
             What::Whole(names) => {
                 let names = names.iter().map(|name| format!("{source}{name}")).collect();
-                Ok::<_, Error>((None, Some(list(names)), false))
+                Ok::<_, Error>((vec![], Some(list(names)), false))
+            }
+            What::Several { pieces, recursive } => {
+                let text = |piece: &Piece| format!("{}{}", piece.root.url(world), piece.name);
+                let sources = pieces.iter().map(|piece| parsed(&text(piece), *recursive));
+                Ok((sources.collect::<Result<_, _>>()?, None, *recursive))
             }
         };
         Ok(match &self.command {
@@ -352,10 +399,10 @@ impl Case {
             }
             Command::Copy { what, moves, if_exists, links } => {
                 let target = self.target.url(world).parse()?;
-                let (source, names, recursive) = of(what)?;
+                let (sources, names, recursive) = of(what)?;
                 let copy = match names {
-                    Some(names) => CopyTrees::listed(tide, source, names, target),
-                    None => CopyTrees::new(tide, source, target).recursive(recursive),
+                    Some(names) => CopyTrees::listed(tide, sources.into_iter().next(), names, target),
+                    None => CopyTrees::new(tide, sources, target).recursive(recursive),
                 };
                 let files = FileOptions { links: *links, ..FileOptions::default() };
                 let after = if *moves { AfterCopy::Remove } else { AfterCopy::Keep };
@@ -363,10 +410,10 @@ impl Case {
                 copy.dry_run(dry_run).planted(planted).start()
             }
             Command::Remove { what } => {
-                let (source, names, recursive) = of(what)?;
+                let (sources, names, recursive) = of(what)?;
                 let remove = match names {
-                    Some(names) => RemoveTrees::listed(tide, source, names),
-                    None => RemoveTrees::new(tide, source).recursive(recursive),
+                    Some(names) => RemoveTrees::listed(tide, sources.into_iter().next(), names),
+                    None => RemoveTrees::new(tide, sources).recursive(recursive),
                 };
                 remove.filter(filter).dry_run(dry_run).start()
             }
@@ -387,6 +434,12 @@ fn tree(world: &World, tide: &Tidegate, root: Root) -> Tree {
             let store = futures::executor::block_on(tide.open(bucket).into_future()).unwrap();
             Tree::new(&store, prefix)
         }
+    }
+}
+
+impl Piece {
+    pub(crate) fn is_pattern(&self) -> bool {
+        self.name.contains('*')
     }
 }
 

@@ -237,13 +237,16 @@ fn look(
     }
     for (source, node, target) in &plan.sources {
         let stays = same(before.get(source), after.get(source));
-        let is_there = target.as_ref().is_some_and(|target| {
+        // Where a command names an object twice, one of its targets has it.
+        let twins = plan.sources.iter().filter(|(twin, ..)| twin == source);
+        let is_there = twins.filter_map(|(.., target)| target.as_ref()).any(|target| {
             (target != source || after.contains_key(source)) && same(after.get(target), Some(node))
         });
         match target {
             Some(target) if !stays && !is_there => {
                 return fails(Invariant::MovesLoseNothing, format!("{source:?} is not at {target:?}"));
             }
+            None if !stays && is_there => {}
             None if !stays && matches!(case.command, Command::Copy { moves: true, .. }) => {
                 return fails(Invariant::MovesLoseNothing, format!("{source:?} is {:?}", after.get(source)));
             }

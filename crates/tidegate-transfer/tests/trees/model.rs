@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tidegate_transfer::{Comparison, Extra, IfExists, Links};
 
-use crate::case::{Case, Command, Filter, Root, What};
+use crate::case::{Case, Command, Filter, Piece, Root, What};
 use crate::world::{Address, ListingOrder, Moving, Node, Snapshot, World};
 
 const SUFFIX: &str = ".rclonelink";
@@ -59,7 +59,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(case: &Case, world: &World, before: &Snapshot) -> Self {
-        let mut plan = Self { is_sure: true, is_loose: case.source.overlaps(case.target), ..Self::default() };
+        let is_loose = case.roots().any(|root| root.overlaps(case.target));
+        let mut plan = Self { is_sure: true, is_loose, ..Self::default() };
         match &case.command {
             Command::Sync { extra, max_delete, by, links } => {
                 plan.sync(case, world, before, (*extra, *max_delete, *by, *links));
@@ -142,6 +143,8 @@ impl Plan {
             match there.map_or(Must::Copy, |there| must(case, world, by, object, there)) {
                 Must::Copy => {}
                 Must::Either => self.allowed.entry(address.clone()).or_default().push(old),
+                // In another order than promised, an object of the target may seem to be missing.
+                Must::Stay if self.is_unordered => self.allowed.entry(address.clone()).or_default().push(old),
                 Must::Stay => _ = self.allowed.insert(address.clone(), vec![old]),
             }
             let deletes = extra != Extra::Keep;
@@ -190,24 +193,20 @@ impl Plan {
         options: (&What, bool, IfExists, Links),
     ) {
         let (what, moves, if_exists, links) = options;
-        let listing = list(world, before, case.source, what.below(), links);
-        let (taken, missing) = select(case, what, &listing, links);
-        self.is_sure &= !missing && !taken.is_empty() && !(moves && links == Links::Follow);
+        let taken = match what {
+            What::Several { pieces, recursive } => several(case, world, before, pieces, *recursive, links),
+            _ => select(case, world, before, what, links),
+        };
+        self.is_impossible |= taken.is_refused;
+        self.is_sure &= !taken.misses && !taken.items.is_empty() && !(moves && links == Links::Follow);
         self.is_loose |= names_lead_through_links(case, world, what)
-            || listing.clashes
+            || taken.clashes
             || links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
-        if !matches!(what, What::Below(_) | What::Whole(_)) {
-            let takes = |name: &String| takes(case, what, name, None);
-            self.is_impossible |= listing.broken.iter().any(takes);
-            self.leaves_out |= listing.left_out.iter().any(takes);
-        }
+        self.is_impossible |= taken.is_broken;
+        self.leaves_out |= taken.leaves_out;
         let mut names = Vec::new();
-        for key in taken {
-            let object = &listing.objects[&key];
-            let name = match what {
-                What::Whole(_) => key.rsplit('/').next().unwrap_or_default(),
-                _ => &*key,
-            };
+        for Item { key, name, object } in &taken.items {
+            let name = &**name;
             let is_nameless = name.is_empty() && case.target.address("") == Address::Store(1, String::new());
             if is_nameless || case.target.is_disk() && (name.is_empty() || name.ends_with('/')) {
                 self.is_impossible |= !object.bytes.is_empty();
@@ -242,6 +241,10 @@ impl Plan {
             self.sources.push((object.address.clone(), node, moved_to));
             names.push(name.to_owned());
         }
+        if links == Links::Follow && case.target.is_disk() && has_links(before, case.target) {
+            // The user asked for writes through links; one may lead to where a link of the source leads.
+            self.sources.retain(|(.., target)| target.is_some());
+        }
         if case.target.is_disk() && share_a_name(names.iter(), links) {
             // One of them may come first, and the other is skipped.
             self.is_loose |= if_exists == IfExists::Skip;
@@ -252,30 +255,69 @@ impl Plan {
 
     fn remove(&mut self, case: &Case, world: &World, before: &Snapshot, what: &What) {
         self.is_loose = names_lead_through_links(case, world, what);
-        let root = case.source.address(what.below());
+        // The sources, each of a root and what of it.
+        let parts: Vec<(Address, What)> = match what {
+            What::Several { pieces, recursive } => {
+                pieces.iter().map(|piece| piece.removed(world, *recursive)).collect()
+            }
+            _ => vec![(case.source.address(what.below()), what.clone())],
+        };
         for (address, node) in before {
-            let name = match (address, &root) {
-                (Address::Disk(path), Address::Disk(root)) => path.strip_prefix(root.as_str()),
-                (Address::Store(at, key), Address::Store(server, root)) if at == server => {
-                    key.strip_prefix(root.as_str())
-                }
-                _ => None,
-            };
-            let Some(name) = name else { continue };
             let bytes = match (node, address) {
                 (Node::File { bytes, .. }, _) => Some(bytes.clone()),
                 (Node::Link(_), Address::Disk(path)) => fs::read(world.path().join(path)).ok(),
                 _ => None,
             };
-            let is_named = match what {
-                What::Below(names) | What::Whole(names) => names.iter().any(|named| named == name),
-                _ => takes(case, what, name, bytes.map(|bytes| bytes.len() as u64)),
+            let size = bytes.map(|bytes| bytes.len() as u64);
+            let is_named = |(root, what): &(Address, What)| {
+                let Some(name) = root.name_of(address) else { return false };
+                match what {
+                    What::Below(names) | What::Whole(names) => {
+                        names.iter().any(|named| named == name)
+                            && size.is_none_or(|size| case.filter.takes(last(name), size))
+                    }
+                    _ => takes(case, what, name, size),
+                }
             };
-            if is_named {
-                self.allowed.insert(address.clone(), vec![None]);
+            match parts.iter().filter(|part| is_named(part)).count() {
+                0 => {}
+                times => {
+                    self.is_beyond_the_dry_run |= times > 1;
+                    self.allowed.insert(address.clone(), vec![None]);
+                }
             }
         }
         self.is_sure = !self.allowed.is_empty() && matches!(what, What::Tree | What::Pattern { .. });
+        if let What::Several { pieces, recursive } = what {
+            let has_single = pieces.iter().any(|piece| !piece.is_pattern());
+            if !recursive && has_single && case.filter != Filter::Everything {
+                self.allowed.clear(); // refused
+            }
+        }
+    }
+}
+
+fn last(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default()
+}
+
+impl Piece {
+    /// The root and what of it a removal takes.
+    fn removed(&self, world: &World, recursive: bool) -> (Address, What) {
+        let is_directory = match self.root {
+            Root::Disk(root) => world.path().join(root).join(self.name).is_dir(),
+            Root::Store { .. } => true,
+        };
+        if self.is_pattern() {
+            let what = What::Pattern { pattern: self.name, recursive };
+            return (self.root.address(what.below()), what);
+        }
+        if recursive && is_directory {
+            let name = self.name.trim_end_matches('/');
+            let below = if name.is_empty() { String::new() } else { format!("{name}/") };
+            return (self.root.address(&below), What::Tree);
+        }
+        (self.root.address(""), What::Below(vec![self.name.to_owned()]))
     }
 }
 
@@ -503,25 +545,112 @@ impl Listing {
     }
 }
 
-/// The keys of the objects that a command takes, and whether some that it names are missing.
-fn select(case: &Case, what: &What, listing: &Listing, links: Links) -> (BTreeSet<String>, bool) {
-    let is_taken = |(key, object): (&String, &Object)| {
-        takes(case, what, key, Some(object.bytes.len() as u64)).then(|| key.clone())
-    };
-    let (What::Below(names) | What::Whole(names)) = what else {
-        return (listing.objects.iter().filter_map(is_taken).collect(), false);
-    };
-    let mut missing = false;
-    let mut keys = BTreeSet::new();
-    for name in names {
-        let link = format!("{name}{SUFFIX}");
-        let is_link = links == Links::Preserve
-            && listing.objects.get(&link).is_some_and(|object| object.address == case.source.address(name));
-        let key = if is_link { &link } else { name };
-        missing |= !listing.objects.contains_key(key) || !keys.insert(key.clone());
+/// An object that a command takes, and its name in the target.
+struct Item {
+    key: String,
+    name: String,
+    object: Object,
+}
+
+/// The objects that a command takes.
+#[derive(Default)]
+struct Taken {
+    items: Vec<Item>,
+    /// Some that the command names are missing.
+    misses: bool,
+    /// A tree is named without `-r`.
+    is_refused: bool,
+    /// Two of them have one key, or one of them is named twice.
+    clashes: bool,
+    is_broken: bool,
+    leaves_out: bool,
+}
+
+fn select(case: &Case, world: &World, before: &Snapshot, what: &What, links: Links) -> Taken {
+    let listing = list(world, before, case.source, what.below(), links);
+    let mut taken = Taken { clashes: listing.clashes, ..Taken::default() };
+    if let What::Below(names) | What::Whole(names) = what {
+        let mut keys = BTreeSet::new();
+        for name in names {
+            let link = format!("{name}{SUFFIX}");
+            let is_link = links == Links::Preserve
+                && listing
+                    .objects
+                    .get(&link)
+                    .is_some_and(|object| object.address == case.source.address(name));
+            let key = if is_link { &link } else { name };
+            taken.misses |= !listing.objects.contains_key(key) || !keys.insert(key.clone());
+        }
+        let items = keys.into_iter().filter_map(|key| {
+            let last = key.rsplit('/').next().unwrap_or_default();
+            let name = if matches!(what, What::Whole(_)) { last.to_owned() } else { key.clone() };
+            Some(Item { object: listing.objects.get(&key)?.clone(), key, name })
+        });
+        taken.items = items.collect();
+    } else {
+        taken.add(case, what, &listing, "");
     }
-    keys.retain(|key| listing.objects.contains_key(key));
-    (keys, missing)
+    taken
+}
+
+impl Taken {
+    /// Adds what a tree or a pattern takes of a listing, with names below `to`.
+    fn add(&mut self, case: &Case, what: &What, listing: &Listing, to: &str) {
+        let takes_name = |name: &String| takes(case, what, name, None);
+        self.is_broken |= listing.broken.iter().any(takes_name);
+        self.leaves_out |= listing.left_out.iter().any(takes_name);
+        self.clashes |= listing.clashes;
+        for (key, object) in &listing.objects {
+            if takes(case, what, key, Some(object.bytes.len() as u64)) {
+                self.items.push(Item {
+                    key: key.clone(),
+                    name: format!("{to}{key}"),
+                    object: object.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// What several sources take: each an object, a tree or a pattern.
+fn several(
+    case: &Case,
+    world: &World,
+    before: &Snapshot,
+    pieces: &[Piece],
+    recursive: bool,
+    links: Links,
+) -> Taken {
+    let mut taken = Taken::default();
+    for Piece { root, name } in pieces {
+        let items = taken.items.len();
+        let is_directory = match root {
+            Root::Disk(root) => world.path().join(root).join(name).is_dir(),
+            Root::Store { .. } => true,
+        };
+        let last = last(name);
+        if name.contains('*') {
+            let what = What::Pattern { pattern: name, recursive };
+            taken.add(case, &what, &list(world, before, *root, what.below(), links), "");
+        } else if recursive && is_directory {
+            let (below, to) = match name.is_empty() || name.ends_with('/') {
+                true => ((*name).to_owned(), String::new()),
+                false => (format!("{name}/"), format!("{last}/")),
+            };
+            taken.add(case, &What::Tree, &list(world, before, *root, &below, links), &to);
+        } else if name.is_empty() || name.ends_with('/') || root.is_disk() && is_directory {
+            taken.is_refused = true;
+        } else if let Some(object) = list(world, before, *root, "", links).objects.get(*name)
+            && case.filter.takes(last, object.bytes.len() as u64)
+        {
+            let (key, name) = ((*name).to_owned(), last.to_owned());
+            taken.items.push(Item { key, name, object: object.clone() });
+        }
+        taken.misses |= taken.items.len() == items;
+    }
+    let addresses: BTreeSet<_> = taken.items.iter().map(|item| &item.object.address).collect();
+    taken.clashes |= addresses.len() < taken.items.len();
+    taken
 }
 
 impl What {
@@ -535,6 +664,14 @@ impl What {
 
 /// Whether a list names files behind links.
 fn names_lead_through_links(case: &Case, world: &World, what: &What) -> bool {
+    if let What::Several { pieces, .. } = what {
+        return pieces.iter().any(|piece| match piece.root {
+            Root::Disk(root) => {
+                beginnings(piece.name).any(|name| world.path().join(root).join(name).is_symlink())
+            }
+            Root::Store { .. } => false,
+        });
+    }
     let (What::Below(names) | What::Whole(names), Root::Disk(root)) = (what, case.source) else {
         return false;
     };

@@ -72,6 +72,19 @@ pub(crate) enum Address {
     Disk(String),
 }
 
+impl Address {
+    /// The name of another address below this one.
+    pub(crate) fn name_of<'a>(&self, other: &'a Self) -> Option<&'a str> {
+        match (self, other) {
+            (Self::Disk(root), Self::Disk(path)) => path.strip_prefix(root.as_str()),
+            (Self::Store(server, root), Self::Store(at, key)) if at == server => {
+                key.strip_prefix(root.as_str())
+            }
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     File { bytes: Vec<u8>, modified: SystemTime },
@@ -328,14 +341,15 @@ impl Shared {
 
     fn is_removing(&self, number: usize, key: &str) {
         let address = Address::Store(number, key.to_owned());
-        for moving in self.moving.lock().unwrap().iter().filter(|moving| moving.source == address) {
-            let is_there = self.read(&moving.target).is_some_and(|node| node.has_bytes_of(&moving.node));
-            if !is_there || moving.target == address {
-                self.lost
-                    .lock()
-                    .unwrap()
-                    .push(format!("{address:?} removed, and {:?} has not its bytes", moving.target));
-            }
+        let moving = self.moving.lock().unwrap();
+        let targets: Vec<_> = moving.iter().filter(|moving| moving.source == address).collect();
+        let has_its_bytes = |moving: &&Moving| {
+            moving.target != address
+                && self.read(&moving.target).is_some_and(|node| node.has_bytes_of(&moving.node))
+        };
+        if !targets.is_empty() && !targets.iter().any(has_its_bytes) {
+            let lost = format!("{address:?} removed, and none of {targets:?} has its bytes");
+            self.lost.lock().unwrap().push(lost);
         }
     }
 }

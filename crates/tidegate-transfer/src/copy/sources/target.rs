@@ -32,10 +32,19 @@ pub(in crate::copy) struct CopyTarget {
 impl CopyTarget {
     /// The target of everything below a source, or of what matches its pattern.
     pub(super) async fn of_tree(job: &CopyJob, source: &Source, target: &Location) -> Result<Self> {
-        match source.pattern {
-            Some(_) => Self::of_contents(job, target).await,
-            None => Self::of_contents(job, &naming::of_tree(&source.location, target)?).await,
+        if source.pattern.is_some() {
+            return Self::of_contents(job, target).await;
         }
+        let named = naming::of_tree(&source.location, target)?;
+        if let (Location::Local { path: directory }, Location::Local { path }) = (target, &named)
+            && let Ok(below) = path.strip_prefix(directory)
+            && let Some(name) = below.to_str().filter(|name| !name.is_empty())
+        {
+            // The user named the directory, and not a link in it that has the tree's name.
+            let contents = Self::of_contents(job, target).await?;
+            return Ok(Self { prefix: format!("{name}/"), ..contents });
+        }
+        Self::of_contents(job, &named).await
     }
 
     /// The target of one object. Below a directory, nothing is written through a link that has the copy's name: the
@@ -110,7 +119,7 @@ impl CopyTarget {
 
     /// The path without links, if it is a directory on this machine.
     pub(super) fn directory(&self) -> Option<PathBuf> {
-        self.store.is_local().then(|| resolved(&local_root(&self.store.location())))
+        self.store.is_local().then(|| resolved(&local_root(&self.store.location()).join(&self.prefix)))
     }
 
     pub(super) fn url(&self) -> String {
