@@ -459,6 +459,21 @@ def test_what_the_source_left_out_is_not_missing(tidegate, on, tree, tmp_path):
     assert on.keys() == ["t/a", "t/albums/x", "t/pipe"], run
 
 
+def test_a_file_that_has_the_name_of_a_way_back_is_not_missing(tidegate, on, tree):
+    """With followed links: the source has the name, as a link to a directory above it. The file sorts before the keys that
+    would be below the link."""
+    root, down = tree({"a": b"1", "x-": b"2"}), tree({"x": b"the only copy"}, name="down")
+    (root / "x").symlink_to(".")
+    words = ["sync", "--delete", "--links", "follow", root]
+    for options in (["--dry-run"], []):
+        run = tidegate(*words, *options, down, env=on.env)
+        assert run.exit == 0 and "x is a way back" in run.err and "1 removed" not in run.err, run
+    assert below(down) == {"a": b"1", "x": b"the only copy", "x-": b"2"}
+    on.put("t/x", b"the only copy")
+    run = tidegate(*words, on.url("t"), env=on.env)
+    assert run.exit == 0 and on.keys() == ["t/a", "t/x", "t/x-"], run
+
+
 def test_a_link_in_the_target_that_leads_nowhere_is_passed_over(tidegate, on, tree):
     on.put("t/a", b"1")
     down = tree({"old": b"x"}, name="down")

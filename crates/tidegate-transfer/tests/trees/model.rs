@@ -53,13 +53,17 @@ pub(crate) struct Plan {
     pub(crate) is_beyond_the_dry_run: bool,
     /// A store lists in another order than that of keys, which is an error unless the keys happen to be in order.
     pub(crate) is_unordered: bool,
+    /// A removal may leave links in the target that lead nowhere, and in the way of the next run.
+    pub(crate) may_leave_broken_links: bool,
     /// Something is left out, and said.
     pub(crate) leaves_out: bool,
 }
 
 impl Plan {
     pub(crate) fn new(case: &Case, world: &World, before: &Snapshot) -> Self {
-        let is_loose = case.roots().any(|root| root.overlaps(case.target));
+        // The user may name a link as the target, and so a place anywhere.
+        let is_elsewhere = leads_elsewhere(world, case.target);
+        let is_loose = is_elsewhere || case.roots().any(|root| root.overlaps(case.target));
         let mut plan = Self { is_sure: true, is_loose, ..Self::default() };
         match &case.command {
             Command::Sync { extra, max_delete, by, links } => {
@@ -71,6 +75,9 @@ impl Plan {
             Command::Remove { what } => plan.remove(case, world, before, what),
         }
         plan.is_sure &= !plan.is_impossible && !plan.is_loose;
+        if is_elsewhere {
+            plan.sources.clear();
+        }
         plan
     }
 
@@ -117,7 +124,9 @@ impl Plan {
         self.is_loose |= source.clashes || theirs.clashes;
         self.is_unordered = breaks_its_order(case, world);
         self.is_sure &= !self.is_unordered;
-        self.is_loose |= links == Links::Follow && has_links(before, case.target);
+        let writes_through_links = links == Links::Follow && has_links(before, case.target);
+        self.is_loose |= writes_through_links;
+        self.is_beyond_the_dry_run |= writes_through_links;
         // Such a file stays, and its link comes beside it: then the directory can't be listed.
         self.is_loose |= links == Links::Preserve
             && case.target.is_disk()
@@ -134,8 +143,9 @@ impl Plan {
             })
             .collect();
         self.is_sure &= !ours.is_empty();
-        self.is_beyond_the_dry_run = case.target.is_disk() && share_a_name(ours.keys(), links);
-        self.is_impossible |= self.is_beyond_the_dry_run;
+        let shares_a_name = case.target.is_disk() && share_a_name(ours.keys(), links);
+        self.is_beyond_the_dry_run |= shares_a_name;
+        self.is_impossible |= shares_a_name;
         for (key, object) in &ours {
             let there = theirs.objects.get(*key);
             let address = self.write(case.target, key, links, object);
@@ -175,6 +185,12 @@ impl Plan {
             self.in_the_way.clear();
             return;
         }
+        // What a link of the target leads to may be extra: then the link leads nowhere.
+        self.may_leave_broken_links = theirs.objects.values().any(|object| object.by_link);
+        self.is_sure &= !self
+            .in_the_way
+            .iter()
+            .any(|address| extras.values().any(|object| object.by_link && object.address == *address));
         for object in extras.values() {
             // A link to a file that this run replaces has changed since the listing: it stays until the next run.
             self.is_beyond_the_dry_run |= object.by_link;
@@ -354,6 +370,12 @@ fn must(case: &Case, world: &World, by: Comparison, ours: &Object, theirs: &Obje
 /// Whether an object has changed since the clock of the case began.
 fn is_fresh(world: &World, object: &Object) -> bool {
     object.modified + Duration::from_secs(2) > crate::world::time(world.now())
+}
+
+fn leads_elsewhere(world: &World, root: Root) -> bool {
+    let Address::Disk(path) = root.address("") else { return false };
+    let path = world.path().join(path.trim_end_matches('/'));
+    path.canonicalize().is_ok_and(|canonical| canonical != path)
 }
 
 fn breaks_its_order(case: &Case, world: &World) -> bool {
@@ -572,6 +594,14 @@ fn select(case: &Case, world: &World, before: &Snapshot, what: &What, links: Lin
     if let What::Below(names) | What::Whole(names) = what {
         let mut keys = BTreeSet::new();
         for name in names {
+            // A directory is left out, also where a link has its name as an object.
+            if let Address::Disk(path) = case.source.address(name)
+                && world.path().join(&path).is_dir()
+                && !(links == Links::Preserve && world.path().join(&path).is_symlink())
+            {
+                taken.misses = true;
+                continue;
+            }
             let link = format!("{name}{SUFFIX}");
             let is_link = links == Links::Preserve
                 && listing

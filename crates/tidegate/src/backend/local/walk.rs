@@ -82,6 +82,8 @@ enum FileKind {
     Link,
     /// A link to a directory that is followed.
     FollowedLink,
+    /// A link to a directory that the walk is in.
+    WayBack,
     /// A device, a named pipe or a socket.
     NotRegular,
 }
@@ -184,6 +186,10 @@ impl TreeWalk {
         self.links == LinkPolicy::Follow
     }
 
+    fn is_recursive(&self) -> bool {
+        self.want != (Want::Objects { recursive: false })
+    }
+
     /// Opens the directory `below` of the root.
     fn directory(&self, below: &str) -> Result<Entered, Errno> {
         if self.follows() {
@@ -197,8 +203,8 @@ impl TreeWalk {
     fn enter(&mut self, directory: OwnedFd, path: PathBuf, below: String) {
         let read = (|| {
             let found = rustix::fs::fstat(&directory)?;
-            let names = self.names(&directory, &path, &below)?;
-            Ok::<_, Errno>((beneath::id(&found), names))
+            let id = beneath::id(&found);
+            Ok::<_, Errno>((id, self.names((&directory, id), &path, &below)?))
         })();
         match read {
             Ok((id, names)) => {
@@ -243,7 +249,12 @@ impl TreeWalk {
         level.names = Vec::new().into_iter();
     }
 
-    fn names(&mut self, directory: &OwnedFd, path: &Path, below: &str) -> Result<Vec<Name>, Errno> {
+    fn names(
+        &mut self,
+        (directory, own): (&OwnedFd, (u64, u64)),
+        path: &Path,
+        below: &str,
+    ) -> Result<Vec<Name>, Errno> {
         let mut names = Vec::new();
         for entry in self.spared(|| Dir::read_from(directory))? {
             let entry = entry?;
@@ -271,10 +282,16 @@ impl TreeWalk {
                 },
                 known => FileKind::of(known),
             };
-            let is_followed = kind == FileKind::Link
-                && self.follows()
-                && follow::leads_to_directory(directory, entry.file_name());
-            let kind = if is_followed { FileKind::FollowedLink } else { kind };
+            let behind = match kind {
+                FileKind::Link if self.follows() => follow::directory_behind(directory, entry.file_name()),
+                _ => None,
+            };
+            // Known before the names are sorted: a way back has its own key, and a directory those below.
+            let kind = match behind {
+                Some(id) if self.is_recursive() && (id == own || self.is_way_back(id)) => FileKind::WayBack,
+                Some(_) => FileKind::FollowedLink,
+                None => kind,
+            };
             if !kind.is_entered() && temp::is_temp(&name) != (self.want == Want::Sessions) {
                 continue;
             }
@@ -329,7 +346,7 @@ impl TreeWalk {
         let (path, key) = (level.path.join(&name), format!("{}{name}", level.below));
         let directory = level.directory.clone()?;
         if kind.is_entered() {
-            if self.want == (Want::Objects { recursive: false }) {
+            if !self.is_recursive() {
                 return Some(Ok(WalkItem::Entry(Entry::Prefix(key))));
             }
             let name = name.trim_end_matches('/');
@@ -362,6 +379,9 @@ impl TreeWalk {
         {
             return self.link(&directory, link, key, &path);
         }
+        if kind == FileKind::WayBack {
+            return Some(Ok(WalkItem::Entry(Entry::Other { key, kind: OtherKind::WayBack })));
+        }
         let failed = |error: Errno| fault(error.into(), &path);
         // A name that is gone was removed meanwhile.
         let found = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -379,7 +399,7 @@ impl TreeWalk {
         let other = |kind| Entry::Other { key: key.clone(), kind };
         let entry = match kind {
             // Made since the names were read.
-            FileKind::Directory | FileKind::FollowedLink => return None,
+            FileKind::Directory | FileKind::FollowedLink | FileKind::WayBack => return None,
             FileKind::File => Entry::Object(target::describe(&key, &found)),
             FileKind::NotRegular => other(OtherKind::NotRegular),
             FileKind::Link if self.links == LinkPolicy::Skip => other(OtherKind::Link),
@@ -391,7 +411,7 @@ impl TreeWalk {
                 Ok(found) => match FileKind::of(FileType::from_raw_mode(found.st_mode)) {
                     FileKind::File => Entry::Object(target::describe(&key, &found)),
                     FileKind::Directory => other(OtherKind::LinkToDirectory),
-                    FileKind::Link | FileKind::FollowedLink | FileKind::NotRegular => {
+                    FileKind::Link | FileKind::FollowedLink | FileKind::WayBack | FileKind::NotRegular => {
                         other(OtherKind::NotRegular)
                     }
                 },

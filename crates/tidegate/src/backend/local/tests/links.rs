@@ -87,6 +87,18 @@ async fn a_walk_in_a_circle_ends() {
     assert_eq!(listed, [back("d/e/above-the-root"), "d/e/f".to_owned(), back("d/e/self")]);
 }
 
+/// A comparison of trees learns of the name before it comes to another tree's object of that name.
+#[tokio::test]
+async fn a_way_back_comes_in_the_order_of_its_name() {
+    let disk = disk();
+    disk.file("x-", b"1");
+    disk.file("x.a", b"1");
+    symlink(".", disk.root().join("x")).expect("a link");
+    let listed = keys(&following(&disk), "", true).await;
+    assert_eq!(listed, [format!("x: {BACK}"), "x-".to_owned(), "x.a".to_owned()]);
+    assert_eq!(keys(&following(&disk), "", false).await, ["x-", "x.a", "x/…"]);
+}
+
 /// Deeper than the walk keeps directories open.
 #[tokio::test]
 async fn a_deep_tree_is_followed() {

@@ -15,10 +15,11 @@ use crate::backend::local::beneath::{self, Entered};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Whether the link `name` leads to a directory.
-pub(super) fn leads_to_directory(parent: impl AsFd, name: &std::ffi::CStr) -> bool {
-    let found = statat(parent, name, AtFlags::empty());
-    found.is_ok_and(|found| FileKind::of(FileType::from_raw_mode(found.st_mode)) == FileKind::Directory)
+/// Device and inode of the directory that the link `name` leads to; `None` if it leads to none.
+pub(super) fn directory_behind(parent: impl AsFd, name: &std::ffi::CStr) -> Option<(u64, u64)> {
+    let found = statat(parent, name, AtFlags::empty()).ok()?;
+    let is_directory = FileKind::of(FileType::from_raw_mode(found.st_mode)) == FileKind::Directory;
+    is_directory.then(|| beneath::id(&found))
 }
 
 /// Opens a directory of `parent`, or what a link there leads to.
@@ -70,7 +71,11 @@ fn id(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
 impl TreeWalk {
     /// Whether the walk is in this directory, or below it.
     pub(super) fn is_in(&self, directory: &OwnedFd) -> Result<bool, Errno> {
-        let id = id(directory)?;
-        Ok(self.above.contains(&id) || self.levels.iter().any(|level| level.id == id))
+        Ok(self.is_way_back(id(directory)?))
+    }
+
+    /// The same of the directory with this device and inode.
+    pub(super) fn is_way_back(&self, id: (u64, u64)) -> bool {
+        self.above.contains(&id) || self.levels.iter().any(|level| level.id == id)
     }
 }
