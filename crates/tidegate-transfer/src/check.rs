@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::compare::{Change, CompareOptions, Comparison, Tree, Trees};
 use crate::error::Result;
-use crate::event::{Event, Events, Finding, Report, Step};
+use crate::event::{Event, Events, Finding, Report};
 use crate::links::FileOptions;
 use crate::run::Run;
 use crate::select::ObjectFilter;
@@ -65,7 +65,7 @@ impl CheckTrees {
                 Ok(change) => change,
                 Err(failure) => {
                     if let Some(before) = failed.replace(failure) {
-                        events.failed(Step::List, before);
+                        events.push(Event::Failed(before));
                     }
                     continue;
                 }
@@ -94,7 +94,7 @@ impl CheckTrees {
         }
         trees.skipped_line().into_iter().for_each(|line| events.say(line));
         trees.incomparable_line().into_iter().for_each(|line| events.warn(line));
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), |failure| Err(failure.error))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Compares two trees, as `sync` and `check` do: both are listed in parallel, and their objects paired by key, page by
 //! page.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::listing::{MissedEntry as _, OrderedListing, TreeObject};
@@ -17,6 +17,7 @@ use tidegate::text::printable;
 use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result};
+use crate::event::{Failure, Side, Step};
 use crate::figures::count;
 use crate::links::{LinkRules, Links, WriteLinks, skipped_links};
 use crate::obstacle::Obstacle;
@@ -27,10 +28,12 @@ use crate::two_addresses;
 use crate::walk::{Missed, OtherTree};
 
 pub(crate) mod checksums;
+mod no_objects;
 mod taken;
 mod tree;
 mod verdict;
 
+use no_objects::NoObjects;
 use taken::TakenNames;
 pub use tree::Tree;
 pub use verdict::Comparison;
@@ -55,6 +58,8 @@ pub(crate) struct Trees {
     skipped_links: AtomicU64,
     /// How many objects had no checksum in common, although checksums were to be compared.
     incomparable: AtomicU64,
+    /// The names that are no objects, as far as [`pairs`](Self::pairs) has come.
+    pub(crate) no_objects: Arc<NoObjects>,
 }
 
 /// What would make the target like the source, for one key.
@@ -99,7 +104,10 @@ impl Trees {
         (from.other, to.other) = (other(&to), other(&from));
         let readers = Semaphore::new(READERS);
         let (skipped_links, incomparable) = (AtomicU64::new(0), AtomicU64::new(0));
-        let trees = Self { source: from, target: to, options, filter, readers, skipped_links, incomparable };
+        let no_objects = Arc::default();
+        let (source, target) = (from, to);
+        let trees =
+            Self { source, target, options, filter, readers, skipped_links, incomparable, no_objects };
         if trees.source.overlaps(&trees.target) {
             let (source, target) = (trees.source.name(), trees.target.name());
             return Err(Error::Refused(format!("{source} and {target} overlap: one is in the other")));
@@ -125,7 +133,12 @@ impl Trees {
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
         let plants = self.options.plants;
-        let pairs = merge::merge(source, target).filter(move |pair| {
+        let (no_objects, seen) = (self.no_objects.clone(), self.filter.clone());
+        let roots = (self.source.root().map(Path::to_owned), self.target.root().map(Path::to_owned));
+        let pairs = merge::merge(source, target);
+        let pairs =
+            pairs.inspect(move |pair| no_objects.see(pair, (roots.0.as_deref(), roots.1.as_deref()), &seen));
+        let pairs = pairs.filter(move |pair| {
             future::ready(match pair {
                 Pair::Both { source: object, .. }
                 | Pair::SourceOnly(object)
@@ -233,42 +246,46 @@ impl Trees {
 
     /// Compares the trees without changing anything, in key order. An error does not end the comparison if it is of
     /// one object or of one directory.
-    pub(crate) fn changes(&self) -> impl Stream<Item = Result<Change>> + '_ {
-        let mut left_out = LeftOutNames::default();
+    pub(crate) fn changes(&self) -> impl Stream<Item = Result<Change, Failure>> + '_ {
         let pairs = self.pairs().filter_map(move |pair| {
-            if let Pair::SourceMissed(Missed::LeftOut(path, _)) = &pair {
-                left_out.add(&self.source, path);
-            }
             let is_kept = match &pair {
                 Pair::SourceMissed(Missed::LeftOut(_, OtherKind::Link)) => {
                     self.skipped_links.fetch_add(1, Relaxed);
                     false
                 }
-                Pair::TargetOnly(object) => !left_out.has(&object.key),
+                Pair::TargetOnly(object) => !self.no_objects.is_in_source(&object.key),
                 Pair::TargetMissed(missed) => !missed.is_harmless(),
                 Pair::SourceMissed(Missed::LeftOut(path, _)) => self.takes_path(path),
                 _ => true,
             };
             future::ready(is_kept.then_some(pair))
         });
+        let failed = |side: Option<Side>, error: Error| Failure::new(Step::List, side, error);
         let changes = pairs.map(move |pair| async move {
+            let side = match &pair {
+                Pair::SourceMissed(_) => Some(Side::Source),
+                Pair::TargetMissed(_) => Some(Side::Target),
+                _ => None,
+            };
             Ok(match pair {
                 Pair::Both { source, target } => match self.compare(&source.object, &target) {
                     Verdict::Same => Change::None,
                     Verdict::Different(how) => Change::Replace(source, how),
-                    Verdict::Unknown | Verdict::Fresh => match self.ask(&source, &target).await? {
-                        Some(how) => Change::Replace(source, how),
-                        None => Change::None,
-                    },
+                    Verdict::Unknown | Verdict::Fresh => {
+                        match self.ask(&source, &target).await.map_err(|error| failed(None, error))? {
+                            Some(how) => Change::Replace(source, how),
+                            None => Change::None,
+                        }
+                    }
                 },
                 Pair::SourceOnly(object) => Change::Add(object),
                 Pair::TargetOnly(object) => Change::Remove(object),
                 Pair::Taken { source, by } => Change::Taken(source, by),
                 Pair::SourceMissed(missed) | Pair::TargetMissed(missed) => match missed {
-                    Missed::Failed(failure) => return Err(failure),
+                    Missed::Failed(error) => return Err(failed(side, error)),
                     Missed::LeftOut(path, kind) => Change::LeftOut(format!("{} is {kind}", path.display())),
                 },
-                Pair::Disorder(disorder) => return Err(disorder.into()),
+                Pair::Disorder(disorder) => return Err(failed(None, disorder.into())),
             })
         });
         changes.buffered(AT_ONCE)
@@ -315,24 +332,6 @@ impl Trees {
     }
 }
 
-/// Names in the source that are not objects, such as links to directories. `sync --delete` keeps what the target has at
-/// or below such a name, because the source may have it there too.
-#[derive(Debug, Default)]
-pub(crate) struct LeftOutNames(HashSet<String>);
-
-impl LeftOutNames {
-    /// Adds a path in the directory of the tree.
-    pub(crate) fn add(&mut self, tree: &Tree, path: &Path) {
-        self.0.extend(tree.key_of(path).map(str::to_owned));
-    }
-
-    /// Whether a key is one of these names, or lies below one.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
-        !self.0.is_empty() && ends.into_iter().any(|end| self.0.contains(&key[..end]))
-    }
-}
-
 /// The description of an object, which may have more than a listing.
 async fn described(tree: &Tree, object: &TreeObject) -> Result<Object> {
     Ok(tree.store.head(&object.object.key).await?)
@@ -357,6 +356,7 @@ mod tests {
             readers: Semaphore::new(1),
             skipped_links: AtomicU64::new(0),
             incomparable: AtomicU64::new(0),
+            no_objects: Arc::default(),
         };
         let (mut new, old) = (object(Some(3), Some(200)), object(Some(3), Some(105)));
         assert_eq!(trees.compare(&new, &old), Verdict::Unknown);
@@ -373,16 +373,5 @@ mod tests {
         assert_eq!(trees.compare_described(&larger, &old), Verdict::Different(Difference::Size));
         trees.options.files.preserve = false;
         assert_eq!(trees.compare(&new, &old), newer);
-    }
-
-    #[test]
-    fn names_that_were_left_out_cover_what_lies_below() {
-        let names = LeftOutNames(HashSet::from(["a/link".to_owned(), "é".to_owned()]));
-        for key in ["a/link", "a/link/x", "a/link/x/y", "é/x"] {
-            assert!(names.has(key), "{key}");
-        }
-        for key in ["a", "a/link-x", "a/linked/x", "b/a/link"] {
-            assert!(!names.has(key), "{key}");
-        }
     }
 }

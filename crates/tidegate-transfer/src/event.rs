@@ -175,12 +175,19 @@ impl Finding {
 pub struct Failure {
     /// What failed.
     pub step: Step,
-    /// The side that could not be listed; `None` if another step failed.
+    /// The side that could not be listed; `None` if another step failed, or a step that needs both.
     pub side: Option<Side>,
     /// Why.
     pub error: Error,
     /// Whether the operation had ended for the same cause before. Such failures may be many alike.
     pub ends: Ends,
+}
+
+impl Failure {
+    /// A failure that ends nothing.
+    pub(crate) fn new(step: Step, side: Option<Side>, error: Error) -> Self {
+        Self { step, side, error, ends: Ends::Nothing }
+    }
 }
 
 /// A side of an operation.
@@ -481,12 +488,12 @@ impl Events {
     }
 
     pub(crate) fn failed(&self, step: Step, error: Error) {
-        self.push(Event::Failed(Failure { step, side: None, error, ends: Ends::Nothing }));
+        self.push(Event::Failed(Failure::new(step, None, error)));
     }
 
     /// Something of this side could not be listed.
     pub(crate) fn unlisted(&self, side: Side, error: Error) {
-        self.push(Event::Failed(Failure { step: Step::List, side: Some(side), error, ends: Ends::Nothing }));
+        self.push(Event::Failed(Failure::new(Step::List, Some(side), error)));
     }
 
     /// Begins a transfer. Its figures are in `progress`; the requests of `counted` are counted.

@@ -82,15 +82,17 @@ pub(crate) struct InTheWay {
 }
 
 impl InTheWay {
-    pub(crate) fn add(&mut self, obstacle: Obstacle) {
+    pub(crate) fn add(&mut self, obstacle: Obstacle, links: Links) {
         match obstacle {
-            Obstacle::Directory(name) => self.directories.insert(name),
-            // A link has a key of its own with `--links preserve`.
+            Obstacle::Directory(name) => _ = self.directories.insert(name),
             Obstacle::Link(name) | Obstacle::File(name) | Obstacle::Replaced(name) => {
-                self.files.insert(format!("{name}{LINK_SUFFIX}"));
-                self.files.insert(name)
+                if links == Links::Preserve {
+                    // A link has a key of its own.
+                    self.files.insert(format!("{name}{LINK_SUFFIX}"));
+                }
+                self.files.insert(name);
             }
-        };
+        }
     }
 
     /// Whether the object of this key is in the way.
@@ -166,12 +168,13 @@ mod tests {
     #[test]
     fn only_what_is_in_the_way_is_removed_before_its_replacement() {
         let mut in_the_way = InTheWay::default();
-        in_the_way.add(Obstacle::File("a/f".to_owned()));
-        in_the_way.add(Obstacle::Directory("d".to_owned()));
-        for key in ["a/f", "a/f.rclonelink", "d/x", "d/e/y"] {
+        in_the_way.add(Obstacle::File("a/f".to_owned()), Links::Files);
+        in_the_way.add(Obstacle::Directory("d".to_owned()), Links::Files);
+        in_the_way.add(Obstacle::Link("l".to_owned()), Links::Preserve);
+        for key in ["a/f", "d/x", "d/e/y", "l.rclonelink"] {
             assert!(in_the_way.has(key), "{key}");
         }
-        for key in ["a", "a/f/x", "a/ff", "d", "d-x", "e/d/x"] {
+        for key in ["a", "a/f/x", "a/f.rclonelink", "a/ff", "d", "d-x", "e/d/x"] {
             assert!(!in_the_way.has(key), "{key}");
         }
         let root = tempfile::tempdir().unwrap();

@@ -253,6 +253,12 @@ struct SyncWork<'a> {
 }
 
 impl SyncWork<'_> {
+    /// Says which objects could not be compared, and what stays in the target because it is no object.
+    fn warn_of_names(&self) {
+        let stays = self.deletes().then(|| self.trees.no_objects.line_of_target()).flatten();
+        self.trees.incomparable_line().into_iter().chain(stays).for_each(|line| self.events.warn(line));
+    }
+
     fn deletes(&self) -> bool {
         self.options.extra != Extra::Keep
     }
@@ -263,7 +269,7 @@ impl SyncWork<'_> {
         job.report_left_out();
         let Found { objects, unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
         self.events.count(|report| report.unchanged += unchanged);
-        self.trees.incomparable_line().into_iter().for_each(|line| self.events.warn(line));
+        self.warn_of_names();
         let goes_on = self.trees.options.plants.has(Planted::RemovalAfterFailure);
         if !goes_on && (copied.is_err() || self.events.failures() > 0) {
             if extra.as_ref().is_some_and(|extra| extra.count > 0) {

@@ -9,7 +9,7 @@ use tidegate::{Object, Store};
 use super::extra::{ExtraObject, ExtraObjects, lost_keys};
 use super::recheck::Recheck;
 use super::{BATCH, SyncWork, behind_link};
-use crate::compare::{LeftOutNames, Verdict};
+use crate::compare::Verdict;
 use crate::copy::copies::{self, CopyOutcome};
 use crate::copy::item::{self, CopyItem, ItemSource};
 use crate::copy::job::CopyJob;
@@ -35,7 +35,6 @@ pub(super) struct Found {
     /// Objects of the source.
     pub(super) objects: u64,
     pub(super) unchanged: u64,
-    left_out: LeftOutNames,
     /// What only the target has, if it is to be removed.
     pub(super) extra: Option<ExtraObjects>,
     /// The objects that wait for the removal of what is in their way, and what that is.
@@ -166,18 +165,15 @@ impl<'a> Copying<'a> {
                     }
                     return None;
                 }
-                let is_left_out = found.left_out.has(&object.key)
+                let is_left_out = trees.no_objects.is_in_source(&object.key)
                     && !trees.options.plants.has(Planted::RemovalBelowLeftOut);
                 let extra = found.extra.as_mut().filter(|_| !is_left_out)?;
                 let unkept = extra.push(&object).err()?;
                 Some(Decision::Report(CopyOutcome::Stopped(lost_keys(&unkept))))
             }
             Pair::SourceMissed(missed) => {
-                if let Missed::LeftOut(path, _) = &missed {
-                    found.left_out.add(&trees.source, path);
-                    if !trees.takes_path(path) {
-                        return None;
-                    }
+                if matches!(&missed, Missed::LeftOut(path, _) if !trees.takes_path(path)) {
+                    return None;
                 }
                 Some(Decision::Report(self.missed(missed, Side::Source)))
             }
@@ -228,7 +224,7 @@ impl<'a> Copying<'a> {
             && !trees.options.plants.has(Planted::LastingObstacle)
         {
             let found = &mut *self.found();
-            found.in_the_way.add(obstacle);
+            found.in_the_way.add(obstacle, trees.target.links);
             return match found.blocked.push(&source) {
                 Ok(()) => CopyOutcome::LeftOut,
                 Err(unkept) => CopyOutcome::Stopped(lost_keys(&unkept)),

@@ -5,8 +5,8 @@ use futures::StreamExt;
 use super::extra::{ExtraObjects, lost_keys};
 use super::{SyncWork, behind_link};
 use crate::compare::{Change, Tree};
-use crate::error::{Error, Result};
-use crate::event::{Event, Step};
+use crate::error::Result;
+use crate::event::{Event, Failure, Step};
 use crate::listing::TreeObject;
 use crate::planted::Planted;
 
@@ -17,9 +17,9 @@ impl SyncWork<'_> {
         let mut changes = std::pin::pin!(trees.changes());
         let (mut objects, mut extra, mut failed) = (0_u64, ExtraObjects::default(), None);
         // Of several failures, the last is the error of the operation.
-        let mut fail = |failure: Error| {
+        let mut fail = |failure: Failure| {
             if let Some(before) = failed.replace(failure) {
-                self.events.failed(Step::List, before);
+                self.events.push(Event::Failed(before));
             }
         };
         while let Some(change) = changes.next().await {
@@ -34,8 +34,8 @@ impl SyncWork<'_> {
                 },
                 Ok(change) => {
                     objects += 1;
-                    if let Err(failure) = self.announce(&change) {
-                        fail(failure);
+                    if let Err(error) = self.announce(&change) {
+                        fail(Failure::new(Step::Copy, None, error));
                     }
                     self.events.flow().await;
                 }
@@ -43,9 +43,9 @@ impl SyncWork<'_> {
             }
         }
         trees.skipped_line().into_iter().for_each(|line| self.events.say(line));
-        trees.incomparable_line().into_iter().for_each(|line| self.events.warn(line));
+        self.warn_of_names();
         if let Some(failure) = failed {
-            return Err(failure);
+            return Err(failure.error);
         }
         self.refuse_nothing(objects)?;
         if self.deletes() { self.announce_removals(extra, objects).await } else { Ok(()) }

@@ -151,7 +151,7 @@ fn check(case: &Case, planted: Option<Planted>) -> Checked {
         );
         return Err((Invariant::DryRunIsTrue, why));
     }
-    if is_sync && told.is_ok() && !plan.is_loose && !plan.is_unordered && !plan.may_leave_broken_links {
+    if is_sync && told.is_ok() && !plan.is_loose && !plan.is_unordered && !plan.changes_behind_links {
         again(case, &world, how)?;
     }
     Ok(())

@@ -53,8 +53,8 @@ pub(crate) struct Plan {
     pub(crate) is_beyond_the_dry_run: bool,
     /// A store lists in another order than that of keys, which is an error unless the keys happen to be in order.
     pub(crate) is_unordered: bool,
-    /// A removal may leave links in the target that lead nowhere, and in the way of the next run.
-    pub(crate) may_leave_broken_links: bool,
+    /// A link in the target may be another object for the next run.
+    pub(crate) changes_behind_links: bool,
     /// Something is left out, and said.
     pub(crate) leaves_out: bool,
 }
@@ -127,6 +127,9 @@ impl Plan {
         let writes_through_links = links == Links::Follow && has_links(before, case.target);
         self.is_loose |= writes_through_links;
         self.is_beyond_the_dry_run |= writes_through_links;
+        // What a link of the target leads to may be removed, replaced or made.
+        self.changes_behind_links =
+            links != Links::Preserve && case.target.is_disk() && has_links(before, case.target);
         // Such a file stays, and its link comes beside it: then the directory can't be listed.
         self.is_loose |= links == Links::Preserve
             && case.target.is_disk()
@@ -176,6 +179,10 @@ impl Plan {
             }
             self.sources.push((object.address.clone(), before[&object.address].clone(), None));
         }
+        if writes_through_links {
+            // One may lead to where a link of the source leads.
+            self.sources.clear();
+        }
         if extra == Extra::Keep || extras.is_empty() {
             return;
         }
@@ -185,8 +192,6 @@ impl Plan {
             self.in_the_way.clear();
             return;
         }
-        // What a link of the target leads to may be extra: then the link leads nowhere.
-        self.may_leave_broken_links = theirs.objects.values().any(|object| object.by_link);
         self.is_sure &= !self
             .in_the_way
             .iter()
@@ -670,11 +675,17 @@ fn several(
             taken.add(case, &What::Tree, &list(world, before, *root, &below, links), &to);
         } else if name.is_empty() || name.ends_with('/') || root.is_disk() && is_directory {
             taken.is_refused = true;
-        } else if let Some(object) = list(world, before, *root, "", links).objects.get(*name)
-            && case.filter.takes(last, object.bytes.len() as u64)
-        {
-            let (key, name) = ((*name).to_owned(), last.to_owned());
-            taken.items.push(Item { key, name, object: object.clone() });
+        } else {
+            let is_link = links == Links::Preserve
+                && matches!(root, Root::Disk(root) if world.path().join(root).join(name).is_symlink());
+            let suffix = if is_link { SUFFIX } else { "" };
+            let key = format!("{name}{suffix}");
+            if let Some(object) = list(world, before, *root, "", links).objects.get(&key)
+                && case.filter.takes(last, object.bytes.len() as u64)
+            {
+                let name = format!("{last}{suffix}");
+                taken.items.push(Item { key, name, object: object.clone() });
+            }
         }
         taken.misses |= taken.items.len() == items;
     }

@@ -1,0 +1,145 @@
+//! Names in two trees that are no objects, such as links to directories and named pipes.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate::text::printable;
+
+use super::Tree;
+use crate::figures::count;
+use crate::listing::MissedEntry as _;
+use crate::merge::Pair;
+use crate::select::ObjectFilter;
+use crate::walk::Missed;
+
+/// How many names of the target are described.
+const DESCRIBED: usize = 3;
+
+/// The names that a comparison has come to so far.
+#[derive(Debug, Default)]
+pub(crate) struct NoObjects(Mutex<Names>);
+
+#[derive(Debug, Default)]
+struct Names {
+    /// Below the source. `sync --delete` keeps what the target has at or below such a name, because the source may have
+    /// it there too.
+    source: HashSet<String>,
+    /// Below the target: the name, if it is a key, and what is there.
+    target: Vec<(Option<String>, String)>,
+}
+
+impl NoObjects {
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the names in a pair; of those in the target, only if the filter takes them. The roots are the
+    /// directories of source and target.
+    pub(super) fn see(
+        &self,
+        pair: &Pair<Missed>,
+        (source, target): (Option<&Path>, Option<&Path>),
+        filter: &ObjectFilter,
+    ) {
+        let key =
+            |root: Option<&Path>, path: &Path| path.strip_prefix(root?).ok()?.to_str().map(str::to_owned);
+        match pair {
+            Pair::SourceMissed(Missed::LeftOut(path, _)) => self.names().source.extend(key(source, path)),
+            Pair::TargetMissed(missed) if missed.is_harmless() => {
+                let (key, what) = match missed {
+                    Missed::LeftOut(path, kind) => {
+                        (key(target, path), format!("{} is {kind}", path.display()))
+                    }
+                    Missed::Failed(failure) => (None, failure.to_string()),
+                };
+                if key.as_ref().is_none_or(|key| filter.takes_name(key)) {
+                    self.names().target.push((key, what));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the source has no object at this key, or at a name above it, but something else.
+    pub(crate) fn is_in_source(&self, key: &str) -> bool {
+        let source = &self.names().source;
+        let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
+        !source.is_empty() && ends.into_iter().any(|end| source.contains(&key[..end]))
+    }
+
+    /// The line about names that only the target has, and that stay there; `None` if there are none.
+    pub(crate) fn line_of_target(&self) -> Option<String> {
+        let names = self.names();
+        let is_extra = |key: &Option<String>| key.as_ref().is_none_or(|key| !names.source.contains(key));
+        let extra: Vec<_> =
+            names.target.iter().filter(|(key, _)| is_extra(key)).map(|(_, what)| &**what).collect();
+        let all = Some(extra.len() as u64).filter(|all| *all > 0)?;
+        let more = if extra.len() > DESCRIBED { ", …" } else { "" };
+        let described = extra.iter().take(DESCRIBED).copied().collect::<Vec<_>>().join(", ");
+        let why = if all == 1 {
+            "is left there, because it is no object"
+        } else {
+            "are left there, because they are no objects"
+        };
+        let line = format!("{} in the target {why}: {described}{more}", count(all, "name"));
+        Some(printable(&line).into_owned())
+    }
+}
+
+impl Tree {
+    /// The directory of the tree, if it is on this machine.
+    pub(super) fn root(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::backend::OtherKind;
+
+    use super::*;
+
+    fn left_out(path: &str) -> Missed {
+        Missed::LeftOut(path.into(), OtherKind::LinkToDirectory)
+    }
+
+    #[test]
+    fn names_of_the_source_cover_what_lies_below() {
+        let names = NoObjects::default();
+        for path in ["/s/a/link", "/s/é"] {
+            names.see(
+                &Pair::SourceMissed(left_out(path)),
+                (Some(Path::new("/s")), None),
+                &ObjectFilter::default(),
+            );
+        }
+        for key in ["a/link", "a/link/x", "a/link/x/y", "é/x"] {
+            assert!(names.is_in_source(key), "{key}");
+        }
+        for key in ["a", "a/link-x", "a/linked/x", "b/a/link"] {
+            assert!(!names.is_in_source(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_the_target_has_are_told() {
+        let names = NoObjects::default();
+        let (roots, all) = ((Some(Path::new("/s")), Some(Path::new("/t"))), ObjectFilter::default());
+        let other = ObjectFilter::default().exclude("e").unwrap();
+        assert_eq!(names.line_of_target(), None);
+        names.see(&Pair::TargetMissed(left_out("/t/both")), roots, &all);
+        names.see(&Pair::SourceMissed(left_out("/s/both")), roots, &all);
+        names.see(&Pair::TargetMissed(left_out("/t/e")), roots, &other);
+        assert_eq!(names.line_of_target(), None);
+        for name in ["a", "b", "c\u{202e}", "d"] {
+            names.see(&Pair::TargetMissed(left_out(&format!("/t/{name}"))), roots, &all);
+        }
+        let line = names.line_of_target().unwrap();
+        assert!(
+            line.starts_with("4 names in the target are left there, because they are no objects: /t/a is a "),
+            "{line}"
+        );
+        assert!(line.ends_with(", …") && !line.contains('\u{202e}') && !line.contains("/t/d"), "{line}");
+    }
+}
