@@ -23,8 +23,8 @@ use super::TreeObject;
 use crate::error::Error;
 use crate::walk::Missed;
 
-/// The most objects that are sorted in memory at once: about 32 MiB.
-const MOST_IN_MEMORY: usize = 1 << 16;
+/// The most objects that are sorted in memory at once: about 32 MiB, at 1 KiB each.
+const MOST_IN_MEMORY: usize = 1 << 15;
 
 /// The objects of the listing of `tree` in the order of their keys. The whole listing is read before the first object
 /// comes; what the listing has missed comes at once. If the temporary file fails, the listing ends with
