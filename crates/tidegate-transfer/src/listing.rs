@@ -27,7 +27,7 @@ pub trait MissedEntry {
 }
 
 /// A listing in the ascending order of its keys' bytes (`a-b` before `a/b`), which S3, Google and the walk of a directory
-/// promise, and which [`sorted`] makes of the listings of other stores. Every object that it gives has a greater key than
+/// promise, and which the listings of other stores are sorted into. Every object that it gives has a greater key than
 /// the one before.
 ///
 /// Two listings are compared only in this form. In a listing of another order, objects would look as if they were missing,
