@@ -28,6 +28,8 @@ struct Listing {
     /// Names that are no objects, and that the command leaves out.
     left_out: BTreeSet<String>,
     broken: BTreeSet<String>,
+    /// Those of them that are followed links to a directory above.
+    ways_back: BTreeSet<String>,
     /// Two objects have one key.
     clashes: bool,
 }
@@ -220,7 +222,11 @@ impl Plan {
         };
         self.is_impossible |= taken.is_refused;
         self.is_sure &= !taken.misses && !taken.items.is_empty() && !(moves && links == Links::Follow);
-        self.is_loose |= names_lead_through_links(case, world, what)
+        // What lies behind a link is not looked at; a move may take the link away.
+        let leads_through_links =
+            names_lead_through_links(case, world, what) || is_below_a_link(world, case.source, what.below());
+        self.is_beyond_the_dry_run |= leads_through_links;
+        self.is_loose |= leads_through_links
             || taken.clashes
             || links == Links::Follow && case.target.is_disk() && has_links(before, case.target);
         self.is_impossible |= taken.is_broken;
@@ -261,6 +267,9 @@ impl Plan {
                 if links == Links::Preserve { target(case.target, name, links, object).1 } else { node };
             self.sources.push((object.address.clone(), node, moved_to));
             names.push(name.to_owned());
+        }
+        if leads_through_links && matches!(what, What::Several { .. }) {
+            self.sources.clear();
         }
         if links == Links::Follow && case.target.is_disk() && has_links(before, case.target) {
             // The user asked for writes through links; one may lead to where a link of the source leads.
@@ -309,6 +318,18 @@ impl Plan {
             }
         }
         self.is_sure = !self.allowed.is_empty() && matches!(what, What::Tree | What::Pattern { .. });
+        // Without the file that a link leads to, the link has no size.
+        self.is_sure &= !(matches!(case.filter, Filter::MaxSize(_)) && has_links(before, case.source));
+        self.is_beyond_the_dry_run |= parts.iter().enumerate().any(|(at, (root, what))| {
+            let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
+            others.into_iter().any(|(_, (other, its))| match (what, its) {
+                (What::Below(names), What::Below(others)) => root == other && names == others,
+                (What::Below(names), _) => {
+                    names.iter().any(|name| other.name_of(&root.below(name)).is_some())
+                }
+                _ => other.name_of(root).is_some(),
+            })
+        });
         if let What::Several { pieces, recursive } = what {
             let has_single = pieces.iter().any(|piece| !piece.is_pattern());
             if !recursive && has_single && case.filter != Filter::Everything {
@@ -375,6 +396,12 @@ fn must(case: &Case, world: &World, by: Comparison, ours: &Object, theirs: &Obje
 /// Whether an object has changed since the clock of the case began.
 fn is_fresh(world: &World, object: &Object) -> bool {
     object.modified + Duration::from_secs(2) > crate::world::time(world.now())
+}
+
+/// Whether a directory of a root is behind a link below that root.
+fn is_below_a_link(world: &World, root: Root, below: &str) -> bool {
+    let Root::Disk(root) = root else { return false };
+    beginnings(below.trim_end_matches('/')).any(|name| world.path().join(root).join(name).is_symlink())
 }
 
 fn leads_elsewhere(world: &World, root: Root) -> bool {
@@ -553,6 +580,7 @@ impl Listing {
             } else if above.contains(&path.canonicalize().unwrap())
                 || path.canonicalize().is_ok_and(|path| world.path().starts_with(path))
             {
+                self.ways_back.insert(key.clone());
                 self.left_out.insert(key);
             } else {
                 self.walk(world, &path, &format!("{key}/"), links, above);
@@ -633,7 +661,12 @@ impl Taken {
     fn add(&mut self, case: &Case, what: &What, listing: &Listing, to: &str) {
         let takes_name = |name: &String| takes(case, what, name, None);
         self.is_broken |= listing.broken.iter().any(takes_name);
-        self.leaves_out |= listing.left_out.iter().any(takes_name);
+        // A pattern of one level names no directories.
+        let names_directories = !matches!(what, What::Pattern { recursive: false, .. });
+        self.leaves_out |= listing
+            .left_out
+            .iter()
+            .any(|name| takes_name(name) && (names_directories || !listing.ways_back.contains(name)));
         self.clashes |= listing.clashes;
         for (key, object) in &listing.objects {
             if takes(case, what, key, Some(object.bytes.len() as u64)) {

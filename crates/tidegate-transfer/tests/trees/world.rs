@@ -73,6 +73,14 @@ pub(crate) enum Address {
 }
 
 impl Address {
+    /// The address of a name below this one.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        match self {
+            Self::Disk(root) => Self::Disk(format!("{root}{name}")),
+            Self::Store(server, root) => Self::Store(*server, format!("{root}{name}")),
+        }
+    }
+
     /// The name of another address below this one.
     pub(crate) fn name_of<'a>(&self, other: &'a Self) -> Option<&'a str> {
         match (self, other) {
