@@ -214,11 +214,12 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(fs, folder):
 
 def test_a_continued_file_keeps_its_attributes(on_minio):
     fs, path = on_minio.fs(), f"{on_minio.folder()}/file"
-    fs.pipe_file(path, b"one\n", content_type="text/x-demo", metadata={"origin": "demo"})
+    fs.pipe_file(path, b"one\n", content_type="text/x-demo", metadata={"origin": "demo"}, tags={"a": "1"})
     with fs.open(path, "ab") as file:
         file.write(b"two\n")
     assert fs.info(path)["ContentType"] == "text/x-demo"
     assert fs.metadata(path) == {"origin": "demo"}
+    assert fs.get_tags(path) == {"a": "1"}
 
 
 # What s3fs has besides.

@@ -16,6 +16,9 @@ use crate::walk::Missed;
 /// How many names of the target are described.
 const DESCRIBED: usize = 3;
 
+/// How many names of the target are remembered; more are only counted.
+const REMEMBERED: usize = 10_000;
+
 /// The names that a comparison has come to so far.
 #[derive(Debug, Default)]
 pub(crate) struct NoObjects(Mutex<Names>);
@@ -27,6 +30,8 @@ struct Names {
     source: HashSet<String>,
     /// Below the target: the name, if it is a key, and what is there.
     target: Vec<(Option<String>, String)>,
+    /// Further names below the target.
+    beyond: u64,
 }
 
 impl NoObjects {
@@ -53,8 +58,11 @@ impl NoObjects {
                     }
                     Missed::Failed(failure) => (None, failure.to_string()),
                 };
-                if key.as_ref().is_none_or(|key| filter.takes_name(key)) {
-                    self.names().target.push((key, what));
+                let names = &mut *self.names();
+                match key.as_ref().is_none_or(|key| filter.takes_name(key)) {
+                    true if names.target.len() < REMEMBERED => names.target.push((key, what)),
+                    true => names.beyond += 1,
+                    false => {}
                 }
             }
             _ => {}
@@ -74,7 +82,7 @@ impl NoObjects {
         let is_extra = |key: &Option<String>| key.as_ref().is_none_or(|key| !names.source.contains(key));
         let extra: Vec<_> =
             names.target.iter().filter(|(key, _)| is_extra(key)).map(|(_, what)| &**what).collect();
-        let all = Some(extra.len() as u64).filter(|all| *all > 0)?;
+        let all = Some(extra.len() as u64 + names.beyond).filter(|all| *all > 0)?;
         let more = if extra.len() > DESCRIBED { ", …" } else { "" };
         let described = extra.iter().take(DESCRIBED).copied().collect::<Vec<_>>().join(", ");
         let why = if all == 1 {

@@ -471,6 +471,8 @@ class ObjectFileSystem(ListedFileSystem):
             else:
                 # Closing fails if the object is another by then.
                 given = _attributes(before.object) | given | {"replaces": before.object}
+                if before.object.tag_count and "tags" not in given:
+                    given["tags"] = store.tags(key)
         progress = given.pop("progress", None)
         native = cast("_native.Writer", wait(store.native().writer(key, native_options(given))))
         file_type = WrittenFile if autocommit else DeferredFile

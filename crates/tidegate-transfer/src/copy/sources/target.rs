@@ -38,11 +38,20 @@ impl CopyTarget {
         let named = naming::of_tree(&source.location, target)?;
         if let (Location::Local { path: directory }, Location::Local { path }) = (target, &named)
             && let Ok(below) = path.strip_prefix(directory)
-            && let Some(name) = below.to_str().filter(|name| !name.is_empty())
+            && !below.as_os_str().is_empty()
         {
             // The user named the directory, and not a link in it that has the tree's name.
             let contents = Self::of_contents(job, target).await?;
-            return Ok(Self { prefix: format!("{name}/"), ..contents });
+            match below.to_str() {
+                Some(name) => return Ok(Self { prefix: format!("{name}/"), ..contents }),
+                // Such a name can't be a key.
+                None if contents.links == WriteLinks::Refuse && path.is_symlink() => {
+                    let link = path.display();
+                    let message = format!("{link} is a symbolic link, and nothing is written through links");
+                    return Err(Error::Failed(printable(&message).into_owned()));
+                }
+                None => {}
+            }
         }
         Self::of_contents(job, &named).await
     }

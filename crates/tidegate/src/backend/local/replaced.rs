@@ -56,6 +56,20 @@ pub(super) fn behind_links(path: &Path) -> Result<(PathBuf, Option<Metadata>), F
     Err(circle())
 }
 
+/// The metadata of the file at `path`, if there is one; `None` if there is a symbolic link on the way or in its place, or
+/// may be one.
+pub(super) fn found_without_links(path: &Path) -> Option<Option<Metadata>> {
+    let directory = std::path::absolute(path.parent()?).ok()?;
+    let has_parents = directory.components().any(|component| component == Component::ParentDir);
+    if has_parents || !has_no_links(&directory) {
+        return None;
+    }
+    match path.symlink_metadata() {
+        Ok(found) => (!found.is_symlink()).then_some(Some(found)),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(None),
+    }
+}
+
 /// Refuses a directory that another user could have chosen: the way to it goes through a symbolic link in a sticky
 /// directory that everybody may write to (`/tmp`), and the link belongs neither to the caller nor to that directory's
 /// owner. Linux has this rule only for the last name of a path, and only with `protected_symlinks`.

@@ -72,8 +72,13 @@ impl Target {
     /// The same for a file that is to be made, and whether it exists already. Refuses anything but a regular file
     /// there, and missing directories that must not be made, see [`Self::check_directories`].
     pub(super) fn find(self) -> Result<(Self, bool), Fault> {
-        self.check_links()?;
-        let (path, found) = replaced::behind_links(&self.path)?;
+        let (path, found) = match replaced::found_without_links(&self.path) {
+            Some(found) => (self.path.clone(), found),
+            None => {
+                self.check_links()?;
+                replaced::behind_links(&self.path)?
+            }
+        };
         let target = Self { path, ..self };
         match &found {
             Some(found) => check_regular(found)?,

@@ -121,8 +121,10 @@ mod tests {
         for is_done in [false, true] {
             let let_go = Arc::new(Mutex::new(false));
             let (begins, begun) = mpsc::channel();
+            let (polled, was_polled) = mpsc::channel();
             let part = LockedPart(let_go.clone());
             let mut work = Box::pin(or_let_go(move |waiting| {
+                was_polled.recv().unwrap();
                 begins.send(()).unwrap();
                 while !is_done && waiting.check().is_ok() {
                     std::thread::yield_now();
@@ -130,6 +132,7 @@ mod tests {
                 Ok(part)
             }));
             assert!(poll!(&mut work).is_pending());
+            polled.send(()).unwrap();
             begun.recv().unwrap();
             if is_done {
                 // Its result is there, and nobody has taken it yet.
