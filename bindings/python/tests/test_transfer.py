@@ -227,7 +227,7 @@ def test_sync_with_a_listing_out_of_order_removes_nothing(tmp_path):
             "s3://bucket/t", endpoint_url=endpoint, access_key="a", secret_key="b", region="us-east-1"
         )
         for source, target in [(tmp_path / "all", store), (store, tmp_path / "all"), (tmp_path / "some", store)]:
-            with pytest.raises(tidegate.Error, match="a-b: a listing is not in") as caught:
+            with pytest.raises(tidegate.Error, match="a-b: the store promises to list keys in order") as caught:
                 tidegate.sync(source, target, delete=True)
             assert caught.value.kind == "unsupported"
         server.shutdown()
