@@ -134,4 +134,6 @@ def test_a_timeout_ends_the_work_too(gate, bucket):
     with pytest.raises(FSTimeoutError):
         sync(fs.loop, fs._pipe_file, f"{bucket.name}/a", bytes(12 << 20), part_size=5 << 20, timeout=0.2)
     gate.open()
+    # The request that opens the session may be on its way still.
+    assert fs._blocking_store(bucket.name).tide.settled() == []
     nothing_is_left(bucket, "a")
