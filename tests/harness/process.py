@@ -18,14 +18,14 @@ def die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-# What keeps a port of `free_port` from being given away twice; closed by the kernel when this process ends.
+# A socket for each port that `free_port` has given: while it is open, other processes know that the port is taken.
 _claims: list[socket.socket] = []
 
 
 def free_port():
-    """A port for a server that is about to start. No other process that asks here gets the same port while this process
-    lives. Where the kernel leaves room, it gives nobody the port as the near end of a connection: a server that is killed
-    finds the port free again when it comes back."""
+    """A port for a server that is about to start. No other process gets the same port here while this process lives. The
+    port is below those that the kernel gives to connections, if it leaves any: a server that was killed finds the port
+    free when it starts again."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         claim = socket.socket(socket.AF_UNIX)

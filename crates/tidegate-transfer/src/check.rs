@@ -106,3 +106,32 @@ impl IntoFuture for CheckTrees {
         IntoFuture::into_future(self.start())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::event::{Side, Step};
+
+    #[tokio::test]
+    async fn a_name_that_can_t_be_listed_is_told_with_its_side() {
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        let (source, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["a", "b"] {
+            symlink("nowhere", source.path().join(name)).unwrap();
+        }
+        let trees = [source.path(), target.path()].map(|path| Tree::directory(&tide, path));
+        let [source, target] = trees;
+        let mut run = CheckTrees::new(source, target).start();
+        let mut failures = Vec::new();
+        while let Some(event) = run.next().await {
+            if let Event::Failed(failure) = event {
+                failures.push((failure.step, failure.side));
+            }
+        }
+        // The last failure is the error of the operation.
+        assert_eq!(failures, [(Step::List, Some(Side::Source))]);
+        assert!(run.result().is_err());
+    }
+}

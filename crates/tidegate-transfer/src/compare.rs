@@ -104,8 +104,9 @@ impl Trees {
         (from.other, to.other) = (other(&to), other(&from));
         let readers = Semaphore::new(READERS);
         let (skipped_links, incomparable) = (AtomicU64::new(0), AtomicU64::new(0));
-        let no_objects = Arc::default();
         let (source, target) = (from, to);
+        let directories = (source.directory.as_deref(), target.directory.as_deref());
+        let no_objects = NoObjects::below(directories.0, directories.1, &filter).into();
         let trees =
             Self { source, target, options, filter, readers, skipped_links, incomparable, no_objects };
         if trees.source.overlaps(&trees.target) {
@@ -133,11 +134,8 @@ impl Trees {
         let source = OrderedListing::new(self.source.list(&names, as_files));
         let target = OrderedListing::new(self.target.list_target(&names, as_files));
         let plants = self.options.plants;
-        let (no_objects, seen) = (self.no_objects.clone(), self.filter.clone());
-        let roots = (self.source.root().map(Path::to_owned), self.target.root().map(Path::to_owned));
-        let pairs = merge::merge(source, target);
-        let pairs =
-            pairs.inspect(move |pair| no_objects.see(pair, (roots.0.as_deref(), roots.1.as_deref()), &seen));
+        let no_objects = self.no_objects.clone();
+        let pairs = merge::merge(source, target).inspect(move |pair| no_objects.see(pair));
         let pairs = pairs.filter(move |pair| {
             future::ready(match pair {
                 Pair::Both { source: object, .. }

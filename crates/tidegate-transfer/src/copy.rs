@@ -356,7 +356,8 @@ pub fn is_single(source: &Source, is_recursive: bool) -> bool {
 
 /// Whether the location is that of a symbolic link that is copied as one.
 fn names_link(location: &Location, links: Links) -> bool {
-    matches!(location, Location::Local { path } if links == Links::Preserve && link::is_named(path))
+    // A name that a file has, too, is refused later.
+    matches!(location, Location::Local { path } if links == Links::Preserve && !matches!(link::named(path), Ok(None)))
 }
 
 async fn copy_many(

@@ -1,12 +1,12 @@
 //! Names in two trees that are no objects, such as links to directories and named pipes.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::text::printable;
 
-use super::Tree;
+use super::tree::key_of;
 use crate::figures::count;
 use crate::listing::MissedEntry as _;
 use crate::merge::Pair;
@@ -19,9 +19,16 @@ const DESCRIBED: usize = 3;
 /// How many names of the target are remembered; more are only counted.
 const REMEMBERED: usize = 10_000;
 
-/// The names that a comparison has come to so far.
+/// The names that a comparison has come to so far. Those below the target are taken note of only if the filter takes
+/// them.
 #[derive(Debug, Default)]
-pub(crate) struct NoObjects(Mutex<Names>);
+pub(crate) struct NoObjects {
+    /// The directories of the trees that are on this machine.
+    source: Option<PathBuf>,
+    target: Option<PathBuf>,
+    filter: ObjectFilter,
+    names: Mutex<Names>,
+}
 
 #[derive(Debug, Default)]
 struct Names {
@@ -30,37 +37,39 @@ struct Names {
     source: HashSet<String>,
     /// Below the target: the name, if it is a key, and what is there.
     target: Vec<(Option<String>, String)>,
-    /// Further names below the target.
+    /// How many more names there are below the target.
     beyond: u64,
 }
 
 impl NoObjects {
-    fn names(&self) -> MutexGuard<'_, Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No names yet, of trees in these directories.
+    pub(super) fn below(source: Option<&Path>, target: Option<&Path>, filter: &ObjectFilter) -> Self {
+        let (source, target) = (source.map(Path::to_owned), target.map(Path::to_owned));
+        Self { source, target, filter: filter.clone(), names: Mutex::default() }
     }
 
-    /// Takes note of the names in a pair; of those in the target, only if the filter takes them. The roots are the
-    /// directories of source and target.
-    pub(super) fn see(
-        &self,
-        pair: &Pair<Missed>,
-        (source, target): (Option<&Path>, Option<&Path>),
-        filter: &ObjectFilter,
-    ) {
-        let key =
-            |root: Option<&Path>, path: &Path| path.strip_prefix(root?).ok()?.to_str().map(str::to_owned);
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the names in a pair.
+    pub(super) fn see(&self, pair: &Pair<Missed>) {
         match pair {
-            Pair::SourceMissed(Missed::LeftOut(path, _)) => self.names().source.extend(key(source, path)),
+            Pair::SourceMissed(Missed::LeftOut(path, _)) => {
+                self.names().source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
+            }
             Pair::TargetMissed(missed) if missed.is_harmless() => {
                 let (key, what) = match missed {
                     Missed::LeftOut(path, kind) => {
-                        (key(target, path), format!("{} is {kind}", path.display()))
+                        (key_of(self.target.as_deref(), path), format!("{} is {kind}", path.display()))
                     }
                     Missed::Failed(failure) => (None, failure.to_string()),
                 };
                 let names = &mut *self.names();
-                match key.as_ref().is_none_or(|key| filter.takes_name(key)) {
-                    true if names.target.len() < REMEMBERED => names.target.push((key, what)),
+                match key.is_none_or(|key| self.filter.takes_name(key)) {
+                    true if names.target.len() < REMEMBERED => {
+                        names.target.push((key.map(str::to_owned), what));
+                    }
                     true => names.beyond += 1,
                     false => {}
                 }
@@ -95,13 +104,6 @@ impl NoObjects {
     }
 }
 
-impl Tree {
-    /// The directory of the tree, if it is on this machine.
-    pub(super) fn root(&self) -> Option<&Path> {
-        self.directory.as_deref()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate::backend::OtherKind;
@@ -112,15 +114,15 @@ mod tests {
         Missed::LeftOut(path.into(), OtherKind::LinkToDirectory)
     }
 
+    fn names(filter: ObjectFilter) -> NoObjects {
+        NoObjects::below(Some(Path::new("/s")), Some(Path::new("/t")), &filter)
+    }
+
     #[test]
     fn names_of_the_source_cover_what_lies_below() {
-        let names = NoObjects::default();
+        let names = names(ObjectFilter::default());
         for path in ["/s/a/link", "/s/é"] {
-            names.see(
-                &Pair::SourceMissed(left_out(path)),
-                (Some(Path::new("/s")), None),
-                &ObjectFilter::default(),
-            );
+            names.see(&Pair::SourceMissed(left_out(path)));
         }
         for key in ["a/link", "a/link/x", "a/link/x/y", "é/x"] {
             assert!(names.is_in_source(key), "{key}");
@@ -132,16 +134,17 @@ mod tests {
 
     #[test]
     fn names_that_only_the_target_has_are_told() {
-        let names = NoObjects::default();
-        let (roots, all) = ((Some(Path::new("/s")), Some(Path::new("/t"))), ObjectFilter::default());
-        let other = ObjectFilter::default().exclude("e").unwrap();
-        assert_eq!(names.line_of_target(), None);
-        names.see(&Pair::TargetMissed(left_out("/t/both")), roots, &all);
-        names.see(&Pair::SourceMissed(left_out("/s/both")), roots, &all);
-        names.see(&Pair::TargetMissed(left_out("/t/e")), roots, &other);
+        let names = names(ObjectFilter::default().exclude("e").unwrap());
+        for pair in [
+            Pair::TargetMissed(left_out("/t/both")),
+            Pair::SourceMissed(left_out("/s/both")),
+            Pair::TargetMissed(left_out("/t/e")),
+        ] {
+            names.see(&pair);
+        }
         assert_eq!(names.line_of_target(), None);
         for name in ["a", "b", "c\u{202e}", "d"] {
-            names.see(&Pair::TargetMissed(left_out(&format!("/t/{name}"))), roots, &all);
+            names.see(&Pair::TargetMissed(left_out(&format!("/t/{name}"))));
         }
         let line = names.line_of_target().unwrap();
         assert!(
@@ -149,5 +152,9 @@ mod tests {
             "{line}"
         );
         assert!(line.ends_with(", …") && !line.contains('\u{202e}') && !line.contains("/t/d"), "{line}");
+        for number in 0..REMEMBERED {
+            names.see(&Pair::TargetMissed(left_out(&format!("/t/{number}"))));
+        }
+        assert!(names.line_of_target().unwrap().starts_with("10004 names"));
     }
 }

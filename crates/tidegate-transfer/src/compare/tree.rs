@@ -138,7 +138,7 @@ impl Tree {
 
     /// The key of a path in the directory of the tree.
     pub(super) fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
-        path.strip_prefix(self.directory.as_ref()?).ok()?.to_str()
+        key_of(self.directory.as_deref(), path)
     }
 
     /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
@@ -234,6 +234,11 @@ impl Tree {
     }
 }
 
+/// The key of a path below the directory of a tree.
+pub(super) fn key_of<'a>(directory: Option<&Path>, path: &'a Path) -> Option<&'a str> {
+    path.strip_prefix(directory?).ok()?.to_str()
+}
+
 fn is_no_bucket(entry: &std::result::Result<TreeObject, Missed>) -> bool {
     matches!(entry, Err(Missed::Failed(Error::Store(error))) if error.kind() == ErrorKind::NoBucket)
 }
@@ -259,9 +264,9 @@ mod tests {
 
     use super::*;
 
-    /// A store that a program has made itself, and that keeps its objects in memory.
+    /// A store that a program has made itself, and that keeps its objects in memory. It lists these keys, if there are any.
     #[derive(Debug)]
-    struct Own(Memory, Info);
+    struct Own(Memory, Info, Vec<String>);
 
     #[async_trait::async_trait]
     impl Backend for Own {
@@ -298,7 +303,37 @@ mod tests {
         }
 
         fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
-            self.0.list(prefix, recursive)
+            if self.2.is_empty() {
+                return self.0.list(prefix, recursive);
+            }
+            let object = |key: &String| {
+                let mut object = Object::default();
+                object.key.clone_from(key);
+                Ok(Entry::Object(object))
+            };
+            Listing::Items(stream::iter(self.2.iter().map(object).collect::<Vec<_>>()).boxed())
+        }
+    }
+
+    /// Longer than what is sorted in memory.
+    #[tokio::test]
+    async fn a_long_listing_in_another_order_is_compared() {
+        let tide = Tidegate::builder().build().unwrap();
+        let mut keys: Vec<_> = (0..40_000).map(|number| format!("{}-{number}", number % 7)).collect();
+        let store = |name: &str, in_order: bool, keys: &[String]| {
+            let memory = Memory::new(name);
+            let mut info = Info::new(format!("{name}://b"), name, memory.info().capabilities.clone());
+            info.capabilities.lists_in_key_order = in_order;
+            tide.store(Arc::new(Own(memory, info, keys.to_vec())))
+        };
+        let shuffled = store("shuffled", false, &keys);
+        keys.push("0-0/more".to_owned());
+        keys.sort();
+        let sorted = store("sorted", true, &keys);
+        for (source, target) in [(&shuffled, &sorted), (&sorted, &shuffled)] {
+            let check = crate::CheckTrees::new(Tree::new(source, ""), Tree::new(target, ""));
+            let check = check.compare(crate::Comparison::Size).await.unwrap();
+            assert_eq!((check.compared, check.unchanged, check.different), (40_001, 40_000, 1));
         }
     }
 
@@ -307,7 +342,7 @@ mod tests {
         let tide = Tidegate::builder().build().unwrap();
         let memory = Memory::new("own");
         let info = Info::new("cache", "cache", memory.info().capabilities.clone());
-        let own = tide.store(Arc::new(Own(memory, info)));
+        let own = tide.store(Arc::new(Own(memory, info, Vec::new())));
         own.put("k", "1").await.unwrap();
         let tree = Tree::new(&own, "");
         assert!(!tree.is_local() && Tree::directory(&tide, "cache").is_local());

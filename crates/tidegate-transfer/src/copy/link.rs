@@ -4,7 +4,7 @@
 //! Links are made on this machine when all files of the command are in place, so that no file is written through one of
 //! them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -71,17 +71,13 @@ pub(super) enum NamedLink {
     ByKey,
 }
 
-/// Whether a path on this machine names a link, with [`Links::Preserve`].
-pub(super) fn is_named(path: &Path) -> bool {
-    path.is_symlink() || link_of(path).is_some()
-}
-
-/// How a path for which [`is_named`] is true names a link. Fails if the path is that of a file, and a link has the name
-/// as an object.
-pub(super) fn named(path: &Path) -> Result<NamedLink> {
+/// How a path on this machine names a link, if it does, with [`Links::Preserve`]. Fails if the path is that of a file,
+/// and a link has the name as an object.
+pub(super) fn named(path: &Path) -> Result<Option<NamedLink>> {
     match path.symlink_metadata() {
-        Ok(found) if found.is_symlink() => Ok(NamedLink::ByPath),
-        Err(_) => Ok(NamedLink::ByKey),
+        Ok(found) if found.is_symlink() => Ok(Some(NamedLink::ByPath)),
+        _ if !has_link_object(path) => Ok(None),
+        Err(_) => Ok(Some(NamedLink::ByKey)),
         Ok(_) => {
             let path = printable(&path.display().to_string()).into_owned();
             Err(Error::Failed(format!(
@@ -91,10 +87,10 @@ pub(super) fn named(path: &Path) -> Result<NamedLink> {
     }
 }
 
-/// The symbolic link that has this path as an object.
-fn link_of(path: &Path) -> Option<PathBuf> {
-    let link = PathBuf::from(path.to_str()?.strip_suffix(LINK_SUFFIX)?);
-    (link.file_name().is_some() && link.is_symlink()).then_some(link)
+/// Whether a symbolic link has this path as an object.
+fn has_link_object(path: &Path) -> bool {
+    let link = path.to_str().and_then(|path| path.strip_suffix(LINK_SUFFIX)).map(Path::new);
+    link.is_some_and(|link| link.file_name().is_some() && link.is_symlink())
 }
 
 /// Whether the file of this key, or the link that the key stands for with [`Links::Preserve`], is below `root`.

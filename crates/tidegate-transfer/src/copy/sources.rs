@@ -21,7 +21,7 @@ use super::link::NamedLink;
 use super::{NameList, link};
 use crate::ahead::ahead;
 use crate::error::{Error, Result};
-use crate::links::Links;
+use crate::links::{LinkRules, Links};
 use crate::place::Place;
 use crate::planted::Planted;
 use crate::resolved::resolved;
@@ -88,12 +88,7 @@ pub(crate) async fn find<'a>(
             add(&store);
             parts.push(tree(job, source, store, prefix, target, filter, is_only));
         } else {
-            let place = match job.writing.links() {
-                Links::Preserve => {
-                    job.stores.source.object_with(&source.location, Links::Preserve.of_source()).await?
-                }
-                _ => job.stores.source.object(&source.location).await?,
-            };
+            let place = job.stores.source.object_with(&source.location, rules_of_named(job)).await?;
             if !filter.takes_named(&place).await? {
                 continue;
             }
@@ -193,6 +188,14 @@ pub(crate) async fn find_listed<'a>(
     })
 }
 
+/// The rules for links of an object that is named alone: a link is followed, unless links are copied as objects.
+fn rules_of_named(job: &CopyJob) -> LinkRules {
+    match job.writing.links() {
+        Links::Preserve => Links::Preserve.of_source(),
+        Links::Files | Links::Skip | Links::Follow => LinkRules::default(),
+    }
+}
+
 /// Whether the location is a local path that is no directory, so that -r makes no difference.
 fn is_file(location: &Location) -> bool {
     matches!(location, Location::Local { path } if !path.is_dir())
@@ -228,17 +231,18 @@ fn left_out(job: &CopyJob, path: &Path, kind: OtherKind) -> CopyOutcome {
 
 /// The item for a single object.
 fn one(job: &CopyJob, source: &Location, mut place: Place, mut to: Place) -> FoundItem {
-    let source = match source {
-        Location::Local { path } if job.writing.links() == Links::Preserve && link::is_named(path) => {
-            match link::named(path).map_err(CopyOutcome::Failed)? {
-                NamedLink::ByPath => {
-                    place.key.push_str(LINK_SUFFIX);
-                    to.key.push_str(LINK_SUFFIX);
-                }
-                NamedLink::ByKey => {}
-            }
-            ItemSource::file(path.clone(), place)
+    let link = match source {
+        Location::Local { path } if job.writing.links() == Links::Preserve => {
+            link::named(path).map_err(CopyOutcome::Failed)?
         }
+        _ => None,
+    };
+    if link == Some(NamedLink::ByPath) {
+        place.key.push_str(LINK_SUFFIX);
+        to.key.push_str(LINK_SUFFIX);
+    }
+    let source = match source {
+        Location::Local { path } if link.is_some() => ItemSource::file(path.clone(), place),
         Location::Local { path } => {
             let found = path.metadata().map_err(|error| CopyOutcome::Failed(Error::of_file(path, &error)))?;
             if !found.is_file() {

@@ -43,7 +43,23 @@ pub(super) const PRIVATE: u32 = 0o600;
 /// The way there, including these links, is checked as by [`check_way`]: otherwise another user could choose the file
 /// that is replaced.
 pub(super) fn behind_links(path: &Path) -> Result<(PathBuf, Option<Metadata>), Fault> {
+    behind_allowed_links(path, || Ok(()))
+}
+
+/// The same. `refuse_links` is called before a link is followed, and where there may be a link on the way.
+pub(super) fn behind_allowed_links(
+    path: &Path,
+    refuse_links: impl FnOnce() -> Result<(), Fault>,
+) -> Result<(PathBuf, Option<Metadata>), Fault> {
     let mut path = path.to_owned();
+    if plain_way(path.parent().unwrap_or(Path::new("/"))).is_some() {
+        match link_at(&path) {
+            Ok(At::Entry(found)) => return Ok((path, Some(found))),
+            Ok(At::Nothing) => return Ok((path, None)),
+            Ok(At::Link(_)) | Err(_) => {}
+        }
+    }
+    refuse_links()?;
     for _ in 0..LINKS {
         let directory = path.parent().unwrap_or(Path::new("/"));
         check_way(directory)?;
@@ -56,30 +72,16 @@ pub(super) fn behind_links(path: &Path) -> Result<(PathBuf, Option<Metadata>), F
     Err(circle())
 }
 
-/// The metadata of the file at `path`, if there is one; `None` if there is a symbolic link on the way or in its place, or
-/// may be one.
-pub(super) fn found_without_links(path: &Path) -> Option<Option<Metadata>> {
-    let directory = std::path::absolute(path.parent()?).ok()?;
-    let has_parents = directory.components().any(|component| component == Component::ParentDir);
-    if has_parents || !has_no_links(&directory) {
-        return None;
-    }
-    match path.symlink_metadata() {
-        Ok(found) => (!found.is_symlink()).then_some(Some(found)),
-        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(None),
-    }
-}
-
 /// Refuses a directory that another user could have chosen: the way to it goes through a symbolic link in a sticky
 /// directory that everybody may write to (`/tmp`), and the link belongs neither to the caller nor to that directory's
 /// owner. Linux has this rule only for the last name of a path, and only with `protected_symlinks`.
 ///
 /// Returns the directory's path without links. Names that do not exist yet stay in it, to be made there.
 pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
-    let mut rest = std::path::absolute(directory).map_err(|error| fault(error, directory))?;
-    if !rest.components().any(|component| component == Component::ParentDir) && has_no_links(&rest) {
-        return Ok(rest);
+    if let Some(plain) = plain_way(directory) {
+        return Ok(plain);
     }
+    let mut rest = std::path::absolute(directory).map_err(|error| fault(error, directory))?;
     let (mut way, mut links) = (PathBuf::from("/"), 0);
     loop {
         let mut components = rest.components();
@@ -105,6 +107,13 @@ pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
         }
         rest = behind.to_owned();
     }
+}
+
+/// The absolute path of the directory, if it exists and the way to it has no symbolic link.
+fn plain_way(directory: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(directory).ok()?;
+    let has_parents = absolute.components().any(|component| component == Component::ParentDir);
+    (!has_parents && has_no_links(&absolute)).then_some(absolute)
 }
 
 /// Whether the directory exists and the way to it has no symbolic link. Linux tells with one system call; where the

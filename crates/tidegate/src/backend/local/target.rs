@@ -65,20 +65,13 @@ impl Target {
 
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].
     pub(super) fn behind_links(self) -> Result<Self, Fault> {
-        self.check_links()?;
-        Ok(Self { path: replaced::behind_links(&self.path)?.0, ..self })
+        Ok(Self { path: replaced::behind_allowed_links(&self.path, || self.check_links())?.0, ..self })
     }
 
     /// The same for a file that is to be made, and whether it exists already. Refuses anything but a regular file
     /// there, and missing directories that must not be made, see [`Self::check_directories`].
     pub(super) fn find(self) -> Result<(Self, bool), Fault> {
-        let (path, found) = match replaced::found_without_links(&self.path) {
-            Some(found) => (self.path.clone(), found),
-            None => {
-                self.check_links()?;
-                replaced::behind_links(&self.path)?
-            }
-        };
+        let (path, found) = replaced::behind_allowed_links(&self.path, || self.check_links())?;
         let target = Self { path, ..self };
         match &found {
             Some(found) => check_regular(found)?,
