@@ -22,22 +22,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (source, target) = (tide.open(source).await?, tide.open(target).await?);
     let mut run = SyncTrees::new(Tree::new(&source, ""), Tree::new(&target, ""))
         .filter(ObjectFilter::default().include(pattern)?)
-        .start();
-    let mut beat = tokio::time::interval(Duration::from_millis(100));
-    loop {
-        let event = tokio::select! {
-            _ = beat.tick() => {
-                draw(&run.progress());
-                continue;
-            }
-            event = run.next() => event,
-        };
+        .start()
+        .progress_every(Duration::from_millis(100));
+    while let Some(event) = run.next().await {
         match event {
-            Some(Event::Copied(copied)) => println!("\r{} -> {}", copied.source, copied.target),
-            Some(Event::Failed(failure)) => println!("\rnot copied: {}", failure.error),
-            Some(Event::Warning(warning)) => println!("\r{warning}"),
-            Some(_) => {}
-            None => break,
+            Event::Progress(progress) => draw(&progress),
+            Event::Copied(copied) => println!("\r{} -> {}", copied.source, copied.target),
+            Event::Failed(failure) => println!("\rnot copied: {}", failure.error),
+            Event::Warning(warning) => println!("\r{warning}"),
+            _ => {}
         }
     }
     draw(&run.progress());

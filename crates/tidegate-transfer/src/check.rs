@@ -5,10 +5,11 @@ use std::future::IntoFuture;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
-use crate::compare::{Change, CompareOptions, Comparison, Tree, Trees};
+use crate::compare::{CompareOptions, Comparison, Tree, Trees};
 use crate::error::Result;
 use crate::event::{Event, Events, Finding, Report};
 use crate::links::FileOptions;
+use crate::plan::Change;
 use crate::run::Run;
 use crate::select::ObjectFilter;
 
@@ -61,30 +62,27 @@ impl CheckTrees {
         let mut changes = std::pin::pin!(trees.changes());
         let mut failed = None;
         while let Some(change) = changes.next().await {
-            let change = match change {
-                Ok(change) => change,
-                Err(failure) => {
-                    if let Some(before) = failed.replace(failure) {
-                        events.push(Event::Failed(before));
-                    }
-                    continue;
-                }
-            };
             let (key, difference) = match change {
-                Change::LeftOut(what) => {
-                    events.count(|report| report.left_out += 1);
-                    events.warn(format!("left out: {what}"));
-                    continue;
-                }
                 Change::None => {
                     events.count(|report| {
                         (report.compared, report.unchanged) = (report.compared + 1, report.unchanged + 1)
                     });
                     continue;
                 }
-                Change::Add(object) | Change::Taken(object, _) => (object.key, Finding::Missing),
+                Change::Add(object) | Change::Refuse { source: object, .. } => (object.key, Finding::Missing),
                 Change::Replace(object, how) => (object.key, how.finding()),
-                Change::Remove(object) => (object.key, Finding::Extra),
+                Change::Remove(object) | Change::Keep { object, .. } => (object.key, Finding::Extra),
+                Change::LeaveOut(path, kind) => {
+                    trees.leave_out(&events, &path, kind);
+                    continue;
+                }
+                // Of several failures, the last is the error of the operation.
+                Change::Fail(failure) | Change::Stop(failure) => {
+                    if let Some(before) = failed.replace(failure) {
+                        events.push(Event::Failed(before));
+                    }
+                    continue;
+                }
             };
             events.count(|report| report.compared += 1);
             let source = (difference != Finding::Extra).then(|| trees.source.place(&key).url());

@@ -12,7 +12,7 @@ use tidegate::{Attributes, Strategy};
 use tokio::io::AsyncRead;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Events, Report};
+use crate::event::{Event, Events, Failure, Report};
 use crate::links::{FileOptions, Links};
 use crate::place::Stores;
 use crate::planted::{Planted, Plants};
@@ -440,9 +440,9 @@ async fn copy_one(job: &CopyJob, source: &Location, target: &Location, asks_size
             Ok(())
         }
         CopyOutcome::Failed(failure)
-        | CopyOutcome::Unlisted(_, failure)
         | CopyOutcome::Shared(failure)
-        | CopyOutcome::Stopped(failure) => Err(failure),
+        | CopyOutcome::Stopped(failure)
+        | CopyOutcome::Unlisted(Failure { error: failure, .. }) => Err(failure),
         CopyOutcome::Planned | CopyOutcome::LeftOut | CopyOutcome::Moved => Ok(()),
     }
 }

@@ -42,6 +42,8 @@ pub enum Event {
     Started(Transfer),
     /// The transfer of this id is over, well or not.
     Ended(u64),
+    /// How far the operation is, as often as [`Run::progress_every`](crate::Run::progress_every) asks for it.
+    Progress(RunProgress),
     /// An object is at its target, whole, and its store has confirmed it.
     Copied(Box<CopiedObject>),
     /// An object was removed.
@@ -489,11 +491,6 @@ impl Events {
 
     pub(crate) fn failed(&self, step: Step, error: Error) {
         self.push(Event::Failed(Failure::new(step, None, error)));
-    }
-
-    /// Something of this side could not be listed.
-    pub(crate) fn unlisted(&self, side: Side, error: Error) {
-        self.push(Event::Failed(Failure::new(Step::List, Some(side), error)));
     }
 
     /// Begins a transfer. Its figures are in `progress`; the requests of `counted` are counted.

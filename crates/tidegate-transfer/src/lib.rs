@@ -15,10 +15,11 @@ mod event;
 #[doc(hidden)]
 pub mod figures;
 mod links;
-pub mod listing;
-pub mod merge;
+mod listing;
+mod merge;
 mod obstacle;
 mod place;
+mod plan;
 mod planted;
 mod removal;
 mod resolved;
@@ -38,6 +39,7 @@ pub use event::{
     CopiedObject, Ends, Event, Failure, Finding, Report, RunProgress, Side, SkipReason, Step, Transfer,
 };
 pub use links::{FileOptions, LinkRules, Links, WriteLinks};
+pub use listing::Disorder;
 pub use place::{OpenStore, Place, Stores};
 #[cfg(feature = "planted")]
 #[doc(hidden)]

@@ -8,22 +8,17 @@ use futures::{Stream, StreamExt};
 use tidegate::Object;
 use tidegate::text::printable;
 
+use crate::walk::Missed;
+
 pub(crate) mod sorted;
 
 /// An object of a tree.
 #[derive(Clone, Debug)]
-pub struct TreeObject {
+pub(crate) struct TreeObject {
     /// The key below the tree's root.
-    pub key: String,
+    pub(crate) key: String,
     /// Its description, with its whole key.
-    pub object: Object,
-}
-
-/// A name in a listing that is no object, or whose object could not be read.
-pub trait MissedEntry {
-    /// Whether this is a single name that can be passed over in a target. Otherwise there is more that was not listed:
-    /// it is not missing, and must be neither overwritten nor removed.
-    fn is_harmless(&self) -> bool;
+    pub(crate) object: Object,
 }
 
 /// A listing in the ascending order of its keys' bytes (`a-b` before `a/b`), which S3, Google and the walk of a directory
@@ -32,7 +27,7 @@ pub trait MissedEntry {
 ///
 /// Two listings are compared only in this form. In a listing of another order, objects would look as if they were missing,
 /// and be removed from the other side.
-pub struct OrderedListing<L: Stream> {
+pub(crate) struct OrderedListing<L: Stream> {
     listing: Peekable<L>,
     last: Option<String>,
 }
@@ -63,22 +58,19 @@ impl fmt::Display for Disorder {
 
 impl std::error::Error for Disorder {}
 
-impl<M, L: Stream<Item = Result<TreeObject, M>> + Unpin> OrderedListing<L> {
+impl<L: Stream<Item = Result<TreeObject, Missed>> + Unpin> OrderedListing<L> {
     /// A listing that is checked as it is read.
-    pub fn new(listing: L) -> Self {
+    pub(crate) fn new(listing: L) -> Self {
         Self { listing: listing.peekable(), last: None }
     }
 
     /// What [`take`](Self::take) looks at next.
-    pub(crate) async fn peek<'a>(&'a mut self) -> Option<&'a Result<TreeObject, M>>
-    where
-        M: 'a,
-    {
+    pub(crate) async fn peek(&mut self) -> Option<&Result<TreeObject, Missed>> {
         Pin::new(&mut self.listing).peek().await
     }
 
     /// Takes what comes next; fails if that is an object whose key is not greater than the last.
-    pub(crate) async fn take(&mut self) -> Option<Result<Result<TreeObject, M>, Disorder>> {
+    pub(crate) async fn take(&mut self) -> Option<Result<Result<TreeObject, Missed>, Disorder>> {
         let next = self.listing.next().await?;
         if let Ok(object) = &next {
             if self.last.as_ref().is_some_and(|last| *last >= object.key) {

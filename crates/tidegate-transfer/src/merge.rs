@@ -6,12 +6,13 @@ use futures::stream;
 use futures::{Stream, future};
 use tidegate::Object;
 
-use crate::listing::{Disorder, MissedEntry, OrderedListing, TreeObject};
+use crate::listing::{Disorder, OrderedListing, TreeObject};
+use crate::walk::Missed;
 
 /// A key of one tree or of both.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are `Both`, and none lives long")]
-pub enum Pair<M> {
+pub(crate) enum Pair {
     /// Both trees have an object of the key.
     Both {
         /// The object of the source.
@@ -23,29 +24,19 @@ pub enum Pair<M> {
     SourceOnly(TreeObject),
     /// The source has no object of the key.
     TargetOnly(TreeObject),
-    /// Only a comparison makes it: the object of the source would have the name of another one on the target's disk.
-    Taken {
-        /// The object of the source.
-        source: TreeObject,
-        /// The key of the other one.
-        by: String,
-    },
     /// Something in the source could not be listed, or is no object.
-    SourceMissed(M),
+    SourceMissed(Missed),
     /// Something in the target could not be listed, or is no object. Unless it is harmless, the merge ends.
-    TargetMissed(M),
+    TargetMissed(Missed),
     /// A listing is not in the order of its keys. The merge ends.
     Disorder(Disorder),
 }
 
 /// Merges two listings: the keys of both, in order.
-pub fn merge<M: MissedEntry, S, T>(
-    source: OrderedListing<S>,
-    target: OrderedListing<T>,
-) -> impl Stream<Item = Pair<M>>
+pub(crate) fn merge<S, T>(source: OrderedListing<S>, target: OrderedListing<T>) -> impl Stream<Item = Pair>
 where
-    S: Stream<Item = Result<TreeObject, M>> + Unpin,
-    T: Stream<Item = Result<TreeObject, M>> + Unpin,
+    S: Stream<Item = Result<TreeObject, Missed>> + Unpin,
+    T: Stream<Item = Result<TreeObject, Missed>> + Unpin,
 {
     let merging = Merging { source, target, is_over: false };
     stream::unfold(merging, |mut merging| async move {
@@ -67,12 +58,12 @@ enum Next {
     Both,
 }
 
-impl<M: MissedEntry, S, T> Merging<S, T>
+impl<S, T> Merging<S, T>
 where
-    S: Stream<Item = Result<TreeObject, M>> + Unpin,
-    T: Stream<Item = Result<TreeObject, M>> + Unpin,
+    S: Stream<Item = Result<TreeObject, Missed>> + Unpin,
+    T: Stream<Item = Result<TreeObject, Missed>> + Unpin,
 {
-    async fn next(&mut self) -> Option<Pair<M>> {
+    async fn next(&mut self) -> Option<Pair> {
         if self.is_over {
             return None;
         }
@@ -115,43 +106,31 @@ mod tests {
     use std::collections::BTreeSet;
 
     use futures::StreamExt;
+    use tidegate::backend::OtherKind;
 
     use super::*;
+    use crate::error::Error;
 
-    /// A link, or the error of a store.
-    #[derive(Debug)]
-    enum NoObject {
-        Link,
-        Error,
-    }
-
-    impl MissedEntry for NoObject {
-        fn is_harmless(&self) -> bool {
-            matches!(self, Self::Link)
-        }
-    }
-
-    type Entries = std::vec::IntoIter<Result<TreeObject, NoObject>>;
+    type Entries = std::vec::IntoIter<Result<TreeObject, Missed>>;
 
     fn listing(keys: &[impl AsRef<str>]) -> OrderedListing<stream::Iter<Entries>> {
         let entry = |key: &str| match key {
-            "!" => Err(NoObject::Link),
-            "!!" => Err(NoObject::Error),
+            "!" => Err(Missed::LeftOut("link".into(), OtherKind::LinkToDirectory)),
+            "!!" => Err(Missed::Failed(Error::Refused("no more".to_owned()))),
             key => Ok(TreeObject { key: key.to_owned(), object: Object::default() }),
         };
         OrderedListing::new(stream::iter(keys.iter().map(|key| entry(key.as_ref())).collect::<Vec<_>>()))
     }
 
     async fn merged(source: &[impl AsRef<str>], target: &[impl AsRef<str>]) -> String {
-        let pairs: Vec<_> = merge(listing(source), listing(target)).collect().await;
-        let word = |pair: &Pair<NoObject>| match pair {
+        let pairs: Vec<Pair> = merge(listing(source), listing(target)).collect().await;
+        let word = |pair: &Pair| match pair {
             Pair::Both { source, .. } => format!("={}", source.key),
             Pair::SourceOnly(object) => format!("+{}", object.key),
             Pair::TargetOnly(object) => format!("-{}", object.key),
             Pair::SourceMissed(_) => "+!".to_owned(),
             Pair::TargetMissed(_) => "-!".to_owned(),
             Pair::Disorder(Disorder { key }) => format!("?{key}"),
-            Pair::Taken { .. } => "taken".to_owned(),
         };
         pairs.iter().map(word).collect::<Vec<_>>().join(" ")
     }

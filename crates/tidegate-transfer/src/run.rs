@@ -6,10 +6,12 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use futures::Stream;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, Report, RunProgress};
@@ -32,11 +34,34 @@ pub struct Run {
     driver: Driver,
     events: Events,
     result: Option<Result>,
+    progress: ProgressTicks,
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run").field("result", &self.result).finish_non_exhaustive()
+    }
+}
+
+/// When the next [`Event::Progress`] is due.
+enum ProgressTicks {
+    Never,
+    /// From the first poll on, which is on a runtime.
+    Every(Duration),
+    Ticking(Interval),
+}
+
+impl ProgressTicks {
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Self::Every(period) = *self {
+            let mut ticks = interval_at(Instant::now() + period, period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            *self = Self::Ticking(ticks);
+        }
+        match self {
+            Self::Ticking(ticks) => ticks.poll_tick(cx).is_ready(),
+            Self::Never | Self::Every(_) => false,
+        }
     }
 }
 
@@ -105,13 +130,22 @@ impl Run {
             }
         };
         let work = SharedWork(Arc::new(Mutex::new(Some(Box::pin(work)))));
-        Self { work, driver: Driver::NotStarted, events, result: None }
+        Self { work, driver: Driver::NotStarted, events, result: None, progress: ProgressTicks::Never }
     }
 
     /// Runs only while its events are asked for, without a task of its own, which costs less. Between two events it is
     /// paused, and may hold the only request that the engine allows: do not wait for another request then.
     pub fn without_task(mut self) -> Self {
         self.driver = Driver::Caller;
+        self
+    }
+
+    /// Adds an [`Event::Progress`] to the stream as often as this, for a bar. Needs a runtime with a timer.
+    ///
+    /// # Panics
+    /// The first poll panics without one, and if `period` is zero.
+    pub fn progress_every(mut self, period: Duration) -> Self {
+        self.progress = ProgressTicks::Every(period);
         self
     }
 
@@ -186,6 +220,9 @@ impl Stream for Run {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.events.stream(true, self.woken(cx));
+        if self.progress.is_due(cx) {
+            return Poll::Ready(Some(Event::Progress(self.progress())));
+        }
         if let Some(event) = self.events.next() {
             return Poll::Ready(Some(event));
         }
@@ -294,6 +331,27 @@ mod tests {
         drop(run);
         assert_eq!(tide.usage().held, 0);
         assert!(!store.exists("copy").await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_an_event_as_often_as_it_is_asked_for() {
+        let tide = Tidegate::builder().build().unwrap();
+        let (_, _) = tree(&tide, 0).await;
+        let (input, mut end) = tokio::io::duplex(64);
+        let copy = crate::CopyTrees::input(&tide, "-", input, "memory://runs/copy".parse().unwrap());
+        let mut run = copy.start().progress_every(Duration::from_millis(100));
+        let (mut told, began) = (Vec::new(), Instant::now());
+        while let Some(event) = run.next().await {
+            let Event::Progress(progress) = event else { continue };
+            told.push(progress.in_flight);
+            match told.len() {
+                3 => end.write_all(b"some bytes").await.unwrap(),
+                5 => end.shutdown().await.unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!((&told[..5], began.elapsed().as_millis() / 100), (&[1; 5][..], 5));
+        assert_eq!(run.result().unwrap().copied, 1);
     }
 
     #[tokio::test]

@@ -229,7 +229,7 @@ impl SyncTrees {
             links: DeferredLinks::default(),
             emptied: EmptiedDirectories::default(),
             distinct: self.options.distinct,
-            plants: trees.options.plants,
+            plants: trees.rules.options.plants,
         };
         plan.carry_out(&job).await
     }
@@ -255,8 +255,19 @@ struct SyncWork<'a> {
 impl SyncWork<'_> {
     /// Says which objects could not be compared, and what stays in the target because it is no object.
     fn warn_of_names(&self) {
-        let stays = self.deletes().then(|| self.trees.no_objects.line_of_target()).flatten();
+        let stays = self.deletes().then(|| self.trees.plan().no_objects_of_target()).flatten();
         self.trees.incomparable_line().into_iter().chain(stays).for_each(|line| self.events.warn(line));
+    }
+
+    /// Says that an object that only the target has stays, because a link leads to it.
+    fn keep(&self, key: &str, link: &Path) {
+        if !self.deletes() {
+            return;
+        }
+        let (url, link) = (self.trees.target.place(key).url(), link.display());
+        let line =
+            format!("{url} not removed: {link} is a symbolic link, and nothing is removed through links");
+        self.events.warn(printable(&line));
     }
 
     fn deletes(&self) -> bool {
@@ -267,10 +278,10 @@ impl SyncWork<'_> {
         let copying = Copying::new(*self, job);
         let copied = copying.copy_all().await;
         job.report_left_out();
-        let Found { objects, unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
+        let Found { unchanged, extra, in_the_way, removed: before, .. } = copying.into_found();
         self.events.count(|report| report.unchanged += unchanged);
         self.warn_of_names();
-        let goes_on = self.trees.options.plants.has(Planted::RemovalAfterFailure);
+        let goes_on = self.trees.rules.options.plants.has(Planted::RemovalAfterFailure);
         if !goes_on && (copied.is_err() || self.events.failures() > 0) {
             if extra.as_ref().is_some_and(|extra| extra.count > 0) {
                 self.events.warn(match before {
@@ -280,35 +291,37 @@ impl SyncWork<'_> {
             }
             return copied;
         }
-        self.refuse_nothing(objects)?;
+        self.refuse_nothing()?;
         match extra {
-            Some(extra) => self.remove(job, (extra, in_the_way), objects).await,
+            Some(extra) => self.remove(job, (extra, in_the_way)).await,
             None => Ok(()),
         }
     }
 
     /// Fails if nothing lies below a prefix, which is more often mistyped than meant. An empty bucket or directory is
     /// fine.
-    fn refuse_nothing(&self, objects: u64) -> Result {
+    fn refuse_nothing(&self) -> Result {
         let source = &self.trees.source;
         let is_prefix = !source.is_local() && !source.is_whole_store();
         let takes_all = self.options.extra != Extra::RemoveAll && self.trees.takes_everything();
-        if objects == 0 && is_prefix && takes_all {
+        if self.trees.plan().objects() == 0 && is_prefix && takes_all {
             return Err(Error::nothing_at(&source.name(), "there is no object below it"));
         }
         Ok(())
     }
 
-    /// Refuses to remove `extra` objects if that is more than allowed, or if the source, which has `objects`, is empty.
-    fn may_remove(&self, extra: u64, objects: u64) -> Result {
+    /// Refuses to remove `extra` objects if that is more than allowed, or if the source is empty.
+    fn may_remove(&self, extra: u64) -> Result {
         let refused = |why: String| Err(Error::NotRemoved(why));
         let all = count(extra, "object");
         match self.options.max_delete {
             _ if extra == 0 => Ok(()),
-            _ if objects == 0 && self.options.extra != Extra::RemoveAll => refused(format!(
-                "the source is empty, or its objects are left out, and {all} below {} would be removed: add --delete-all if that is meant",
-                printable(&self.trees.target.url())
-            )),
+            _ if self.trees.plan().objects() == 0 && self.options.extra != Extra::RemoveAll => {
+                refused(format!(
+                    "the source is empty, or its objects are left out, and {all} below {} would be removed: add --delete-all if that is meant",
+                    printable(&self.trees.target.url())
+                ))
+            }
             Some(most) if extra > most => {
                 refused(format!("{all} would be removed, and --max-delete is {most}"))
             }
@@ -345,17 +358,12 @@ impl SyncWork<'_> {
     }
 
     /// Removes what only the target has.
-    async fn remove(
-        &self,
-        job: &CopyJob,
-        (mut extra, in_the_way): (ExtraObjects, InTheWay),
-        objects: u64,
-    ) -> Result {
+    async fn remove(&self, job: &CopyJob, (mut extra, in_the_way): (ExtraObjects, InTheWay)) -> Result {
         if extra.count == 0 {
             return Ok(());
         }
         self.events.push(Event::Removing);
-        self.may_remove(extra.count, objects)?;
+        self.may_remove(extra.count)?;
         self.prove_distinct(&mut extra).await?;
         let all = count(extra.count, "object");
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
@@ -387,11 +395,4 @@ impl SyncWork<'_> {
             }
         }
     }
-}
-
-/// The warning about an object that only the target has and that stays, because a link leads to it.
-fn behind_link(trees: &Trees, key: &str, link: &Path) -> String {
-    let (url, link) = (trees.target.place(key).url(), link.display());
-    printable(&format!("{url} not removed: {link} is a symbolic link, and nothing is removed through links"))
-        .into_owned()
 }

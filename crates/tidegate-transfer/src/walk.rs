@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::listing::MissedEntry;
 use futures::{Stream, StreamExt};
 use tidegate::Object;
 use tidegate::backend::{Entry, OtherKind};
@@ -28,9 +27,11 @@ pub(crate) enum Missed {
     LeftOut(PathBuf, OtherKind),
 }
 
-impl MissedEntry for Missed {
-    /// A link that leads nowhere, or something that is no file, can be passed over.
-    fn is_harmless(&self) -> bool {
+impl Missed {
+    /// Whether this is a single name that can be passed over in a target: a link that leads nowhere, or something that is
+    /// no file. Otherwise there is more that was not listed: it is not missing, and must be neither overwritten nor
+    /// removed.
+    pub(crate) fn is_harmless(&self) -> bool {
         !matches!(self, Self::Failed(Error::Store(_) | Error::Refused(_) | Error::Unsorted { .. }))
     }
 }

@@ -194,6 +194,8 @@ pub use api::prefix;
 pub use api::{Store, Tidegate, TidegateBuilder, blocking, examine, merge, sweep};
 pub use backend::Entry;
 pub use download::Reader;
+#[doc(hidden)]
+pub use memory::external_sort;
 pub use memory::{payload, spool};
 pub use types::error::{Error, ErrorKind, Operation, Result};
 pub use types::object::{Attributes, Object};

@@ -13,7 +13,9 @@ use tidegate::{ErrorKind, Store, Tidegate};
 use crate::ahead;
 use crate::error::Error;
 use crate::links::{LinkRules, Links};
+use crate::obstacle::Obstacle;
 use crate::place::{Place, Stores, address};
+use crate::plan::TargetDisk;
 use crate::select::{ObjectFilter, is_own_key};
 use crate::two_addresses;
 use crate::walk::{self, Missed, OtherTree};
@@ -129,18 +131,6 @@ impl Tree {
         self.directory.as_ref().map(|directory| directory.join(key))
     }
 
-    /// The first directory on the way to this key that is a symbolic link; `None` if no directory is.
-    pub(crate) fn link_above(&self, key: &str) -> Option<PathBuf> {
-        let directory = self.directory.as_deref()?;
-        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
-        above.into_iter().find(|path| path.is_symlink())
-    }
-
-    /// The key of a path in the directory of the tree.
-    pub(super) fn key_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
-        key_of(self.directory.as_deref(), path)
-    }
-
     /// The text of the symbolic link that the object of this key stands for; `None` if it is another object.
     pub(super) fn text_of_link(&self, key: &str) -> Option<Vec<u8>> {
         let link = key.strip_suffix(LINK_SUFFIX).filter(|_| self.links == Links::Preserve)?;
@@ -234,8 +224,29 @@ impl Tree {
     }
 }
 
+impl TargetDisk for Tree {
+    fn has_directory(&self, name: &str) -> bool {
+        let follows = self.links == Links::Follow;
+        self.path(name).is_some_and(|path| path.is_dir() && (follows || !path.is_symlink()))
+    }
+
+    fn has_file(&self, name: &str) -> bool {
+        self.path(name).is_some_and(|path| path.is_file())
+    }
+
+    fn link_above(&self, key: &str) -> Option<PathBuf> {
+        let directory = self.directory.as_deref()?;
+        let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
+        above.into_iter().find(|path| path.is_symlink())
+    }
+
+    fn obstacle(&self, key: &str) -> Option<Obstacle> {
+        Obstacle::find(self.directory.as_deref()?, key, self.links, self.rules.writes)
+    }
+}
+
 /// The key of a path below the directory of a tree.
-pub(super) fn key_of<'a>(directory: Option<&Path>, path: &'a Path) -> Option<&'a str> {
+pub(crate) fn key_of<'a>(directory: Option<&Path>, path: &'a Path) -> Option<&'a str> {
     path.strip_prefix(directory?).ok()?.to_str()
 }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate::Object;
+use tidegate::object::FileAttributes;
 
 use super::checksums;
 use crate::event::Finding;
@@ -29,6 +30,43 @@ pub(crate) struct CompareOptions {
     pub(crate) by: Comparison,
     pub(crate) files: FileOptions,
     pub(crate) plants: Plants,
+}
+
+/// The rules by which two objects of one key are compared: the options, and on which sides files are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompareRules {
+    pub(crate) options: CompareOptions,
+    pub(crate) sides: Sides,
+}
+
+impl CompareRules {
+    /// Compares two objects of one key as far as the listings describe them.
+    pub(crate) fn compare(self, source: &Object, target: &Object) -> Verdict {
+        match self.options.compare(source, target, self.sides) {
+            Verdict::Different(Difference::Newer) if self.has_preserved_times() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    /// Whether the files of one tree may have their times in the metadata of the other's objects.
+    fn has_preserved_times(self) -> bool {
+        self.options.files.preserve && matches!(self.sides, Sides::FromDisk | Sides::ToDisk)
+    }
+
+    /// Compares two objects by all that their stores say of them. A file that has the time in the metadata of its
+    /// object is the same, whatever the object's own time.
+    pub(super) fn compare_described(self, source: &Object, target: &Object) -> Verdict {
+        let verdict = self.options.compare(source, target, self.sides);
+        if verdict != Verdict::Different(Difference::Newer) || !self.has_preserved_times() {
+            return verdict;
+        }
+        let (file, object) = if self.sides.source_is_local() { (source, target) } else { (target, source) };
+        let (kept, _) = FileAttributes::from_metadata(&object.attributes.metadata);
+        match file.modified.is_some_and(|time| kept.is_modified_at(time)) {
+            true => Verdict::Same,
+            false => verdict,
+        }
+    }
 }
 
 /// Whether two objects of one key are the same.
@@ -90,7 +128,7 @@ impl CompareOptions {
         }
         let by_tag = match sides {
             Sides::Stores => checksums::listed(source, target),
-            Sides::FromDisk | Sides::ToDisk => None,
+            Sides::FromDisk | Sides::ToDisk | Sides::Disks => None,
         };
         let is_close = seconds(theirs).saturating_sub(seconds(ours)) <= CLOSE;
         let is_fresh = source.is_fresh || target.is_fresh || sides == Sides::ToDisk && is_unsure(theirs);
@@ -101,13 +139,13 @@ impl CompareOptions {
             _ if by_tag == Some(false) => Verdict::Different(Difference::Checksum),
             Ordering::Less => Verdict::Fresh,
             Ordering::Equal => match sides {
-                Sides::FromDisk if ours > theirs => newer,
+                Sides::FromDisk | Sides::Disks if ours > theirs => newer,
                 Sides::Stores | Sides::ToDisk if has_fraction(ours) && has_fraction(theirs) => {
                     if ours > theirs { newer } else { Verdict::Same }
                 }
                 Sides::Stores => Verdict::Unknown,
-                Sides::FromDisk | Sides::ToDisk if is_fresh => Verdict::Fresh,
-                Sides::FromDisk | Sides::ToDisk => Verdict::Same,
+                _ if is_fresh => Verdict::Fresh,
+                Sides::FromDisk | Sides::ToDisk | Sides::Disks => Verdict::Same,
             },
         }
     }
@@ -132,14 +170,25 @@ fn is_unsure(time: SystemTime) -> bool {
     time.duration_since(UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == UNSURE.subsec_nanos())
 }
 
-/// On which side of a comparison files are.
+/// On which sides of a comparison files are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sides {
+pub(crate) enum Sides {
     Stores,
-    /// From a directory to a store, or to another directory.
+    /// From a directory to a store.
     FromDisk,
     /// From a store to a directory.
     ToDisk,
+    Disks,
+}
+
+impl Sides {
+    pub(crate) fn source_is_local(self) -> bool {
+        matches!(self, Self::FromDisk | Self::Disks)
+    }
+
+    pub(crate) fn target_is_local(self) -> bool {
+        matches!(self, Self::ToDisk | Self::Disks)
+    }
 }
 
 fn has_fraction(time: SystemTime) -> bool {

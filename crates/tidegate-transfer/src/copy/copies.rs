@@ -9,7 +9,7 @@ use tidegate::Store;
 use super::job::CopyJob;
 use crate::common_cause::CommonCause;
 use crate::error::{Error, Result};
-use crate::event::{CopiedObject, Ends, Event, Failure, Side, Step};
+use crate::event::{CopiedObject, Ends, Event, Failure, Step};
 
 /// How many objects are in flight at least; with a journal also at most, because each journal needs open files.
 const IN_FLIGHT: usize = 64;
@@ -25,8 +25,8 @@ pub(crate) enum CopyOutcome {
     /// There was nothing to copy, the target exists and stays, or it has no name for the object.
     LeftOut,
     Failed(Error),
-    /// Something of this side could not be listed. Other objects go on.
-    Unlisted(Side, Error),
+    /// Something could not be listed. Other objects go on.
+    Unlisted(Failure),
     /// It failed, and every other object would fail for the same cause.
     Shared(Error),
     /// The listing failed, so no more objects come.
@@ -80,7 +80,7 @@ where
             CopyOutcome::LeftOut | CopyOutcome::Planned | CopyOutcome::Moved => {}
             CopyOutcome::Copied(done) => job.events.push(Event::Copied(done)),
             CopyOutcome::Failed(failure) => job.events.failed(Step::Copy, failure),
-            CopyOutcome::Unlisted(side, failure) => job.events.unlisted(side, failure),
+            CopyOutcome::Unlisted(failure) => job.events.push(Event::Failed(failure)),
             CopyOutcome::Shared(error) if stopped.is_some() => {
                 let failure = Failure { step: Step::Copy, side: None, error, ends: Ends::SameCause };
                 job.events.push(Event::Failed(failure));

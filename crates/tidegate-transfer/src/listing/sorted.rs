@@ -3,21 +3,15 @@
 //! Azure's accounts with a hierarchical namespace list `a/b` before `a-b`. A listing that fits into memory is sorted there;
 //! a longer one becomes sorted runs in a temporary file without a name, which are then merged.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
-use std::mem;
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use tidegate::Object;
+use tidegate::external_sort::{MergedRuns, Record, SortedRuns};
 
 use super::TreeObject;
 use crate::error::Error;
@@ -44,10 +38,10 @@ fn sorted<L>(
 where
     L: Stream<Item = Result<TreeObject, Missed>> + Send + Unpin + 'static,
 {
-    let sorting = Sorting::Reads { listing, runs: SortedRuns::default() };
+    let sorting = Sorting::Reads { listing, runs: SortedRuns::new(most_in_memory) };
     stream::unfold(Some((tree, sorting)), move |state| async move {
         let (tree, sorting) = state?;
-        match sorting.next(most_in_memory).await {
+        match sorting.next().await {
             Ok(None) => None,
             Ok(Some((entry, sorting))) => Some((entry, Some((tree, sorting)))),
             Err(error) => Some((Err(Missed::Failed(Error::Unsorted { tree, error })), None)),
@@ -57,172 +51,44 @@ where
 }
 
 enum Sorting<L> {
-    Reads { listing: L, runs: SortedRuns },
-    Merges(MergedRuns),
+    Reads { listing: L, runs: SortedRuns<ListedRecord> },
+    Merges(MergedRuns<ListedRecord>),
 }
 
 impl<L: Stream<Item = Result<TreeObject, Missed>> + Unpin> Sorting<L> {
-    async fn next(mut self, most_in_memory: usize) -> io::Result<Option<(Result<TreeObject, Missed>, Self)>> {
+    async fn next(mut self) -> io::Result<Option<(Result<TreeObject, Missed>, Self)>> {
         loop {
-            match &mut self {
-                Self::Reads { listing, runs } => match listing.next().await {
+            self = match self {
+                Self::Reads { mut listing, mut runs } => match listing.next().await {
                     Some(Ok(object)) => {
-                        runs.waiting.push(object);
-                        if runs.waiting.len() >= most_in_memory {
-                            runs.write().await?;
-                        }
+                        runs.push(ListedRecord::of(object));
+                        let runs = if runs.is_full() { spilled(runs).await? } else { runs };
+                        Self::Reads { listing, runs }
                     }
-                    Some(Err(missed)) => return Ok(Some((Err(missed), self))),
-                    None => self = Self::Merges(mem::take(runs).merge()?),
+                    Some(Err(missed)) => return Ok(Some((Err(missed), Self::Reads { listing, runs }))),
+                    None => Self::Merges(runs.merge()?),
                 },
-                Self::Merges(runs) => return Ok(runs.next()?.map(|object| (Ok(object), self))),
+                Self::Merges(mut runs) => {
+                    let next = runs.next().transpose()?;
+                    return Ok(next.map(|record| (Ok(record.into_object()), Self::Merges(runs))));
+                }
             }
         }
     }
 }
 
-/// The objects that have been read: sorted runs of them in a file, and in memory those that wait for the next run.
-#[derive(Default)]
-struct SortedRuns {
-    waiting: Vec<TreeObject>,
-    file: Option<File>,
-    /// Where in the file each run ends.
-    ends: Vec<u64>,
-}
-
-impl SortedRuns {
-    /// Makes a run of the objects that wait.
-    async fn write(&mut self) -> io::Result<()> {
-        let (mut objects, file) = (mem::take(&mut self.waiting), self.file.take());
-        let writing = tokio::task::spawn_blocking(move || {
-            objects.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-            append(file, &objects)
-        });
-        let written = writing.await.unwrap_or_else(|ended| match ended.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(ended) => Err(io::Error::other(ended)),
-        });
-        let (file, end) = written?;
-        self.file = Some(file);
-        self.ends.push(end);
-        Ok(())
-    }
-
-    fn merge(mut self) -> io::Result<MergedRuns> {
-        // Taken from the end, so the first key comes last.
-        self.waiting.sort_unstable_by(|one, other| other.key.cmp(&one.key));
-        let mut runs = vec![Run::Memory(self.waiting)];
-        if let Some(file) = self.file.map(Arc::new) {
-            let mut start = 0;
-            for end in self.ends {
-                runs.push(Run::File(BufReader::new(Section { file: file.clone(), at: start, end })));
-                start = end;
-            }
-        }
-        let mut merged = MergedRuns(BinaryHeap::new());
-        for mut run in runs {
-            merged.0.extend(run.next()?.map(|first| Head { first, run }));
-        }
-        Ok(merged)
-    }
-}
-
-/// Appends objects to the file, which is made for the first ones; returns where they end.
-fn append(file: Option<File>, objects: &[TreeObject]) -> io::Result<(File, u64)> {
-    let mut writer = BufWriter::new(file.map_or_else(tempfile::tempfile, Ok)?);
-    for object in objects {
-        serde_json::to_writer(&mut writer, &Record::of(object))?;
-        writer.write_all(b"\n")?;
-    }
-    let mut file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let end = file.stream_position()?;
-    Ok((file, end))
-}
-
-/// Sorted runs that are read as one.
-struct MergedRuns(BinaryHeap<Head>);
-
-impl MergedRuns {
-    fn next(&mut self) -> io::Result<Option<TreeObject>> {
-        let Some(mut head) = self.0.peek_mut() else { return Ok(None) };
-        let next = head.run.next()?;
-        Ok(Some(match next {
-            Some(next) => mem::replace(&mut head.first, next),
-            None => PeekMut::pop(head).first,
-        }))
-    }
-}
-
-/// A run and its first object. The greatest is the one whose key comes first.
-struct Head {
-    first: TreeObject,
-    run: Run,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.first.key.cmp(&self.first.key)
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Head {}
-
-enum Run {
-    /// The objects in descending order.
-    Memory(Vec<TreeObject>),
-    File(BufReader<Section>),
-}
-
-impl Run {
-    fn next(&mut self) -> io::Result<Option<TreeObject>> {
-        match self {
-            Self::Memory(objects) => Ok(objects.pop()),
-            Self::File(section) => {
-                let mut line = Vec::new();
-                section.read_until(b'\n', &mut line)?;
-                let record: Option<Record> =
-                    (!line.is_empty()).then(|| serde_json::from_slice(&line)).transpose()?;
-                Ok(record.map(Record::into_object))
-            }
-        }
-    }
-}
-
-/// The bytes of a file from `at` to `end`.
-struct Section {
-    file: Arc<File>,
-    at: u64,
-    end: u64,
-}
-
-impl Read for Section {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let most = into.len().min(left);
-        let read = self.file.read_at(&mut into[..most], self.at)?;
-        if read == 0 && most > 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.at += read as u64;
-        Ok(read)
-    }
+/// Writes the objects in memory to the file, without blocking the caller's thread.
+async fn spilled(mut runs: SortedRuns<ListedRecord>) -> io::Result<SortedRuns<ListedRecord>> {
+    let spilling = tokio::task::spawn_blocking(move || runs.spill().map(|()| runs));
+    spilling.await.unwrap_or_else(|ended| match ended.try_into_panic() {
+        Ok(panic) => resume_unwind(panic),
+        Err(ended) => Err(io::Error::other(ended)),
+    })
 }
 
 /// What comparisons need of a listed object, as a line of JSON.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct ListedRecord {
     key: String,
     whole_key: String,
     size: Option<u64>,
@@ -237,19 +103,25 @@ struct Record {
 
 const MD5: &str = "md5";
 
-impl Record {
-    fn of(TreeObject { key, object }: &TreeObject) -> Self {
+impl Record for ListedRecord {
+    fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+impl ListedRecord {
+    fn of(TreeObject { key, object }: TreeObject) -> Self {
         Self {
-            key: key.clone(),
-            whole_key: object.key.clone(),
+            key,
             size: object.known_size(),
-            etag: object.etag.clone(),
-            version: object.version.clone(),
+            md5: object.other_checksums.get(MD5).cloned(),
+            whole_key: object.key,
+            etag: object.etag,
+            version: object.version,
             modified: object.modified,
             is_fresh: object.is_fresh,
-            crc64nvme: object.crc64nvme.clone(),
-            crc32c: object.crc32c.clone(),
-            md5: object.other_checksums.get(MD5).cloned(),
+            crc64nvme: object.crc64nvme,
+            crc32c: object.crc32c,
         }
     }
 
@@ -311,27 +183,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_is_listed_twice_comes_twice() {
-        let twice = ["b", "a", "b"].map(|key| Ok(object(key, 1)));
-        let keys: Vec<_> =
-            read(twice.into(), 2).await.into_iter().map(|object| object.unwrap().key).collect();
-        assert_eq!(keys, ["a", "b", "b"]);
-    }
-
-    #[tokio::test]
     async fn what_was_missed_comes_first() {
         let failed = Err(Missed::Failed(Error::Failed("no".to_owned())));
         let read = read(vec![Ok(object("b", 1)), failed, Ok(object("a", 2))], 1).await;
         assert!(matches!(&read[..], [Err(_), Ok(a), Ok(b)] if a.key == "a" && b.key == "b"), "{read:?}");
-    }
-
-    #[tokio::test]
-    async fn a_run_that_was_cut_is_an_error() {
-        let mut runs = SortedRuns { waiting: vec![object("b", 1), object("a", 2)], ..Default::default() };
-        runs.write().await.unwrap();
-        runs.file.as_ref().unwrap().set_len(runs.ends[0] - 5).unwrap();
-        let mut merged = runs.merge().unwrap();
-        let failed = merged.next().and_then(|_| merged.next());
-        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

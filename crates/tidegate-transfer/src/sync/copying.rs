@@ -1,4 +1,4 @@
-//! The copies of a synchronization: decides for each key as the listings come, and carries out what was decided.
+//! The copies of a synchronization: carries out the steps of the plan as the listings come.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,18 @@ use tidegate::{Object, Store};
 
 use super::extra::{ExtraObject, ExtraObjects, lost_keys};
 use super::recheck::Recheck;
-use super::{BATCH, SyncWork, behind_link};
-use crate::compare::Verdict;
+use super::{BATCH, SyncWork};
 use crate::copy::copies::{self, CopyOutcome};
 use crate::copy::item::{self, CopyItem, ItemSource};
 use crate::copy::job::CopyJob;
 use crate::copy::link;
 use crate::error::{Error, Result};
-use crate::event::{Event, Side};
+use crate::event::{self, Event, Failure};
 use crate::figures::count;
-use crate::listing::{MissedEntry as _, TreeObject};
-use crate::merge::Pair;
+use crate::listing::TreeObject;
 use crate::obstacle::InTheWay;
+use crate::plan::{Change, Step, Way};
 use crate::planted::Planted;
-use crate::walk::Missed;
 
 /// The copies of a synchronization, and what it has found so far.
 pub(super) struct Copying<'a> {
@@ -32,8 +30,6 @@ pub(super) struct Copying<'a> {
 
 #[derive(Default)]
 pub(super) struct Found {
-    /// Objects of the source.
-    pub(super) objects: u64,
     pub(super) unchanged: u64,
     /// What only the target has, if it is to be removed.
     pub(super) extra: Option<ExtraObjects>,
@@ -42,13 +38,6 @@ pub(super) struct Found {
     pub(super) in_the_way: InTheWay,
     /// How many objects were in the way and are removed.
     pub(super) removed: u64,
-}
-
-/// What is to be done for a key.
-enum Decision {
-    Copy(TreeObject),
-    Ask { source: TreeObject, target: Box<Object> },
-    Report(CopyOutcome),
 }
 
 impl<'a> Copying<'a> {
@@ -68,10 +57,9 @@ impl<'a> Copying<'a> {
     pub(super) async fn copy_all(&self) -> Result {
         let trees = self.work.trees;
         let found = self.job.events.found();
-        let decisions = trees.pairs().filter_map(|pair| future::ready(self.plan(pair))).inspect(move |_| {
-            found.fetch_add(1, Relaxed);
-        });
-        let copies = decisions.map(|decision| self.carry_out(decision));
+        let steps = trees.steps().filter_map(|step| future::ready(self.without_work(step)));
+        let steps = steps.inspect(move |_| _ = found.fetch_add(1, Relaxed));
+        let copies = steps.map(|step| self.carry_out(step));
         let sides = [&trees.source, &trees.target];
         let stores: Vec<_> =
             sides.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
@@ -92,12 +80,12 @@ impl<'a> Copying<'a> {
             self.job.events.warn(format!("{all} not copied: {why}"));
             return Ok(());
         }
-        let (extra, in_the_way, objects) = {
+        let (extra, in_the_way) = {
             let found = &mut *self.found();
-            (found.extra.take(), std::mem::take(&mut found.in_the_way), found.objects)
+            (found.extra.take(), std::mem::take(&mut found.in_the_way))
         };
         let mut extra = extra.unwrap_or_default();
-        let removed = self.make_way(&mut extra, &in_the_way, objects).await;
+        let removed = self.make_way(&mut extra, &in_the_way).await;
         {
             let found = &mut *self.found();
             (found.extra, found.in_the_way) = (Some(extra), in_the_way);
@@ -110,8 +98,8 @@ impl<'a> Copying<'a> {
     }
 
     /// Removes those of the extra objects that are in the way.
-    async fn make_way(&self, extra: &mut ExtraObjects, in_the_way: &InTheWay, objects: u64) -> Result {
-        self.work.may_remove(extra.count, objects)?;
+    async fn make_way(&self, extra: &mut ExtraObjects, in_the_way: &InTheWay) -> Result {
+        self.work.may_remove(extra.count)?;
         self.work.prove_distinct(extra).await?;
         let target = &self.work.trees.target;
         let (extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
@@ -139,89 +127,57 @@ impl<'a> Copying<'a> {
         target.path("").map_or(Ok(()), |root| in_the_way.remove_directories(&root))
     }
 
-    /// Decides what to do for a key, as far as the listings tell; `None` for nothing.
-    fn plan(&self, pair: Pair<Missed>) -> Option<Decision> {
-        let trees = self.work.trees;
-        let found = &mut *self.found();
-        let is_of_source = matches!(pair, Pair::Both { .. } | Pair::SourceOnly(_) | Pair::Taken { .. });
-        found.objects += u64::from(is_of_source);
-        match pair {
-            Pair::Both { source, target } => match trees.compare(&source.object, &target) {
-                Verdict::Same => {
-                    found.unchanged += 1;
-                    None
-                }
-                Verdict::Different(_) => Some(Decision::Copy(source)),
-                Verdict::Unknown | Verdict::Fresh => Some(Decision::Ask { source, target: target.into() }),
-            },
-            Pair::SourceOnly(source) => Some(Decision::Copy(source)),
-            Pair::Taken { source, by } => {
-                Some(Decision::Report(CopyOutcome::Failed(trees.taken(&source, &by))))
+    /// The step, unless it needs no work.
+    fn without_work(&self, step: Step) -> Option<Step> {
+        match step {
+            Step::Do(Change::None) => {
+                self.found().unchanged += 1;
+                None
             }
-            Pair::TargetOnly(object) => {
-                if let Some(link) = trees.target_link_above(&object.key) {
-                    if found.extra.is_some() {
-                        self.job.events.warn(behind_link(trees, &object.key, &link));
-                    }
-                    return None;
-                }
-                let is_left_out = trees.no_objects.is_in_source(&object.key)
-                    && !trees.options.plants.has(Planted::RemovalBelowLeftOut);
-                let extra = found.extra.as_mut().filter(|_| !is_left_out)?;
-                let unkept = extra.push(&object).err()?;
-                Some(Decision::Report(CopyOutcome::Stopped(lost_keys(&unkept))))
+            Step::Do(Change::Remove(object)) => {
+                let unkept = self.found().extra.as_mut()?.push(&object).err()?;
+                let failure = Failure::new(event::Step::Remove, None, lost_keys(&unkept));
+                Some(Step::Do(Change::Stop(failure)))
             }
-            Pair::SourceMissed(missed) => {
-                if matches!(&missed, Missed::LeftOut(path, _) if !trees.takes_path(path)) {
-                    return None;
-                }
-                Some(Decision::Report(self.missed(missed, Side::Source)))
+            Step::Do(Change::Keep { object, behind }) => {
+                self.work.keep(&object.key, &behind);
+                None
             }
-            Pair::TargetMissed(missed) if missed.is_harmless() => None,
-            Pair::TargetMissed(missed) => Some(Decision::Report(self.missed(missed, Side::Target))),
-            Pair::Disorder(disorder) => Some(Decision::Report(CopyOutcome::Stopped(disorder.into()))),
+            step => Some(step),
         }
     }
 
-    fn missed(&self, missed: Missed, side: Side) -> CopyOutcome {
-        let tree = match side {
-            Side::Source => &self.work.trees.source,
-            Side::Target => &self.work.trees.target,
+    async fn carry_out(&self, step: Step) -> CopyOutcome {
+        let change = match step {
+            Step::Do(change) => change,
+            Step::Compare { source, target } => match Box::pin(self.work.trees.ask(&source, &target)).await {
+                Ok(Some(how)) => Change::Replace(source, how),
+                Ok(None) => {
+                    self.found().unchanged += 1;
+                    Change::None
+                }
+                Err(failure) => return CopyOutcome::Failed(failure),
+            },
         };
-        match missed {
-            // The listing of a store ends with its error; the walk of a directory continues.
-            Missed::Failed(failure @ (Error::Store(_) | Error::Unsorted { .. })) if !tree.is_local() => {
-                CopyOutcome::Stopped(failure)
-            }
-            Missed::Failed(failure) => CopyOutcome::Unlisted(side, failure),
-            Missed::LeftOut(path, kind) => {
+        match change {
+            Change::Add(source) | Change::Replace(source, _) => self.copy(source).await,
+            Change::Refuse { source, by } => CopyOutcome::Failed(self.work.trees.refused(&source, &by)),
+            Change::LeaveOut(path, kind) => {
                 self.job.leave_out(&path, kind);
                 CopyOutcome::LeftOut
             }
-        }
-    }
-
-    async fn carry_out(&self, decision: Decision) -> CopyOutcome {
-        match decision {
-            Decision::Copy(source) => self.copy(source).await,
-            Decision::Ask { source, target } => match Box::pin(self.work.trees.ask(&source, &target)).await {
-                Ok(Some(_)) => self.copy(source).await,
-                Ok(None) => {
-                    self.found().unchanged += 1;
-                    CopyOutcome::LeftOut
-                }
-                Err(failure) => CopyOutcome::Failed(failure),
-            },
-            Decision::Report(outcome) => outcome,
+            Change::Fail(failure) => CopyOutcome::Unlisted(failure),
+            Change::Stop(failure) => CopyOutcome::Stopped(failure.error),
+            // They need no work.
+            Change::None | Change::Remove(_) | Change::Keep { .. } => CopyOutcome::LeftOut,
         }
     }
 
     async fn copy(&self, source: TreeObject) -> CopyOutcome {
         let trees = self.work.trees;
         if self.work.deletes()
-            && let Some(obstacle) = trees.obstacle(&source.key)
-            && trees.may_be_extra(&obstacle, &source.key)
-            && !trees.options.plants.has(Planted::LastingObstacle)
+            && let Way::Extra(obstacle) = trees.plan().way_of(&source.key, &trees.target)
+            && !trees.rules.options.plants.has(Planted::LastingObstacle)
         {
             let found = &mut *self.found();
             found.in_the_way.add(obstacle, trees.target.links);

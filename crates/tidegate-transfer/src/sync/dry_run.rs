@@ -2,12 +2,12 @@
 
 use futures::StreamExt;
 
+use super::SyncWork;
 use super::extra::{ExtraObjects, lost_keys};
-use super::{SyncWork, behind_link};
-use crate::compare::{Change, Tree};
-use crate::error::Result;
+use crate::compare::Tree;
+use crate::error::{Error, Result};
 use crate::event::{Event, Failure, Step};
-use crate::listing::TreeObject;
+use crate::plan::{Change, Way};
 use crate::planted::Planted;
 
 impl SyncWork<'_> {
@@ -15,7 +15,7 @@ impl SyncWork<'_> {
     pub(super) async fn show(&self) -> Result {
         let trees = self.trees;
         let mut changes = std::pin::pin!(trees.changes());
-        let (mut objects, mut extra, mut failed) = (0_u64, ExtraObjects::default(), None);
+        let (mut extra, mut failed) = (ExtraObjects::default(), None);
         // Of several failures, the last is the error of the operation.
         let mut fail = |failure: Failure| {
             if let Some(before) = failed.replace(failure) {
@@ -24,64 +24,53 @@ impl SyncWork<'_> {
         };
         while let Some(change) = changes.next().await {
             match change {
-                Ok(Change::LeftOut(what)) => {
-                    self.events.count(|report| report.left_out += 1);
-                    self.events.warn(format!("left out: {what}"));
-                }
-                Ok(Change::Remove(object)) => match trees.target_link_above(&object.key) {
-                    Some(link) if self.deletes() => self.events.warn(behind_link(trees, &object.key, &link)),
-                    _ => extra.push(&object).map_err(|error| lost_keys(&error))?,
-                },
-                Ok(change) => {
-                    objects += 1;
-                    if let Err(error) = self.announce(&change) {
-                        fail(Failure::new(Step::Copy, None, error));
+                Change::None => self.events.count(|report| report.unchanged += 1),
+                Change::Add(object) | Change::Replace(object, _) => match self.blocked(&object.key) {
+                    Some(error) => fail(Failure::new(Step::Copy, None, error)),
+                    None => {
+                        let url = |tree: &Tree| tree.place(&object.key).url();
+                        let (source, target) = (url(&trees.source), url(&trees.target));
+                        let bytes = object.object.known_size();
+                        self.events.push(Event::WouldCopy { source, target, bytes });
                     }
-                    self.events.flow().await;
+                },
+                Change::Refuse { source, by } => {
+                    fail(Failure::new(Step::Copy, None, trees.refused(&source, &by)));
                 }
-                Err(failure) => fail(failure),
+                Change::Remove(_) if !self.deletes() => {}
+                Change::Remove(object) => extra.push(&object).map_err(|error| lost_keys(&error))?,
+                Change::Keep { object, behind } => self.keep(&object.key, &behind),
+                Change::LeaveOut(path, kind) => trees.leave_out(self.events, &path, kind),
+                Change::Fail(failure) | Change::Stop(failure) => fail(failure),
             }
+            self.events.flow().await;
         }
         trees.skipped_line().into_iter().for_each(|line| self.events.say(line));
         self.warn_of_names();
         if let Some(failure) = failed {
             return Err(failure.error);
         }
-        self.refuse_nothing(objects)?;
-        if self.deletes() { self.announce_removals(extra, objects).await } else { Ok(()) }
+        self.refuse_nothing()?;
+        if self.deletes() { self.announce_removals(extra).await } else { Ok(()) }
     }
 
-    /// Says what a real run would copy for `change`. Fails as the real run would if something is in the way.
-    fn announce(&self, change: &Change) -> Result {
-        let trees = self.trees;
-        let url = |tree: &Tree, key: &str| tree.place(key).url();
-        match change {
-            Change::Add(TreeObject { key, object }) | Change::Replace(TreeObject { key, object }, _) => {
-                let (source, target) = (url(&trees.source, key), url(&trees.target, key));
-                if let (Some(obstacle), Some(root)) = (trees.obstacle(key), trees.target.path(""))
-                    && !(self.deletes() && trees.may_be_extra(&obstacle, key))
-                    && let Some(failure) = obstacle.failure(&root, &target)
-                {
-                    return Err(failure);
-                }
-                self.events.push(Event::WouldCopy { source, target, bytes: object.known_size() });
-                Ok(())
-            }
-            Change::Taken(source, by) => Err(trees.taken(source, by)),
-            Change::None => {
-                self.events.count(|report| report.unchanged += 1);
-                Ok(())
-            }
-            Change::Remove(_) | Change::LeftOut(_) => Ok(()),
-        }
+    /// The failure of a copy that something is in the way of, and stays there.
+    fn blocked(&self, key: &str) -> Option<Error> {
+        let target = &self.trees.target;
+        let obstacle = match self.trees.plan().way_of(key, target) {
+            Way::Free => return None,
+            Way::Extra(_) if self.deletes() => return None,
+            Way::Extra(obstacle) | Way::Blocked(obstacle) => obstacle,
+        };
+        obstacle.failure(&target.path("")?, &target.place(key).url())
     }
 
     /// Says what a real run would remove.
-    async fn announce_removals(&self, mut extra: ExtraObjects, objects: u64) -> Result {
-        self.may_remove(extra.count, objects)?;
+    async fn announce_removals(&self, mut extra: ExtraObjects) -> Result {
+        self.may_remove(extra.count)?;
         self.prove_distinct(&mut extra).await?;
         let (mut extra, unread) = extra.read().map_err(|error| lost_keys(&error))?;
-        if self.trees.options.plants.has(Planted::UntoldRemoval) {
+        if self.trees.rules.options.plants.has(Planted::UntoldRemoval) {
             extra.next().await;
         }
         while let Some(object) = extra.next().await {

@@ -6,20 +6,24 @@
 //!
 //! Keys are ordered by their bytes, including `/`, as in S3: `a-b` comes before `a/b`, and `a.b` too, whatever the
 //! order in the directory. So a directory is sorted as its name with a trailing slash, and its content follows there.
-//! The walk holds the names of the directories between the root and its position, and few descriptors.
+//! The walk holds the names of the directories between the root and its position, those of a large directory in a
+//! temporary file, and few descriptors.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Entered};
 use super::fault::{fault, invalid};
 use super::links::{self, LinkPolicy};
 use super::{target, temp};
 use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
+use crate::memory::external_sort::{MergedRuns, Record, SortedRuns};
 
 mod follow;
 
@@ -27,6 +31,8 @@ mod follow;
 const BATCH: usize = 256;
 /// The most directories that stay open. A directory further up is opened again when the walk returns to it.
 const OPEN: usize = 16;
+/// The most names of a directory that are sorted in memory: about 4 MiB. Few in tests, so that they sort in a file, too.
+const MOST_IN_MEMORY: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
 /// The entries to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +71,26 @@ struct Level {
     /// The key of this directory: empty, or with a trailing slash.
     below: String,
     /// The names not visited yet, in key order.
-    names: std::vec::IntoIter<Name>,
+    names: MergedRuns<Name>,
+    /// The last name visited, where a link and a file may have one name as objects.
+    last: Option<String>,
 }
 
 /// A name in a directory.
+#[derive(Serialize, Deserialize)]
 struct Name {
     /// A directory's name ends with a slash.
     name: String,
     kind: FileKind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+impl Record for Name {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum FileKind {
     Directory,
     File,
@@ -136,7 +151,11 @@ impl TreeWalk {
             }
             let Some(level) = self.levels.last_mut() else { return batch };
             match level.names.next() {
-                Some(name) => batch.extend(self.look_at(name)),
+                Some(Ok(name)) => batch.extend(self.visit(name)),
+                Some(Err(error)) => {
+                    let error = unsorted(&error, &level.path);
+                    batch.push(Err(fault(error, &level.path)));
+                }
                 None => {
                     self.levels.pop();
                     self.open_last();
@@ -204,19 +223,19 @@ impl TreeWalk {
         let read = (|| {
             let found = rustix::fs::fstat(&directory)?;
             let id = beneath::id(&found);
-            Ok::<_, Errno>((id, self.names((&directory, id), &path, &below)?))
+            Ok::<_, io::Error>((id, self.names((&directory, id), &path, &below)?))
         })();
         match read {
             Ok((id, names)) => {
-                let names = names.into_iter();
-                self.levels.push(Level { path, directory: Some(Arc::new(directory)), id, below, names });
+                let directory = Some(Arc::new(directory));
+                self.levels.push(Level { path, directory, id, below, names, last: None });
                 if let Some(far) = self.levels.len().checked_sub(OPEN + 1) {
                     self.levels[far].directory = None;
                 }
             }
             // The directory was removed, and its entries before it.
-            Err(Errno::NOENT) => {}
-            Err(error) => self.faults.push(fault(error.into(), &path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.faults.push(fault(error, &path)),
         }
     }
 
@@ -246,16 +265,17 @@ impl TreeWalk {
             Err(error) => fault(error.into(), &level.path),
         };
         self.faults.push(failed);
-        level.names = Vec::new().into_iter();
+        level.names = MergedRuns::default();
     }
 
+    /// Reads the names in a directory that the walk wants.
     fn names(
         &mut self,
         (directory, own): (&OwnedFd, (u64, u64)),
         path: &Path,
         below: &str,
-    ) -> Result<Vec<Name>, Errno> {
-        let mut names = Vec::new();
+    ) -> io::Result<MergedRuns<Name>> {
+        let mut names = SortedRuns::new(MOST_IN_MEMORY);
         for entry in self.spared(|| Dir::read_from(directory))? {
             let entry = entry?;
             let name = match entry.file_name().to_str() {
@@ -302,23 +322,12 @@ impl TreeWalk {
             };
             if self.leads_to_prefix(below, &name) {
                 names.push(Name { name, kind });
+                if names.is_full() {
+                    names.spill().map_err(|error| unsorted(&error, path))?;
+                }
             }
         }
-        names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        // Beside the link `a`, there may be a file `a.rclonelink`.
-        names.dedup_by(|name, before| {
-            let is_twice = name.name == before.name;
-            if is_twice {
-                let file = path.join(&name.name);
-                let message = format!(
-                    "{}: a file has this name, and a symbolic link has it as an object",
-                    file.display()
-                );
-                self.faults.push(invalid(message));
-            }
-            is_twice
-        });
-        Ok(names)
+        names.merge().map_err(|error| unsorted(&error, path))
     }
 
     /// Whether keys that begin like this can have the prefix. A session's key differs from its file's name.
@@ -339,6 +348,23 @@ impl TreeWalk {
             }
             opened => opened,
         }
+    }
+
+    /// Looks at the next name, unless it comes a second time: beside the link `a`, there may be a file `a.rclonelink`.
+    fn visit(&mut self, name: Name) -> Option<Result<WalkItem, Fault>> {
+        if self.links == LinkPolicy::Objects
+            && let Some(level) = self.levels.last_mut()
+        {
+            if level.last.as_ref() == Some(&name.name) {
+                let file = level.path.join(&name.name);
+                return Some(Err(invalid(format!(
+                    "{}: a file has this name, and a symbolic link has it as an object",
+                    file.display()
+                ))));
+            }
+            level.last = Some(name.name.clone());
+        }
+        self.look_at(name)
     }
 
     fn look_at(&mut self, Name { name, kind }: Name) -> Option<Result<WalkItem, Fault>> {
@@ -449,4 +475,13 @@ impl TreeWalk {
         let in_use = opened.is_some_and(|file| temp::is_locked(&file));
         Some(OpenSession::new(session).with_started(started).with_in_use(in_use))
     }
+}
+
+/// The failure of the temporary file that a large directory's names are sorted in. It is never `NotFound`, which would
+/// mean that the directory is gone.
+fn unsorted(error: &io::Error, path: &Path) -> io::Error {
+    io::Error::other(format!(
+        "the names in {} could not be sorted in a temporary file: {error}",
+        path.display()
+    ))
 }

@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::text::printable;
 
-use super::tree::key_of;
+use crate::compare::key_of;
 use crate::figures::count;
-use crate::listing::MissedEntry as _;
 use crate::merge::Pair;
 use crate::select::ObjectFilter;
 use crate::walk::Missed;
@@ -19,44 +17,35 @@ const DESCRIBED: usize = 3;
 /// How many names of the target are remembered; more are only counted.
 const REMEMBERED: usize = 10_000;
 
-/// The names that a comparison has come to so far. Those below the target are taken note of only if the filter takes
-/// them.
-#[derive(Debug, Default)]
+/// The names that a plan has come to so far. Names below the target are taken note of only if the filter takes them.
+#[derive(Debug)]
 pub(crate) struct NoObjects {
     /// The directories of the trees that are on this machine.
     source: Option<PathBuf>,
     target: Option<PathBuf>,
     filter: ObjectFilter,
-    names: Mutex<Names>,
-}
-
-#[derive(Debug, Default)]
-struct Names {
     /// Below the source. `sync --delete` keeps what the target has at or below such a name, because the source may have
     /// it there too.
-    source: HashSet<String>,
+    in_source: HashSet<String>,
     /// Below the target: the name, if it is a key, and what is there.
-    target: Vec<(Option<String>, String)>,
+    in_target: Vec<(Option<String>, String)>,
     /// How many more names there are below the target.
     beyond: u64,
 }
 
 impl NoObjects {
     /// No names yet, of trees in these directories.
-    pub(super) fn below(source: Option<&Path>, target: Option<&Path>, filter: &ObjectFilter) -> Self {
+    pub(crate) fn below(source: Option<&Path>, target: Option<&Path>, filter: &ObjectFilter) -> Self {
         let (source, target) = (source.map(Path::to_owned), target.map(Path::to_owned));
-        Self { source, target, filter: filter.clone(), names: Mutex::default() }
-    }
-
-    fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        let (in_source, in_target) = (HashSet::new(), Vec::new());
+        Self { source, target, filter: filter.clone(), in_source, in_target, beyond: 0 }
     }
 
     /// Takes note of the names in a pair.
-    pub(super) fn see(&self, pair: &Pair<Missed>) {
+    pub(super) fn see(&mut self, pair: &Pair) {
         match pair {
             Pair::SourceMissed(Missed::LeftOut(path, _)) => {
-                self.names().source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
+                self.in_source.extend(key_of(self.source.as_deref(), path).map(str::to_owned));
             }
             Pair::TargetMissed(missed) if missed.is_harmless() => {
                 let (key, what) = match missed {
@@ -65,12 +54,11 @@ impl NoObjects {
                     }
                     Missed::Failed(failure) => (None, failure.to_string()),
                 };
-                let names = &mut *self.names();
                 match key.is_none_or(|key| self.filter.takes_name(key)) {
-                    true if names.target.len() < REMEMBERED => {
-                        names.target.push((key.map(str::to_owned), what));
+                    true if self.in_target.len() < REMEMBERED => {
+                        self.in_target.push((key.map(str::to_owned), what));
                     }
-                    true => names.beyond += 1,
+                    true => self.beyond += 1,
                     false => {}
                 }
             }
@@ -78,20 +66,24 @@ impl NoObjects {
         }
     }
 
+    /// Whether the filter takes a path below the source.
+    pub(super) fn takes_source(&self, path: &Path) -> bool {
+        key_of(self.source.as_deref(), path).is_none_or(|key| self.filter.takes_name(key))
+    }
+
     /// Whether the source has no object at this key, or at a name above it, but something else.
-    pub(crate) fn is_in_source(&self, key: &str) -> bool {
-        let source = &self.names().source;
+    pub(super) fn is_in_source(&self, key: &str) -> bool {
+        let source = &self.in_source;
         let ends = key.match_indices('/').map(|(at, _)| at).chain([key.len()]);
         !source.is_empty() && ends.into_iter().any(|end| source.contains(&key[..end]))
     }
 
     /// The line about names that only the target has, and that stay there; `None` if there are none.
-    pub(crate) fn line_of_target(&self) -> Option<String> {
-        let names = self.names();
-        let is_extra = |key: &Option<String>| key.as_ref().is_none_or(|key| !names.source.contains(key));
+    pub(super) fn line_of_target(&self) -> Option<String> {
+        let is_extra = |key: &Option<String>| key.as_ref().is_none_or(|key| !self.in_source.contains(key));
         let extra: Vec<_> =
-            names.target.iter().filter(|(key, _)| is_extra(key)).map(|(_, what)| &**what).collect();
-        let all = Some(extra.len() as u64 + names.beyond).filter(|all| *all > 0)?;
+            self.in_target.iter().filter(|(key, _)| is_extra(key)).map(|(_, what)| &**what).collect();
+        let all = Some(extra.len() as u64 + self.beyond).filter(|all| *all > 0)?;
         let more = if extra.len() > DESCRIBED { ", …" } else { "" };
         let described = extra.iter().take(DESCRIBED).copied().collect::<Vec<_>>().join(", ");
         let why = if all == 1 {
@@ -120,7 +112,7 @@ mod tests {
 
     #[test]
     fn names_of_the_source_cover_what_lies_below() {
-        let names = names(ObjectFilter::default());
+        let mut names = names(ObjectFilter::default());
         for path in ["/s/a/link", "/s/é"] {
             names.see(&Pair::SourceMissed(left_out(path)));
         }
@@ -134,7 +126,7 @@ mod tests {
 
     #[test]
     fn names_that_only_the_target_has_are_told() {
-        let names = names(ObjectFilter::default().exclude("e").unwrap());
+        let mut names = names(ObjectFilter::default().exclude("e").unwrap());
         for pair in [
             Pair::TargetMissed(left_out("/t/both")),
             Pair::SourceMissed(left_out("/s/both")),

@@ -1,10 +1,9 @@
 //! Names on a disk that two objects would share: `x` beside `x/y`, and with `--links preserve` `x` beside
 //! `x.rclonelink`. Stores keep both; a disk has one.
 
-use std::path::PathBuf;
-
 use tidegate::backend::local::LINK_SUFFIX;
 
+use super::TargetDisk;
 use crate::links::Links;
 
 /// The files that objects take on a disk, as far as later keys can collide with them. Keys come in the order of their
@@ -12,19 +11,17 @@ use crate::links::Links;
 #[derive(Debug)]
 pub(super) struct TakenNames {
     links: Links,
-    /// The target's directory.
-    root: Option<PathBuf>,
     /// Earlier keys that are prefixes of the current key; each becomes a file.
     files: Vec<String>,
 }
 
 impl TakenNames {
-    pub(super) fn new(links: Links, root: Option<PathBuf>) -> Self {
-        Self { links, root, files: Vec::new() }
+    pub(super) fn new(links: Links) -> Self {
+        Self { links, files: Vec::new() }
     }
 
     /// The earlier object that leaves no room for the object `key`. Otherwise `key` takes its name.
-    pub(super) fn taken_by(&mut self, key: &str) -> Option<&str> {
+    pub(super) fn taken_by(&mut self, key: &str, disk: &impl TargetDisk) -> Option<&str> {
         while self.files.last().is_some_and(|file| !key.starts_with(&**file)) {
             self.files.pop();
         }
@@ -34,11 +31,8 @@ impl TakenNames {
             name.strip_prefix(file.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         // A directory on the disk stays: the object of its name fails, and those below it do not.
-        let is_directory = |file: &String| {
-            let path = self.root.as_ref().map(|root| root.join(file));
-            path.is_some_and(|path| path.is_dir() && (self.links == Links::Follow || !path.is_symlink()))
-        };
-        let leaves_no_room = |file: &String| leaves_no_room(file) && (file == name || !is_directory(file));
+        let leaves_no_room =
+            |file: &String| leaves_no_room(file) && (file == name || !disk.has_directory(file));
         match self.files.iter().position(leaves_no_room) {
             Some(at) => self.files.get(at).map(String::as_str),
             None => {
@@ -54,35 +48,35 @@ impl TakenNames {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::Names;
     use super::*;
 
     fn taken(links: Links, keys: &[&str]) -> String {
-        let mut names = TakenNames::new(links, None);
+        let mut names = TakenNames::new(links);
         let mut keys = keys.to_vec();
         keys.sort_unstable();
-        let taken = keys.iter().filter_map(|key| Some(format!("{key}<{}", names.taken_by(key)?)));
+        let taken =
+            keys.iter().filter_map(|key| Some(format!("{key}<{}", names.taken_by(key, &Names::default())?)));
         taken.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn a_directory_in_the_place_of_an_object_is_no_link() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("d")).unwrap();
-        std::os::unix::fs::symlink("d", root.path().join("x")).unwrap();
+    fn a_directory_in_the_place_of_an_object_stays() {
+        let disk = Names { directories: vec!["d"], ..Names::default() };
         for (links, name, taken) in [
             (Links::Preserve, "d", None),
             (Links::Preserve, "x", Some("x")),
+            (Links::Files, "d", None),
             (Links::Files, "x", Some("x")),
-            (Links::Follow, "x", None),
         ] {
-            let mut names = TakenNames::new(links, Some(root.path().to_owned()));
-            assert_eq!(names.taken_by(name), None);
+            let mut names = TakenNames::new(links);
+            assert_eq!(names.taken_by(name, &disk), None);
             let file = format!("{name}/f");
-            assert_eq!(names.taken_by(&file), taken, "{links:?} {name}");
+            assert_eq!(names.taken_by(&file, &disk), taken, "{links:?} {name}");
             if links == Links::Preserve {
                 let by = taken.map_or_else(|| file.clone(), str::to_owned);
-                assert_eq!(names.taken_by(&format!("{file}.rclonelink")), Some(&*by), "{name}");
-                assert_eq!(names.taken_by(&format!("{name}.rclonelink")), Some(name));
+                assert_eq!(names.taken_by(&format!("{file}.rclonelink"), &disk), Some(&*by), "{name}");
+                assert_eq!(names.taken_by(&format!("{name}.rclonelink"), &disk), Some(name));
             }
         }
     }

@@ -1,0 +1,400 @@
+//! Decides what becomes of each key of two trees: pairs of their listings and answers in, steps out, without I/O.
+//!
+//! A check, a synchronization and its dry run take the same steps from one plan. What a step needs of the target's disk
+//! comes from a [`TargetDisk`]; whether an object has changed that the listings do not tell apart is a step of its own.
+
+use std::path::PathBuf;
+
+use tidegate::Object;
+use tidegate::backend::OtherKind;
+use tidegate::backend::local::{LINK_SUFFIX, LinkPolicy};
+
+use crate::compare::{CompareRules, Difference, Verdict};
+use crate::error::Error;
+use crate::event::{self, Failure, Side};
+use crate::links::Links;
+use crate::listing::TreeObject;
+use crate::merge::Pair;
+use crate::obstacle::Obstacle;
+use crate::planted::Planted;
+use crate::select::ObjectFilter;
+use crate::walk::Missed;
+
+mod no_objects;
+mod taken;
+
+pub(crate) use no_objects::NoObjects;
+use taken::TakenNames;
+
+/// What a plan says of a key.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The listings do not tell whether both sides have the same object: compare further. The answer is
+    /// [`Change::None`] or [`Change::Replace`].
+    Compare {
+        source: TreeObject,
+        target: Box<Object>,
+    },
+    Do(Change),
+}
+
+/// What would make the target like the source, for one key.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Both sides have the same object.
+    None,
+    /// The target does not have the object.
+    Add(TreeObject),
+    /// The target has another object of this key.
+    Replace(TreeObject, Difference),
+    /// The object would have the name of another one, `by`, on the target's disk.
+    Refuse { source: TreeObject, by: String },
+    /// Only the target has the object.
+    Remove(TreeObject),
+    /// Only the target has the object, and nothing is removed through the link that it lies behind.
+    Keep { object: TreeObject, behind: PathBuf },
+    /// The source has something there that is no object.
+    LeaveOut(PathBuf, OtherKind),
+    /// Something could not be listed or compared. Other keys follow.
+    Fail(Failure),
+    /// A listing has ended before its end, or is not in the order of its keys. No other keys follow.
+    Stop(Failure),
+}
+
+/// What stands where an object of the source would go.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Free,
+    /// Something that only the target has: it is removed first.
+    Extra(Obstacle),
+    /// Something that stays.
+    Blocked(Obstacle),
+}
+
+/// What a plan asks of the directory that is the target. A target that is no directory answers `false` and `None`.
+pub(crate) trait TargetDisk {
+    /// Whether there is a directory of this name. A link to a directory is one if links are followed.
+    fn has_directory(&self, name: &str) -> bool;
+
+    /// Whether there is a file, or a link to a file, of this name.
+    fn has_file(&self, name: &str) -> bool;
+
+    /// The first name above this key that is a symbolic link.
+    fn link_above(&self, key: &str) -> Option<PathBuf>;
+
+    /// What is in the way of the object of this key.
+    fn obstacle(&self, key: &str) -> Option<Obstacle>;
+}
+
+/// The plan of two trees, as far as their listings have come.
+#[derive(Debug)]
+pub(crate) struct TreePlan {
+    rules: CompareRules,
+    filter: ObjectFilter,
+    /// What becomes of links in the target, if that is a directory.
+    target_links: Option<(Links, LinkPolicy)>,
+    /// The names that objects of the source take on the target's disk.
+    taken: Option<TakenNames>,
+    no_objects: NoObjects,
+    /// How many objects the source has, without those that the filter leaves out.
+    objects: u64,
+}
+
+impl TreePlan {
+    /// The plan before the first pair. `target_links` is what becomes of links in the target, if that is a directory.
+    pub(crate) fn new(
+        rules: CompareRules,
+        filter: ObjectFilter,
+        target_links: Option<(Links, LinkPolicy)>,
+        no_objects: NoObjects,
+    ) -> Self {
+        let may_share_names = !rules.options.plants.has(Planted::LinkOverFile);
+        let taken = target_links.filter(|_| may_share_names).map(|(links, _)| TakenNames::new(links));
+        Self { rules, filter, target_links, taken, no_objects, objects: 0 }
+    }
+
+    /// How many objects the source has so far, without those that the filter leaves out.
+    pub(crate) fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// The line about names in the target that are no objects and that only the target has; `None` if there are none.
+    pub(crate) fn no_objects_of_target(&self) -> Option<String> {
+        self.no_objects.line_of_target()
+    }
+
+    /// The step for the next pair; `None` for nothing. If both sides have the object, the source's decides whether the
+    /// filter takes it; what only the target has stays if the filter would not take it from the source.
+    pub(crate) fn next(&mut self, pair: Pair, disk: &impl TargetDisk) -> Option<Step> {
+        self.no_objects.see(&pair);
+        match pair {
+            Pair::Both { source, target } => self.source_has(source, Some(target), disk),
+            Pair::SourceOnly(source) => self.source_has(source, None, disk),
+            Pair::TargetOnly(object) => self.only_target_has(object, disk),
+            Pair::SourceMissed(Missed::LeftOut(path, kind)) => {
+                let is_taken = self.no_objects.takes_source(&path);
+                is_taken.then_some(Step::Do(Change::LeaveOut(path, kind)))
+            }
+            Pair::SourceMissed(Missed::Failed(error)) => Some(self.missed(Side::Source, error)),
+            Pair::TargetMissed(missed) if missed.is_harmless() => None,
+            Pair::TargetMissed(Missed::Failed(error)) => Some(self.missed(Side::Target, error)),
+            Pair::TargetMissed(Missed::LeftOut(..)) => None,
+            Pair::Disorder(_) if self.rules.options.plants.has(Planted::UnorderedListing) => None,
+            Pair::Disorder(disorder) => {
+                let failure = Failure::new(event::Step::List, None, disorder.into());
+                Some(Step::Do(Change::Stop(failure)))
+            }
+        }
+    }
+
+    fn source_has(
+        &mut self,
+        source: TreeObject,
+        target: Option<Object>,
+        disk: &impl TargetDisk,
+    ) -> Option<Step> {
+        if !self.filter.takes(&source.key, &source.object) {
+            return None;
+        }
+        self.objects += 1;
+        let by = self.taken.as_mut().and_then(|taken| taken.taken_by(&source.key, disk)).map(str::to_owned);
+        if let Some(by) = by {
+            return Some(Step::Do(Change::Refuse { source, by }));
+        }
+        let Some(target) = target else { return Some(Step::Do(Change::Add(source))) };
+        Some(match self.rules.compare(&source.object, &target) {
+            Verdict::Same => Step::Do(Change::None),
+            Verdict::Different(how) => Step::Do(Change::Replace(source, how)),
+            Verdict::Unknown | Verdict::Fresh => Step::Compare { source, target: target.into() },
+        })
+    }
+
+    fn only_target_has(&self, object: TreeObject, disk: &impl TargetDisk) -> Option<Step> {
+        let plants = self.rules.options.plants;
+        // The source may have it there too, behind what is no object.
+        let is_unsure =
+            self.no_objects.is_in_source(&object.key) && !plants.has(Planted::RemovalBelowLeftOut);
+        if is_unsure || !self.filter.takes(&object.key, &object.object) {
+            return None;
+        }
+        let follows = self.target_links.is_some_and(|(_, lists)| lists == LinkPolicy::Follow);
+        Some(Step::Do(match follows.then(|| disk.link_above(&object.key)).flatten() {
+            Some(behind) => Change::Keep { object, behind },
+            None => Change::Remove(object),
+        }))
+    }
+
+    fn missed(&self, side: Side, error: Error) -> Step {
+        let is_local = match side {
+            Side::Source => self.rules.sides.source_is_local(),
+            Side::Target => self.rules.sides.target_is_local(),
+        };
+        // The listing of a store ends with its error; the walk of a directory continues.
+        let ends = !is_local && matches!(error, Error::Store(_) | Error::Unsorted { .. });
+        let failure = Failure::new(event::Step::List, Some(side), error);
+        Step::Do(if ends { Change::Stop(failure) } else { Change::Fail(failure) })
+    }
+
+    /// What is in the way of an object of the source, if the target is a directory.
+    pub(crate) fn way_of(&self, key: &str, disk: &impl TargetDisk) -> Way {
+        match disk.obstacle(key) {
+            None => Way::Free,
+            Some(obstacle) if self.may_be_extra(&obstacle, key, disk) => Way::Extra(obstacle),
+            Some(obstacle) => Way::Blocked(obstacle),
+        }
+    }
+
+    /// Whether what is in the way of the object `key` would be listed as an object that only the target has, and so may be
+    /// removed.
+    fn may_be_extra(&self, obstacle: &Obstacle, key: &str, disk: &impl TargetDisk) -> bool {
+        let preserves = self.target_links.is_some_and(|(links, _)| links == Links::Preserve);
+        let is_listed = match obstacle {
+            // A link to a directory is no object, unless all links are. A link to a file is listed by its name, which both
+            // sides have if it is that of the object.
+            Obstacle::Link(name) => preserves || name != key && disk.has_file(name),
+            // Nothing is removed through a link.
+            Obstacle::Directory(name) => disk.link_above(&format!("{name}/")).is_none(),
+            Obstacle::File(_) | Obstacle::Replaced(_) => true,
+        };
+        // With links as objects, the key of a link has a suffix, which a filter may leave out.
+        let suffix = if preserves && matches!(obstacle, Obstacle::Link(_)) { LINK_SUFFIX } else { "" };
+        is_listed && self.filter.takes_name(&format!("{}{suffix}", obstacle.name()))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::Path;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::compare::{CompareOptions, Sides};
+    use crate::listing::Disorder;
+
+    /// What a disk has, by name.
+    #[derive(Debug, Default)]
+    pub(crate) struct Names {
+        pub(crate) directories: Vec<&'static str>,
+        pub(crate) files: Vec<&'static str>,
+        pub(crate) links: Vec<&'static str>,
+        pub(crate) obstacle: Option<Obstacle>,
+    }
+
+    impl TargetDisk for Names {
+        fn has_directory(&self, name: &str) -> bool {
+            self.directories.contains(&name)
+        }
+
+        fn has_file(&self, name: &str) -> bool {
+            self.files.contains(&name)
+        }
+
+        fn link_above(&self, key: &str) -> Option<PathBuf> {
+            let is_above = |link: &&&str| key.strip_prefix(**link).is_some_and(|rest| rest.starts_with('/'));
+            self.links.iter().find(is_above).map(PathBuf::from)
+        }
+
+        fn obstacle(&self, _: &str) -> Option<Obstacle> {
+            self.obstacle.clone()
+        }
+    }
+
+    fn plan(sides: Sides, links: Links, lists: LinkPolicy, filter: ObjectFilter) -> TreePlan {
+        let rules = CompareRules { options: CompareOptions::default(), sides };
+        let no_objects = NoObjects::below(Some(Path::new("/s")), Some(Path::new("/t")), &filter);
+        TreePlan::new(rules, filter, sides.target_is_local().then_some((links, lists)), no_objects)
+    }
+
+    fn at(key: &str, size: u64, second: u64) -> TreeObject {
+        let mut object = Object::default();
+        (object.size, object.modified) = (size, Some(UNIX_EPOCH + Duration::from_secs(second)));
+        TreeObject { key: key.to_owned(), object }
+    }
+
+    fn both(source: TreeObject, target: TreeObject) -> Pair {
+        Pair::Both { source, target: target.object }
+    }
+
+    /// The steps of all pairs, in words.
+    fn steps(plan: &mut TreePlan, disk: &Names, pairs: Vec<Pair>) -> String {
+        let word = |step: Step| match step {
+            Step::Compare { source, .. } => format!("?{}", source.key),
+            Step::Do(change) => match change {
+                Change::None => "=".to_owned(),
+                Change::Add(object) => format!("+{}", object.key),
+                Change::Replace(object, how) => format!("+{}:{}", object.key, how.finding().name()),
+                Change::Refuse { source, by } => format!("!{}<{by}", source.key),
+                Change::Remove(object) => format!("-{}", object.key),
+                Change::Keep { object, behind } => format!("~{}@{}", object.key, behind.display()),
+                Change::LeaveOut(path, _) => format!("/{}", path.display()),
+                Change::Fail(failure) => format!("failed {:?}", failure.side),
+                Change::Stop(failure) => format!("stopped {:?}", failure.side),
+            },
+        };
+        let words: Vec<_> = pairs.into_iter().filter_map(|pair| plan.next(pair, disk)).map(word).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn each_pair_has_its_step() {
+        let mut plan = plan(Sides::Stores, Links::Files, LinkPolicy::default(), ObjectFilter::default());
+        let pairs = vec![
+            both(at("a", 1, 10), at("a", 1, 20)),
+            both(at("b", 1, 20), at("b", 1, 10)),
+            both(at("c", 2, 10), at("c", 1, 20)),
+            both(at("d", 1, 10), at("d", 1, 10)),
+            Pair::SourceOnly(at("e", 1, 10)),
+            Pair::TargetOnly(at("f", 1, 10)),
+            Pair::Disorder(Disorder { key: "a".to_owned() }),
+        ];
+        let steps = steps(&mut plan, &Names::default(), pairs);
+        assert_eq!(steps, "= +b:newer +c:size ?d +e -f stopped None");
+        assert_eq!(plan.objects(), 5);
+    }
+
+    #[test]
+    fn what_the_filter_leaves_out_is_neither_copied_nor_removed_nor_counted() {
+        let filter = ObjectFilter::default().exclude("x").unwrap().max_size(5);
+        let mut plan = plan(Sides::Disks, Links::Files, LinkPolicy::default(), filter);
+        let left_out = |name: &str| Missed::LeftOut(format!("/s/{name}").into(), OtherKind::NotRegular);
+        let pairs = vec![
+            both(at("big", 9, 20), at("big", 1, 10)),
+            both(at("shrunk", 1, 20), at("shrunk", 9, 10)),
+            Pair::SourceOnly(at("x", 1, 10)),
+            Pair::TargetOnly(at("x/y", 1, 10)),
+            Pair::TargetOnly(at("z", 9, 10)),
+            Pair::SourceMissed(left_out("x/pipe")),
+            Pair::SourceMissed(left_out("pipe")),
+        ];
+        assert_eq!(steps(&mut plan, &Names::default(), pairs), "+shrunk:size //s/pipe");
+        assert_eq!(plan.objects(), 1);
+    }
+
+    #[test]
+    fn what_the_target_has_behind_no_object_of_the_source_or_behind_a_link_stays() {
+        let mut plan = plan(Sides::Disks, Links::Follow, LinkPolicy::Follow, ObjectFilter::default());
+        let disk = Names { links: vec!["link"], ..Names::default() };
+        let missed = Missed::LeftOut("/s/d".into(), OtherKind::WayBack);
+        let pairs = vec![
+            Pair::SourceMissed(missed),
+            Pair::TargetOnly(at("d", 1, 10)),
+            Pair::TargetOnly(at("d/x", 1, 10)),
+            Pair::TargetOnly(at("dd", 1, 10)),
+            Pair::TargetOnly(at("link/x", 1, 10)),
+        ];
+        assert_eq!(steps(&mut plan, &disk, pairs), "//s/d -dd ~link/x@link");
+    }
+
+    #[test]
+    fn two_objects_of_one_name_on_a_disk_become_one() {
+        let mut plan = plan(Sides::ToDisk, Links::Files, LinkPolicy::default(), ObjectFilter::default());
+        let pairs = ["a", "a/b", "d", "d/e"].map(|key| Pair::SourceOnly(at(key, 1, 10)));
+        let disk = Names { directories: vec!["d"], ..Names::default() };
+        assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a !a/b<a +d +d/e");
+    }
+
+    #[test]
+    fn only_a_store_s_listing_ends_with_a_failure() {
+        let failed =
+            || Missed::Failed(Error::Unsorted { tree: String::new(), error: std::io::Error::other("no") });
+        for (sides, expected) in [
+            (Sides::FromDisk, "failed Some(Source) stopped Some(Target)"),
+            (Sides::ToDisk, "stopped Some(Source) failed Some(Target)"),
+        ] {
+            let mut plan = plan(sides, Links::Files, LinkPolicy::default(), ObjectFilter::default());
+            let harmless = Missed::Failed(Error::Failed("a broken link".to_owned()));
+            let pairs = vec![
+                Pair::TargetMissed(harmless),
+                Pair::SourceMissed(failed()),
+                Pair::TargetMissed(failed()),
+            ];
+            assert_eq!(steps(&mut plan, &Names::default(), pairs), expected);
+        }
+    }
+
+    #[test]
+    fn only_what_would_be_listed_as_extra_is_removed_to_make_way() {
+        let file = |name: &str| Obstacle::File(name.to_owned());
+        let link = |name: &str| Obstacle::Link(name.to_owned());
+        let directory = |name: &str| Obstacle::Directory(name.to_owned());
+        let exclude = |pattern| ObjectFilter::default().exclude(pattern).unwrap();
+        let all = ObjectFilter::default;
+        for (obstacle, key, links, filter, is_extra) in [
+            (file("a"), "a/b", Links::Files, all(), true),
+            (file("a"), "a/b", Links::Files, exclude("/a"), false),
+            (directory("d"), "d", Links::Files, all(), true),
+            (directory("link/d"), "link/d", Links::Follow, all(), false),
+            (link("f"), "f/x", Links::Files, all(), true),
+            (link("f"), "f", Links::Files, all(), false),
+            (link("to-d"), "to-d/x", Links::Files, all(), false),
+            (link("to-d"), "to-d/x", Links::Preserve, all(), true),
+            (link("to-d"), "to-d/x", Links::Preserve, exclude("*.rclonelink"), false),
+        ] {
+            let disk =
+                Names { files: vec!["f"], links: vec!["link"], obstacle: Some(obstacle), ..Names::default() };
+            let plan = plan(Sides::ToDisk, links, LinkPolicy::default(), filter);
+            let way = plan.way_of(key, &disk);
+            assert_eq!(matches!(way, Way::Extra(_)), is_extra, "{key} {links:?}: {way:?}");
+        }
+    }
+}
