@@ -29,6 +29,8 @@ pub(crate) enum CommandFailure {
     Failed(String),
     /// Everything failed, each time with this exit code.
     All(u8, String),
+    /// A command that produces or takes the bytes failed; the exit code is its own.
+    Command(u8, String),
     /// The reader of standard output has gone. Nothing is printed.
     NobodyReads,
     /// A signal ended the command, which has already printed its message.
@@ -49,7 +51,7 @@ impl CommandFailure {
             Self::Denied(_) => 4,
             Self::Store(error) => code_of(error),
             Self::Failed(_) | Self::NobodyReads => 1,
-            Self::All(code, _) => *code,
+            Self::All(code, _) | Self::Command(code, _) => *code,
             Self::Interrupted(signal) => signal.exit_code(),
             Self::At(_, failure) => failure.code(),
         }
@@ -62,7 +64,7 @@ impl CommandFailure {
             Self::NotFound(_) => ErrorKind::NotFound.name(),
             Self::Denied(_) => ErrorKind::PermissionDenied.name(),
             Self::Store(error) => error.kind().name(),
-            Self::Failed(_) | Self::All(..) | Self::NobodyReads => "failed",
+            Self::Failed(_) | Self::All(..) | Self::Command(..) | Self::NobodyReads => "failed",
             Self::Interrupted(_) => Self::INTERRUPTED,
             Self::At(_, failure) => failure.kind(),
         }
@@ -84,6 +86,7 @@ impl CommandFailure {
             | Self::NotFound(sentence)
             | Self::Denied(sentence)
             | Self::All(_, sentence)
+            | Self::Command(_, sentence)
             | Self::Failed(sentence) => Some(sentence.clone()),
             Self::Store(error) => Some(sentence_of(error)),
             Self::NobodyReads | Self::Interrupted(_) => None,
@@ -96,7 +99,9 @@ impl CommandFailure {
         match self {
             Self::Store(error) => Reach::of(error),
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
-            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) => Reach::One,
+            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) | Self::All(..) | Self::Command(..) => {
+                Reach::One
+            }
             Self::At(_, failure) => failure.reach(),
         }
     }
@@ -137,6 +142,7 @@ impl From<tidegate_transfer::Error> for CommandFailure {
             TreeError::NotFound(sentence) => Self::NotFound(sentence),
             TreeError::Denied(sentence) => Self::Denied(sentence),
             TreeError::Store(error) => Self::Store(error),
+            TreeError::Command(error) => Self::Command(error.exit_code(), error.to_string()),
             TreeError::At { object, error } => Self::At(object, Box::new(Self::from(*error))),
             other => Self::Failed(other.to_string()),
         }

@@ -6,9 +6,9 @@
 //! without it, a file that this program opens could get descriptor 2, and messages would be written into that file.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use rustix::fs::OFlags;
@@ -52,6 +52,19 @@ pub(crate) fn input() -> Outcome<File> {
     }
     let copied = descriptor.try_clone_to_owned();
     copied.map(File::from).map_err(|error| CommandFailure::Failed(format!("standard input: {error}")))
+}
+
+/// A path to standard input, if that is a regular file of which nothing has been read: it can be uploaded as a file.
+///
+/// # Errors
+/// As [`input`].
+pub(crate) fn input_file() -> Outcome<Option<PathBuf>> {
+    let path = PathBuf::from("/proc/self/fd/0");
+    let mut file = input()?;
+    let is_whole = file.metadata().is_ok_and(|found| found.is_file())
+        && file.stream_position().is_ok_and(|position| position == 0);
+    // The user may not be allowed to open the file again.
+    Ok((is_whole && File::open(&path).is_ok()).then_some(path))
 }
 
 /// Standard output, as a file of its own.

@@ -11,6 +11,7 @@ use tidegate::location::Location;
 use tidegate::{Attributes, Strategy};
 use tokio::io::AsyncRead;
 
+use crate::command::{Producer, Whole};
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, Failure, Report};
 use crate::links::{FileOptions, Links};
@@ -52,7 +53,9 @@ enum CopySources {
     /// What a list names: below the source, or, without one, each by its whole URL or path.
     Listed(Option<Source>, NameList),
     /// All bytes of a stream.
-    Input(String, Box<dyn AsyncRead + Send + Unpin>),
+    Input(String, Box<dyn Producer>),
+    /// A file, by the name that people call it.
+    File(String, PathBuf),
 }
 
 impl fmt::Debug for CopySources {
@@ -61,6 +64,7 @@ impl fmt::Debug for CopySources {
             Self::Named(sources) => f.debug_tuple("Named").field(sources).finish(),
             Self::Listed(below, names) => f.debug_tuple("Listed").field(below).field(&names.from).finish(),
             Self::Input(name, _) => f.debug_tuple("Input").field(name).finish(),
+            Self::File(name, path) => f.debug_tuple("File").field(name).field(path).finish(),
         }
     }
 }
@@ -154,7 +158,42 @@ impl CopyTrees {
         input: impl AsyncRead + Send + Unpin + 'static,
         target: Location,
     ) -> Self {
-        Self::of(stores.into(), CopySources::Input(name.into(), Box::new(input)), target)
+        Self::produced(stores, name, Whole(input), target)
+    }
+
+    /// Uploads all bytes of a source that knows whether they are whole, such as a program
+    /// ([`ExternalCommand::produce`](crate::command::ExternalCommand::produce)). It is published only if they are.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// use tidegate_transfer::CopyTrees;
+    /// use tidegate_transfer::command::ExternalCommand;
+    /// # let tide = tidegate::Tidegate::builder().build()?;
+    /// let dump = ExternalCommand::new("sh", ["-c", "echo half of it; exit 1"]);
+    /// let copy = CopyTrees::produced(&tide, "dump", dump.produce()?, "memory://b/dump.sql".parse()?);
+    /// assert!(copy.await.is_err());
+    /// assert!(!tide.open("memory://b").await?.exists("dump.sql").await?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn produced(
+        stores: impl Into<Stores>,
+        name: impl Into<String>,
+        source: impl Producer + 'static,
+        target: Location,
+    ) -> Self {
+        Self::of(stores.into(), CopySources::Input(name.into(), Box::new(source)), target)
+    }
+
+    /// Uploads one file, which people call `name`: standard input, where that is a file.
+    pub fn named_file(
+        stores: impl Into<Stores>,
+        name: impl Into<String>,
+        file: impl Into<PathBuf>,
+        target: Location,
+    ) -> Self {
+        Self::of(stores.into(), CopySources::File(name.into(), file.into()), target)
     }
 
     fn of(stores: Stores, sources: CopySources, target: Location) -> Self {
@@ -307,12 +346,19 @@ impl CopyTrees {
             plants: self.plants,
         };
         let copied = match self.sources {
-            CopySources::Input(name, _) if job.is_dry_run => {
+            CopySources::Input(source, _) | CopySources::File(source, _) if job.is_dry_run => {
                 let target = self.target.to_string();
-                job.events.push(Event::WouldCopy { source: name, target, bytes: None });
+                job.events.push(Event::WouldCopy { source, target, bytes: None });
                 Ok(())
             }
-            CopySources::Input(name, mut input) => upload::input(&job, &name, &mut input, &self.target).await,
+            CopySources::Input(name, mut input) => {
+                upload::input(&job, &name, &mut *input, &self.target).await
+            }
+            CopySources::File(name, path) => {
+                let to = job.stores.target.object(&self.target).await?;
+                to.refuse_directory().await?;
+                upload::path(&job, name, &path, &to).await
+            }
             CopySources::Named(sources) => match &sources[..] {
                 [source]
                     if is_single(source, self.is_recursive)
@@ -417,7 +463,9 @@ async fn copy_one(job: &CopyJob, source: &Location, target: &Location, asks_size
     let from = job.stores.source.object(source).await?;
     let to = CopyTarget::of_one(job, source, target).await?;
     let source = match source {
-        Location::Local { path } if job.is_plain() => return upload::path(job, source, path, &to).await,
+        Location::Local { path } if job.is_plain() => {
+            return upload::path(job, source.to_string(), path, &to).await;
+        }
         Location::Local { path } if is_stream(path) => {
             let message = format!(
                 "{source}: a pipe or device can't be moved, and --dry-run and --if-absent don't apply: use plain `tidegate cp`"

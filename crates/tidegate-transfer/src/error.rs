@@ -7,6 +7,7 @@ use tidegate::location::LocationError;
 use tidegate::text::printable;
 use tidegate::{Error as StoreError, ErrorKind};
 
+use crate::command::CommandError;
 use crate::event::Report;
 use crate::listing::Disorder;
 
@@ -41,6 +42,9 @@ pub enum Error {
         #[source]
         error: io::Error,
     },
+    /// A program that was to produce or to take the bytes did not succeed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
     /// An error of a store.
     #[error("{}", sentence_of(_0))]
     Store(#[from] StoreError),
@@ -139,6 +143,7 @@ impl Error {
             Self::NotFound(_)
             | Self::Denied(_)
             | Self::NotRemoved(_)
+            | Self::Command(_)
             | Self::Disorder(_)
             | Self::Unsorted { .. }
             | Self::Failed(_)

@@ -6,6 +6,7 @@
 mod ahead;
 pub mod attributes;
 mod check;
+pub mod command;
 mod common_cause;
 mod compare;
 mod copy;

@@ -1,15 +1,18 @@
 //! `tidegate cp`: copies into, out of and between stores.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tidegate::Strategy;
 use tidegate::checksum::Algorithm;
 use tidegate_transfer::AfterCopy;
+use tidegate_transfer::command::ExternalCommand;
 
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::transfer::choices::DurabilityChoice;
-use crate::transfer::copy::{CopyArguments, CopyMethod};
+use crate::transfer::copy::{CopyArguments, CopyMethod, Piped};
 use crate::tree_options::DistinctOption;
 use crate::values;
 
@@ -19,7 +22,7 @@ const TRANSFER: &str = "How objects are transferred";
 /// Copy files, standard input, objects, or everything below a directory or prefix
 ///
 ///     tidegate cp big.tar s3://BUCKET/big.tar
-///     pg_dump … | tidegate cp - s3://BUCKET/dump.sql
+///     tidegate cp --from-command s3://BUCKET/dump.sql -- pg_dump mydb
 ///     tidegate cp -r photos/ gs://BUCKET/photos/
 ///     tidegate cp 's3://BUCKET/logs/2026-*.gz' .
 ///
@@ -70,19 +73,43 @@ pub(crate) struct CpArgs {
     #[arg(long, default_value = "crc64nvme", value_name = "NAME", help_heading = TRANSFER)]
     checksum: Algorithm,
 
+    /// Upload what a command writes to its standard output, in place of a SRC. The command follows after `--`.
+    ///
+    /// The object is published only if the command exits with 0 and nobody holds its output open any more. Otherwise
+    /// nothing is, and the exit code is the command's own: 128 and the number of the signal that ended it, 127 if there
+    /// is no such command, 124 if its time was up. Of `command | tidegate cp -`, a part that looks whole would be
+    /// published. If cp is interrupted, the command is sent SIGTERM.
+    #[arg(long, conflicts_with = "to_command")]
+    from_command: bool,
+
+    /// Hand the object to a command as its standard input, in place of a DST. The command follows after `--`. If it
+    /// fails, the exit code is its own.
+    #[arg(long)]
+    to_command: bool,
+
+    /// End the command with SIGTERM if it runs for longer than this: its bytes then do not count.
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
+    command_timeout: Option<Duration>,
+
+    /// The command of --from-command or --to-command, with its arguments. It is run without a shell.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+
     #[command(flatten)]
     distinct: DistinctOption,
 }
 
 impl CpArgs {
-    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
+    pub(crate) async fn run(mut self, invocation: &Invocation) -> Outcome {
         self.check_journal()?;
+        let piped = self.piped()?;
         let method = CopyMethod {
             after: AfterCopy::Keep,
             strategy: self.strategy(),
             journals: self.journal.clone(),
             expect_size: self.expect_size,
             distinct: self.distinct,
+            piped,
         };
         let engine = self
             .copy
@@ -92,6 +119,27 @@ impl CpArgs {
             .journal(self.journal)
             .durability(self.durability.setting());
         self.copy.carry_out(invocation, engine, method).await
+    }
+
+    /// The command that produces or takes the bytes. Without one, the words after `--` are sources and a target.
+    fn piped(&mut self) -> Outcome<Piped> {
+        let usage = |message: String| Err(CommandFailure::Usage(message));
+        let option = match (self.from_command, self.to_command) {
+            (false, false) if self.command_timeout.is_some() => {
+                return usage("--command-timeout: it goes with --from-command or --to-command".to_owned());
+            }
+            (false, false) => {
+                self.copy.add_paths(std::mem::take(&mut self.command));
+                return Ok(Piped::Nothing);
+            }
+            (true, _) => "--from-command s3://BUCKET/KEY",
+            (false, true) => "--to-command s3://BUCKET/KEY",
+        };
+        let Some((program, arguments)) = self.command.split_first() else {
+            return usage(format!("the command is missing: `tidegate cp {option} -- COMMAND`"));
+        };
+        let command = ExternalCommand::new(program, arguments).timeout(self.command_timeout);
+        Ok(if self.from_command { Piped::From(command) } else { Piped::To(command) })
     }
 
     fn check_journal(&self) -> Outcome {

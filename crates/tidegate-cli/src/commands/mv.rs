@@ -6,7 +6,7 @@ use tidegate_transfer::AfterCopy;
 
 use crate::exit::Outcome;
 use crate::invocation::Invocation;
-use crate::transfer::copy::{CopyArguments, CopyMethod};
+use crate::transfer::copy::{CopyArguments, CopyMethod, Piped};
 use crate::tree_options::DistinctOption;
 
 /// Move files and objects: copy each, then remove its source
@@ -38,6 +38,7 @@ impl MvArgs {
             journals: Vec::new(),
             expect_size: None,
             distinct: self.distinct,
+            piped: Piped::Nothing,
         };
         self.copy.carry_out(invocation, engine, method).await
     }

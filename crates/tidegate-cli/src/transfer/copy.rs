@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tidegate::location::Location;
 use tidegate::{Strategy, TidegateBuilder};
+use tidegate_transfer::command::ExternalCommand;
 use tidegate_transfer::{AfterCopy, CopyTrees, IfExists, Source, is_single, is_stream};
 
 use super::choices::Carried;
@@ -32,7 +33,7 @@ mod check;
 pub(crate) struct CopyArguments {
     /// Sources and target: paths, or URLs of s3://, gs://, az:// or dev://. `cp` also takes - for standard
     /// input and output. In a source, `*` stands for any characters but `/`, and `**` for any characters.
-    #[arg(value_name = "SRC... DST", required = true)]
+    #[arg(value_name = "SRC... DST")]
     paths: Vec<OsString>,
 
     /// Take everything below a directory or prefix.
@@ -86,6 +87,14 @@ pub(crate) struct CopyMethod {
     pub(crate) expect_size: Option<u64>,
     /// Whether a move proves that its source and its target are different places.
     pub(crate) distinct: DistinctOption,
+    pub(crate) piped: Piped,
+}
+
+/// The command that takes the place of the source or of the target.
+pub(crate) enum Piped {
+    Nothing,
+    From(ExternalCommand),
+    To(ExternalCommand),
 }
 
 /// The parsed sources and target.
@@ -96,19 +105,21 @@ struct CopyEnds {
 
 enum CopySource {
     Standard,
+    Command(ExternalCommand),
     Place(Source),
 }
 
 /// The target of a copy.
 enum CopyEnd {
     Standard,
+    Command(ExternalCommand),
     Place(Location),
 }
 
 impl CopySource {
     fn place(&self) -> Option<&Source> {
         match self {
-            Self::Standard => None,
+            Self::Standard | Self::Command(_) => None,
             Self::Place(source) => Some(source),
         }
     }
@@ -120,19 +131,24 @@ impl CopyEnd {
         match self {
             Self::Standard => true,
             Self::Place(Location::Local { path }) => standard::is_output(path),
-            Self::Place(_) => false,
+            Self::Command(_) | Self::Place(_) => false,
         }
     }
 
     fn place(&self) -> Option<&Location> {
         match self {
-            Self::Standard => None,
+            Self::Standard | Self::Command(_) => None,
             Self::Place(location) => Some(location),
         }
     }
 }
 
 impl CopyArguments {
+    /// Adds sources, or sources and a target, after those that are there.
+    pub(crate) fn add_paths(&mut self, paths: Vec<OsString>) {
+        self.paths.extend(paths);
+    }
+
     /// Copies or moves everything with an engine of these settings.
     pub(crate) async fn carry_out(
         self,
@@ -140,7 +156,7 @@ impl CopyArguments {
         engine: TidegateBuilder,
         method: CopyMethod,
     ) -> Outcome {
-        let ends = self.ends()?;
+        let ends = self.ends(&method.piped)?;
         self.check(&ends, &method)?;
         let attributes = self.carried.clone().attributes()?;
         let filter = self.filter.clone().filter()?;
@@ -201,6 +217,15 @@ impl CopyArguments {
         let (side, target) = (stores.side(), target.clone());
         let places: Vec<Source> = ends.sources.iter().filter_map(CopySource::place).cloned().collect();
         let copy = match (&ends.sources[..], self.names.open().await?) {
+            ([CopySource::Command(command)], _) if self.dry_run => {
+                CopyTrees::input(side, command.name(), tokio::io::empty(), target)
+            }
+            ([CopySource::Command(command)], _) => {
+                CopyTrees::produced(side, command.name(), command.produce()?, target)
+            }
+            ([CopySource::Standard], _) if let Some(path) = standard::input_file()? => {
+                CopyTrees::named_file(side, "-", path, target)
+            }
             ([CopySource::Standard], _) => {
                 // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
                 let is_journaled = method.strategy == Strategy::Journal;
@@ -248,6 +273,7 @@ impl CopyArguments {
         let [CopySource::Place(source)] = &ends.sources[..] else { return None };
         let to = match &ends.target {
             CopyEnd::Standard => StreamTarget::Output,
+            CopyEnd::Command(command) => StreamTarget::Command(command),
             CopyEnd::Place(Location::Local { path }) if self.is_single(ends) && after == AfterCopy::Keep => {
                 match path {
                     path if standard::is_output(path) => StreamTarget::Output,
@@ -260,33 +286,49 @@ impl CopyArguments {
         Some(ObjectOutput { source: &source.location, to })
     }
 
-    fn ends(&self) -> Outcome<CopyEnds> {
-        let (target, sources) = match self.paths.split_last() {
-            Some((target, sources)) if !sources.is_empty() || self.names.is_given() => (target, sources),
-            _ => {
-                let given = self.paths.first().map(|path| path.to_string_lossy()).unwrap_or_default();
-                return Err(CommandFailure::Usage(format!(
-                    "{given}: this is the only argument: name a source and a target"
-                )));
-            }
-        };
+    fn ends(&self, piped: &Piped) -> Outcome<CopyEnds> {
+        let usage = |message: String| Err(CommandFailure::Usage(message));
         let source = |text: &OsString| {
             Ok(match text == "-" {
                 true => CopySource::Standard,
                 false => CopySource::Place(self.pattern.parse(text, self.recursive)?),
             })
         };
-        let target = match target == "-" {
-            true => CopyEnd::Standard,
-            false => CopyEnd::Place(Location::try_from(OsStr::new(target))?),
+        let target = |text: &OsString| -> Outcome<CopyEnd> {
+            Ok(match text == "-" {
+                true => CopyEnd::Standard,
+                false => CopyEnd::Place(Location::try_from(OsStr::new(text))?),
+            })
         };
-        Ok(CopyEnds { sources: sources.iter().map(source).collect::<Outcome<_>>()?, target })
+        match (piped, &self.paths[..]) {
+            (Piped::Nothing, []) => usage("name a source and a target".to_owned()),
+            (Piped::Nothing, [only]) if !self.names.is_given() => {
+                let given = only.to_string_lossy();
+                usage(format!("{given}: this is the only argument: name a source and a target"))
+            }
+            (Piped::Nothing, [sources @ .., to]) => Ok(CopyEnds {
+                sources: sources.iter().map(source).collect::<Outcome<_>>()?,
+                target: target(to)?,
+            }),
+            (Piped::From(command), [to]) if to != "-" => {
+                Ok(CopyEnds { sources: vec![CopySource::Command(command.clone())], target: target(to)? })
+            }
+            (Piped::To(command), [from]) if from != "-" => {
+                Ok(CopyEnds { sources: vec![source(from)?], target: CopyEnd::Command(command.clone()) })
+            }
+            (Piped::From(_), _) => {
+                usage("--from-command: name one target, and the command after `--`".to_owned())
+            }
+            (Piped::To(_), _) => {
+                usage("--to-command: name one source, and the command after `--`".to_owned())
+            }
+        }
     }
 
     /// Whether the command takes one object, and no listing is needed to find it.
     fn is_single(&self, ends: &CopyEnds) -> bool {
         let is_one = match &ends.sources[..] {
-            [CopySource::Standard] => true,
+            [CopySource::Standard | CopySource::Command(_)] => true,
             [CopySource::Place(source)] => is_single(source, self.recursive),
             _ => false,
         };

@@ -1,14 +1,16 @@
-//! Copies one object to standard output, to a named pipe or to a device.
+//! Copies one object to standard output, to a named pipe, to a device or to a command.
 
 use std::path::Path;
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures::TryStreamExt;
 use tidegate::location::Location;
+use tidegate_transfer::command::{CommandInput, Consumed, ExternalCommand};
 use tidegate_transfer::{CopiedObject, Event, Place, RunProgress};
 
 use crate::exit::{CommandFailure, Outcome};
-use crate::output::ByteOutput;
+use crate::output::{self, ByteOutput};
 use crate::stores::Stores;
 use crate::ui::report::CopyReport;
 
@@ -23,6 +25,7 @@ pub(super) enum StreamTarget<'a> {
     Output,
     /// An existing named pipe or device, which is written to and not replaced.
     Device(&'a Path),
+    Command(&'a ExternalCommand),
 }
 
 impl ObjectOutput<'_> {
@@ -35,9 +38,10 @@ impl ObjectOutput<'_> {
         let target = match self.to {
             StreamTarget::Output => "-".to_owned(),
             StreamTarget::Device(path) => path.display().to_string(),
+            StreamTarget::Command(command) => command.name(),
         };
         let source = self.source.to_string();
-        if let (true, StreamTarget::Device(_)) = (is_dry_run, &self.to) {
+        if let (true, StreamTarget::Device(_) | StreamTarget::Command(_)) = (is_dry_run, &self.to) {
             return report.tell(Event::WouldCopy { source, target, bytes: None }).await;
         }
         let from = stores.source().object(self.source).await?;
@@ -46,15 +50,38 @@ impl ObjectOutput<'_> {
             return report.tell(Event::WouldCopy { source, target, bytes }).await;
         }
         let output = match self.to {
-            StreamTarget::Output => ByteOutput::stdout()?,
+            StreamTarget::Output => Sink::Bytes(ByteOutput::stdout()?),
+            StreamTarget::Command(command) => Sink::Command(command.consume()?),
             StreamTarget::Device(path) => {
                 // Opening a named pipe waits for a reader.
                 let opened = tokio::fs::File::options().write(true).open(path).await;
                 let failed = |error| CommandFailure::of_file(path, &error);
-                ByteOutput::new(opened.map_err(failed)?.into_std().await)
+                Sink::Bytes(ByteOutput::new(opened.map_err(failed)?.into_std().await))
             }
         };
         write(stores, report, (source, target), &from, output).await
+    }
+}
+
+/// What takes the bytes.
+enum Sink {
+    Bytes(ByteOutput),
+    Command(CommandInput),
+}
+
+impl Sink {
+    async fn write(&mut self, piece: Bytes) -> Outcome<Consumed> {
+        match self {
+            Self::Bytes(output) => output.write(piece).await.map(|()| Consumed::All),
+            Self::Command(command) => Ok(command.write(&piece).await?),
+        }
+    }
+
+    async fn finish(self) -> Outcome<Consumed> {
+        match self {
+            Self::Bytes(output) => output.finish().await.map(|()| Consumed::All),
+            Self::Command(command) => Ok(command.finish().await?),
+        }
     }
 }
 
@@ -63,7 +90,7 @@ async fn write(
     report: &mut CopyReport<'_>,
     (source, target): (String, String),
     from: &Place,
-    mut output: ByteOutput,
+    mut output: Sink,
 ) -> Outcome {
     let began = Instant::now();
     let builder = from.store.reader(&from.key);
@@ -72,16 +99,25 @@ async fn write(
     let mut reader = report.drawing(|| shown(None), async { Ok(builder.await?) }).await?;
     let (object, range) = (reader.object().clone(), reader.range());
     let bytes = range.end - range.start;
-    let written = report.drawing(|| shown(Some(bytes)), async {
+    let mut written = 0;
+    let writing = report.drawing(|| shown(Some(bytes)), async {
         while let Some(piece) = reader.try_next().await? {
-            output.write(piece).await?;
+            let length = piece.len() as u64;
+            if output.write(piece).await? == Consumed::Part {
+                break;
+            }
+            written += length;
         }
         output.finish().await
     });
-    written.await?;
+    if writing.await? == Consumed::Part {
+        output::warn(&format!(
+            "{target} has not read all of {source}: {written} of {bytes} bytes were written"
+        ));
+    }
     let mut copied = CopiedObject::read(source, &[progress], began, &object);
     copied.target = target;
-    copied.bytes = bytes;
+    copied.bytes = written;
     copied.peak_buffered_bytes = stores.tide().usage().peak;
     report.tell(Event::Copied(Box::new(copied))).await
 }

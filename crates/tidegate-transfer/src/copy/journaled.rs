@@ -14,6 +14,7 @@ use tidegate::{ErrorKind, Progress, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::CopyJob;
+use crate::command::Producer;
 use crate::error::{Error, Result};
 use crate::event::{StartedTransfer, TransferInProgress};
 use crate::figures::{quoted, size};
@@ -37,7 +38,7 @@ pub enum FoundUpload {
 pub(crate) async fn begin(
     job: &CopyJob,
     builder: WriterBuilder,
-    input: &mut (impl AsyncRead + Unpin + Send),
+    input: &mut dyn Producer,
     to: &Place,
     source: &str,
 ) -> Result<(TransferInProgress, Resumed)> {
@@ -80,7 +81,11 @@ pub(crate) async fn begin(
     if let Some(expected) = job.writing.expect_size {
         check_size(left, &claimed, expected, to)?;
     }
-    compare(left, &claimed, input, to, source).await?;
+    compare(left, &claimed, &mut &mut *input, to, source).await?;
+    if claimed.recovered().state.finish.is_some() {
+        // Only publishing is left.
+        input.complete().await?;
+    }
     let live = live(&claimed.progress());
     Ok((live, claimed.resume().await?))
 }

@@ -9,23 +9,18 @@ use tidegate::recover::Resumed;
 use tidegate::text::printable;
 use tidegate::upload::WrongSize;
 use tidegate::{ErrorKind, Strategy};
-use tokio::io::AsyncRead;
 
 use super::job::CopyJob;
 use super::journaled;
 use super::opened::OpenedFile;
 use super::verify;
+use crate::command::{Producer, Whole};
 use crate::error::{Error, Result};
 use crate::event::{CopiedObject, Event, StartedTransfer};
 use crate::place::Place;
 
 /// Uploads all bytes of `input`, which the caller calls `name`, to `target`.
-pub(crate) async fn input(
-    job: &CopyJob,
-    name: &str,
-    input: &mut (impl AsyncRead + Unpin + Send),
-    target: &Location,
-) -> Result {
+pub(crate) async fn input(job: &CopyJob, name: &str, input: &mut dyn Producer, target: &Location) -> Result {
     let to = job.stores.target.object(target).await?;
     to.refuse_directory().await?;
     let done = stream(job, name.to_owned(), input, None, &to).await?;
@@ -33,13 +28,12 @@ pub(crate) async fn input(
     Ok(())
 }
 
-/// Uploads the local path `source`: a file, or a pipe or device that gives a stream of bytes.
-pub(crate) async fn path(job: &CopyJob, source: &Location, path: &Path, to: &Place) -> Result {
+/// Uploads the local `path`, which the caller calls `name`: a file, or a pipe or device that gives a stream of bytes.
+pub(crate) async fn path(job: &CopyJob, name: String, path: &Path, to: &Place) -> Result {
     let unreadable = |error| Error::of_file(path, &error);
     let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
-    let name = source.to_string();
     let done = if gives_a_stream(found.file_type()) {
-        let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        let mut opened = Whole(tokio::fs::File::open(path).await.map_err(unreadable)?);
         stream(job, name, &mut opened, None, to).await?
     } else {
         if let Some(expected) = job.writing.expect_size.filter(|expected| *expected != found.len()) {
@@ -73,7 +67,7 @@ pub(crate) async fn file(
             move || OpenedFile::open(&path)
         });
         let opened = opened.await.map_err(|ended| Error::Failed(ended.to_string()))?.map_err(unreadable)?;
-        let mut input = opened.source().map_err(unreadable)?;
+        let mut input = Whole(opened.source().map_err(unreadable)?);
         // Boxed, so that files without a journal need no room for it.
         return Box::pin(stream(job, source, &mut input, Some(&opened), to)).await;
     }
@@ -105,11 +99,12 @@ fn of_source(path: &Path, error: tidegate::Error) -> Error {
     Error::by_kind(cause.map(std::io::Error::kind), sentence)
 }
 
-/// Uploads all bytes of `input`. If `input` is a `file` that changes meanwhile, nothing is published.
+/// Uploads all bytes of `input`. If they are not whole, or `input` is a `file` that changes meanwhile, nothing is
+/// published.
 async fn stream(
     job: &CopyJob,
     source: String,
-    input: &mut (impl AsyncRead + Unpin + Send),
+    input: &mut dyn Producer,
     file: Option<&OpenedFile>,
     to: &Place,
 ) -> Result<Box<CopiedObject>> {
@@ -148,7 +143,8 @@ async fn stream(
         // The journal of a resumed upload does not record the exact size.
         writer.set_exact_size(expected);
     }
-    writer.read_from(input).await.map_err(of_size)?;
+    writer.read_from(&mut &mut *input).await.map_err(of_size)?;
+    input.complete().await?;
     if let Some(file) = file {
         file.check_unchanged(writer.position())?;
     }

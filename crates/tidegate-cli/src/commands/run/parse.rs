@@ -45,6 +45,15 @@ pub(super) fn line(command: &mut clap::Command, text: &[u8]) -> Result<Option<Pa
         if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
             return Err(format!("`{name}` can't be a line of a list: {why}"));
         }
+        let is_given = |option| options.ids().any(|id| id == option) && options.get_flag(option);
+        if name == "cp"
+            && let Some(option) = ["from_command", "to_command"].into_iter().find(|option| is_given(option))
+        {
+            let option = option.replace('_', "-");
+            return Err(format!(
+                "--{option}: a command of a line would share standard input and output with the list"
+            ));
+        }
         if let Some(option) = engine_option(options) {
             let option = option.strip_suffix('s').filter(|_| option == "owners").unwrap_or(option);
             let option = option.replace('_', "-");
@@ -137,6 +146,7 @@ mod tests {
     fn what_is_wrong_is_one_sentence() {
         for (text, message) in [
             ("cp 'a b", "a quote is not closed"),
+            ("cp --from-command s3://bkt/k -- date", "--from-command: a command of a line would share"),
             ("du", "the following required arguments were not provided: <URL>"),
             ("tidegate", "a command is missing"),
             ("ls --lots s3://bkt", "unexpected argument '--lots' found"),

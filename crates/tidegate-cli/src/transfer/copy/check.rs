@@ -26,8 +26,13 @@ impl CopyArguments {
         for source in &ends.sources {
             self.check_source(ends, source, method)?;
         }
-        if self.names.is_given() && ends.target.is_standard_output() {
-            return usage("-: standard output takes one object: use `tidegate cat` for several".to_owned());
+        let output = match &ends.target {
+            CopyEnd::Command(_) => "--to-command: a command",
+            CopyEnd::Standard | CopyEnd::Place(_) => "-: standard output",
+        };
+        let is_stream = ends.target.place().is_none() || ends.target.is_standard_output();
+        if self.names.is_given() && is_stream {
+            return usage(format!("{output} takes one object: use `tidegate cat` for several"));
         }
         let Some(target) = ends.target.place() else {
             let is_one = is_single
@@ -36,10 +41,8 @@ impl CopyArguments {
                 () if method.after == AfterCopy::Remove => {
                     usage("-: an object can't be moved to standard output: use `tidegate cp`".to_owned())
                 }
-                () if self.recursive => usage("-: standard output takes one object: leave out -r".to_owned()),
-                () if !is_one => {
-                    usage("-: standard output takes one object: use `tidegate cat` for several".to_owned())
-                }
+                () if self.recursive => usage(format!("{output} takes one object: leave out -r")),
+                () if !is_one => usage(format!("{output} takes one object: use `tidegate cat` for several")),
                 () => Ok(()),
             };
         };
@@ -54,30 +57,32 @@ impl CopyArguments {
 
     fn check_source(&self, ends: &CopyEnds, source: &CopySource, method: &CopyMethod) -> Outcome {
         let usage = |message: String| Err(CommandFailure::Usage(message));
+        let input = match source {
+            CopySource::Command(_) => "--from-command: a command",
+            CopySource::Standard | CopySource::Place(_) => "-: standard input",
+        };
         match (source, &ends.target) {
-            (CopySource::Place(source), CopyEnd::Standard) if naming::is_container(&source.location) => {
+            (CopySource::Place(source), CopyEnd::Standard | CopyEnd::Command(_))
+                if naming::is_container(&source.location) =>
+            {
                 usage(format!("{}: this is a directory: add -r to copy all that is below it", source.text()))
             }
             (CopySource::Place(_), _) => Ok(()),
-            (CopySource::Standard, _) if method.after == AfterCopy::Remove => {
+            (_, _) if method.after == AfterCopy::Remove => {
                 usage("-: standard input can't be moved: use `tidegate cp`".to_owned())
             }
             (CopySource::Standard, CopyEnd::Standard) => {
                 usage("-: standard input to standard output needs no tidegate".to_owned())
             }
-            (CopySource::Standard, _) if self.recursive => {
-                usage("-: standard input is no directory: leave out -r".to_owned())
+            (_, _) if self.recursive => usage(format!("{input} is no directory: leave out -r")),
+            (_, _) if ends.sources.len() > 1 || self.names.is_given() => {
+                usage(format!("{input} can't be one of several sources"))
             }
-            (CopySource::Standard, _) if ends.sources.len() > 1 || self.names.is_given() => {
-                usage("-: standard input can't be one of several sources".to_owned())
-            }
-            (CopySource::Standard, CopyEnd::Place(place)) if naming::is_container(place) => {
+            (_, CopyEnd::Place(place)) if naming::is_container(place) => {
                 let to = self.paths.last().map(|path| path.to_string_lossy()).unwrap_or_default();
-                usage(format!(
-                    "{to}: this is a directory, and standard input has no name to keep in it: add one"
-                ))
+                usage(format!("{to}: this is a directory, and the input has no name to keep in it: add one"))
             }
-            (CopySource::Standard, _) => Ok(()),
+            (_, _) => Ok(()),
         }
     }
 }
