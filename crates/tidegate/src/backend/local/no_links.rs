@@ -1,48 +1,66 @@
 //! Looks for symbolic links on the way from a root to a file that is to be written.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, open, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, open, openat, statat};
 use rustix::io::Errno;
 
 use super::fault::{fault, invalid};
 use crate::backend::Fault;
 
-/// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if the file is a symbolic link or
-/// lies below one. Only the root itself may be a link.
+/// Opens the directory of the file of `key`; `None` if it does not exist yet. Fails if there is a symbolic link on the way
+/// there. Only the root itself may be a link, or lie behind links.
 pub(super) fn directory(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault> {
+    let below = key.rsplit_once('/').map_or("", |(below, _)| below);
+    // Most files lie in directories that exist, on a way without links: these are opened by one call.
+    if let Some(opened) = open_at_once(CWD, &root.join(below)) {
+        return Ok(Some(opened));
+    }
     let failed = |error: Errno| fault(error.into(), root);
     let mut directory = match open(root, OFlags::DIRECTORY | PATH, Mode::empty()) {
         Ok(directory) => directory,
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    let mut start = 0;
-    // Most files lie in directories that exist: these are opened by one call. The loop finds out what else is there.
-    if let Some((below, _)) = key.rsplit_once('/')
-        && let Some(opened) = open_at_once(&directory, below)
-    {
-        (directory, start) = (opened, below.len() + 1);
+    if below.is_empty() {
+        return Ok(Some(directory));
     }
-    loop {
-        let name = key[start..].split('/').next().unwrap_or_default();
-        let end = start + name.len();
-        let kind = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => Some(FileType::from_raw_mode(found.st_mode)),
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(failed(error)),
-        };
-        match kind {
+    // The same for a root behind links.
+    if let Some(opened) = open_at_once(&directory, Path::new(below)) {
+        return Ok(Some(opened));
+    }
+    let mut end = 0;
+    for name in below.split('/') {
+        end += name.len();
+        match kind_of(&directory, name).map_err(failed)? {
             Some(FileType::Symlink) => return Err(written_through(&root.join(&key[..end]))),
-            _ if end == key.len() => return Ok(Some(directory)),
             Some(FileType::Directory) => {}
             _ => return Ok(None),
         }
         // Fails if a link has come there since.
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | PATH;
         directory = openat(&directory, name, flags, Mode::empty()).map_err(failed)?;
-        start = end + 1;
+        end += 1; // the slash
+    }
+    Ok(Some(directory))
+}
+
+/// The same, and fails too if the file itself is a symbolic link.
+pub(super) fn directory_of_no_link(root: &Path, key: &str) -> Result<Option<OwnedFd>, Fault> {
+    let Some(directory) = directory(root, key)? else { return Ok(None) };
+    let name = key.rsplit('/').next().unwrap_or(key);
+    match kind_of(&directory, name).map_err(|error| fault(error.into(), root))? {
+        Some(FileType::Symlink) => Err(written_through(&root.join(key))),
+        _ => Ok(Some(directory)),
+    }
+}
+
+fn kind_of(directory: &OwnedFd, name: &str) -> Result<Option<FileType>, Errno> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(FileType::from_raw_mode(found.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -53,20 +71,20 @@ pub(super) fn written_through(link: &Path) -> Fault {
     ))
 }
 
-/// Opens the directory `below` of `root` without following a symbolic link; `None` if that fails, or if the system has
-/// no such call.
+/// Opens the directory `path` of `root` without following a symbolic link; `None` if that fails, or if the system has no
+/// such call.
 #[cfg(target_os = "linux")]
-fn open_at_once(root: &OwnedFd, below: &str) -> Option<OwnedFd> {
+fn open_at_once(root: impl AsFd, path: &Path) -> Option<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
-    openat2(root, below, OFlags::DIRECTORY | PATH, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
+    openat2(root, path, OFlags::DIRECTORY | PATH, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_at_once(_: &OwnedFd, _: &str) -> Option<OwnedFd> {
+fn open_at_once(_: impl AsFd, _: &Path) -> Option<OwnedFd> {
     None
 }
 
 #[cfg(target_os = "linux")]
-const PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+pub(super) const PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const PATH: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
+pub(super) const PATH: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::Stat;
+use rustix::fs::{Mode, OFlags, Stat, open};
 
 use super::fault::invalid;
 use super::{no_links, replaced, temp};
@@ -52,7 +52,9 @@ impl Target {
     }
 
     fn check_links(&self) -> Result<(), Fault> {
-        self.without_links.as_ref().map_or(Ok(()), |(root, key)| no_links::directory(root, key).map(drop))
+        self.without_links
+            .as_ref()
+            .map_or(Ok(()), |(root, key)| no_links::directory_of_no_link(root, key).map(drop))
     }
 
     /// The directory, opened without following links, in which the file is to get its name; `None` if links may be
@@ -60,7 +62,16 @@ impl Target {
     pub(super) fn directory_without_links(&self) -> Result<Option<OwnedFd>, Fault> {
         let Some((root, key)) = &self.without_links else { return Ok(None) };
         let gone = || invalid(format!("{} was removed meanwhile", self.directory().display()));
-        no_links::directory(root, key)?.ok_or_else(gone).map(Some)
+        no_links::directory_of_no_link(root, key)?.ok_or_else(gone).map(Some)
+    }
+
+    /// The directory, for a file that is to be made there and replaces nothing: opened without following links below the
+    /// root, unless links may be followed. `None` if it does not exist yet.
+    pub(super) fn directory_to_make_in(&self) -> Result<Option<OwnedFd>, Fault> {
+        match &self.without_links {
+            Some((root, key)) => no_links::directory(root, key),
+            None => Ok(open(self.directory(), OFlags::DIRECTORY | no_links::PATH, Mode::empty()).ok()),
+        }
     }
 
     /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::slice::from_ref;
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 
 use crate::backend::Fault;
@@ -29,7 +29,8 @@ pub(super) fn make(
     waiting: &WaitedWork,
 ) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
+    let Some(directory) = target.directory_to_make_in()? else { return Ok(None) };
+    let Ok(file) = openat(&directory, ".", flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
     if let Some(permissions) = how.permissions {
@@ -40,20 +41,16 @@ pub(super) fn make(
     }
     // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
-    let directory = target.directory_without_links()?;
-    if waiting.meanwhile(|| give_name(&file, directory.as_ref(), target))?.is_err() {
+    if waiting.meanwhile(|| give_name(&file, &directory, target))?.is_err() {
         return Ok(None);
     }
     parents.settle(target.directory());
     Ok(Some(target::describe(target.key(), &metadata)))
 }
 
-/// Gives the file its name: in `directory`, if that is given.
-fn give_name(file: &File, directory: Option<&OwnedFd>, target: &Target) -> rustix::io::Result<()> {
-    let (directory, name) = match directory {
-        Some(directory) => (directory.as_fd(), Path::new(target.name())),
-        None => (CWD, target.path()),
-    };
+/// Gives the file its name in the directory.
+fn give_name(file: &File, directory: &OwnedFd, target: &Target) -> rustix::io::Result<()> {
+    let (directory, name) = (directory.as_fd(), Path::new(target.name()));
     match linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
         // Before Linux 6.10 this needs a privilege.
         Err(Errno::NOENT) => give_name_by_number(file, directory, name),
@@ -71,6 +68,8 @@ fn give_name_by_number(file: &File, directory: BorrowedFd<'_>, name: &Path) -> r
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::open;
 
     use super::*;
     use crate::backend::local::arrival::target_at;
