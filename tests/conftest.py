@@ -1,50 +1,35 @@
-"""Fixtures shared by every suite under tests/. Servers live for one pytest run, or for one of its processes where several
-run the tests; buckets live for one test."""
+"""Fixtures shared by every suite under tests/, beside those of `harness.fixtures`. Buckets live for one test."""
 
+import fcntl
 import hashlib
 import os
 import random
 import shutil
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from harness import GIB, ROOT, TOOLS, google
-from harness.command import CommandLine, binary
+from harness import ROOT, google
+from harness.command import CommandLine
 from harness.s3 import Bucket, GoogleBucket
-from harness.servers import Azurite, Embedded, Minio, Versitygw
-from harness.toxiproxy import Toxiproxy
-from harness.turns import turn
 
-# What the tests have on disk at a time, at most.
-DISK = 4 * GIB
+pytest_plugins = ["harness.fixtures"]
 
-# A developer's proxy is not for servers on this machine.
-os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+# Nothing is written to these files: they are what the locks are on.
+_ROOM, _DOOR = Path(__file__), Path(__file__).with_name("pytest.ini")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def built(tmp_path_factory):
-    """The program under test: target/release/tidegate, or what TIDEGATE_BIN names."""
-    if not binary().exists():
-        pytest.exit(f"{binary()} is not there: cargo build --release -p tidegate-cli", returncode=2)
-    # A server on a full disk refuses what it is sent, in many ways: better one reason than a hundred failures.
-    place = tmp_path_factory.getbasetemp()
-    free = shutil.disk_usage(place).free
-    if free < DISK:
-        pytest.exit(f"{place} has {free / GIB:.1f} GiB free, and the tests need {DISK // GIB}", returncode=2)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    """Adds the ends of the servers' logs to the report of a test that failed."""
-    report = yield
-    if report.when != "setup" and report.failed:
-        for name in ("minio", "versitygw", "embedded", "azurite"):
-            server = item.funcargs.get(name)
-            if server is not None:
-                report.sections.append((f"end of the log of {name}", server.log))
-    return report
+@contextmanager
+def turn(alone: bool):
+    """Whose turn it is among the processes that run the tests of this clone: waits until nobody else runs, where `alone`; or
+    until nobody runs alone."""
+    with open(_ROOM) as room, open(_DOOR) as door:
+        # One who waits to be alone keeps the door shut: else there would always be somebody in the room.
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
 
 
 def is_alone(item):
@@ -60,61 +45,6 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_protocol(item):
     with turn(is_alone(item)):
         return (yield)
-
-
-@pytest.fixture(autouse=True)
-def emptied():
-    """The servers live for the whole run: what each test leaves in buckets would be many GiB of disk at its end."""
-    Bucket.made.clear()
-    yield
-    for bucket in Bucket.made:
-        bucket.empty()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = shutil.which("chromium", path=f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
-    assert program, "there is no chromium: scripts/install chromium"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, timeout=60_000)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="session")
-def minio(tmp_path_factory):
-    server = Minio(tmp_path_factory.mktemp("minio"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def versitygw(tmp_path_factory):
-    server = Versitygw(tmp_path_factory.mktemp("versitygw"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def embedded(tmp_path_factory):
-    """The embedded server, keeping objects on disk."""
-    server = Embedded(tmp_path_factory.mktemp("embedded"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def azurite(tmp_path_factory):
-    server = Azurite(tmp_path_factory.mktemp("azurite"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def _toxiproxy(tmp_path_factory):
-    server = Toxiproxy(tmp_path_factory.mktemp("toxiproxy"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture
@@ -166,20 +96,14 @@ def put_many(tidegate, tmp_path_factory):
 
 
 @pytest.fixture
-def bucket(minio):
-    """A new, empty bucket on MinIO."""
-    return Bucket(minio.endpoint)
+def bucket(minio_bucket):
+    return minio_bucket
 
 
 @pytest.fixture(params=["minio", "embedded"])
 def any_bucket(request):
     """A new, empty bucket, once on MinIO and once on the embedded server."""
     return Bucket(request.getfixturevalue(request.param).endpoint)
-
-
-@pytest.fixture
-def embedded_bucket(embedded):
-    return Bucket(embedded.endpoint)
 
 
 @pytest.fixture(params=["http", "grpc"])

@@ -10,7 +10,8 @@ import urllib.request
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ResponseStreamingError
 
-from .errors import refused
+from harness.s3 import refused
+
 from .test_dev_server_multipart import SIZE, complete, upload
 
 MIB = 1 << 20

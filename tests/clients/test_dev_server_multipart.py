@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from .errors import refused
+from harness.s3 import refused
 
 MIB = 1 << 20
 SIZE = 5 * MIB

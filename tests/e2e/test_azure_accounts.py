@@ -12,7 +12,7 @@ import pytest
 from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 
 from harness.azure import ACCOUNT, KEY, Container
-from said import one_sentence
+from harness.lines import one_sentence
 
 ODD = ["a b", "plus+%25", "ü/日本", "$x (1)'&;=#?", "a//b", "-._~!,:@[]"]
 HOST = f"{ACCOUNT}.dfs.core.windows.net"

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from harness import MIB
-from said import one_sentence
+from harness.lines import one_sentence
 
 QUIET = ("--progress", "never")
 PART = 5 * MIB

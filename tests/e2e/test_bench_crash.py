@@ -3,10 +3,10 @@
 import pytest
 
 from harness.azure import Container
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket, GoogleBucket
 from journals import listed
-from said import one_sentence
 
 
 @pytest.fixture(params=["minio", "versitygw", "embedded", "google http", "google grpc", "azurite"])

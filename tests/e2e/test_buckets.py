@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from said import one_sentence
+from harness.lines import one_sentence
 
 
 @pytest.fixture

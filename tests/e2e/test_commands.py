@@ -7,8 +7,8 @@ from datetime import UTC
 import pytest
 
 from harness import MIB
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 
 
 def test_ls_lists_what_is_under_a_prefix(tidegate, any_bucket):

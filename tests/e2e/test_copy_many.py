@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from harness import MIB
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 from trees import Folder, Prefix, below, lines, plant, stored
 
 

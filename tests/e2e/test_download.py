@@ -10,8 +10,8 @@ import pytest
 
 from harness import KIB, MIB
 from harness.command import binary, clean_env
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 
 SIZES = [0, 1, 20 * MIB + 3]
 

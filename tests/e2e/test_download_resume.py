@@ -10,9 +10,9 @@ import time
 import pytest
 
 from harness import MIB
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
-from said import one_sentence
 
 SIZE = 64 * MIB + 7
 QUIET = ("--progress", "never")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from said import one_sentence
+from harness.lines import one_sentence
 
 
 @pytest.fixture

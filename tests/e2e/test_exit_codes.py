@@ -8,8 +8,8 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import free_port, until
-from said import one_sentence
 
 QUIET = ("--progress", "never")
 ONCE = ("--attempts", "1")

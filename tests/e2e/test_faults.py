@@ -4,7 +4,7 @@ the store; what cannot is one sentence, and nothing is left behind."""
 import pytest
 
 from harness import MIB
-from said import one_sentence
+from harness.lines import one_sentence
 
 PART = 5 * MIB
 OPTIONS = ("--part-size", "5MiB", "--progress", "never")

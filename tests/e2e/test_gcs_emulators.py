@@ -3,7 +3,7 @@
 import pytest
 
 from harness import MIB
-from said import one_sentence
+from harness.lines import one_sentence
 
 QUIET = ("--progress", "never")
 REFUSED = "CreateMultipartUpload"

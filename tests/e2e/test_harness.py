@@ -3,13 +3,10 @@
 import base64
 import signal
 import sys
-import time
 
-from harness import KIB, MIB
+from harness import KIB
 from harness.command import Run
 from harness.crc64nvme import crc64nvme
-from harness.feed import failing_source
-from harness.process import until
 
 
 def python(program):
@@ -27,26 +24,6 @@ def test_exit_codes_and_signals_are_told():
     assert python("import os; os.kill(os.getpid(), 9)").wait(20).exit == -signal.SIGKILL
 
 
-def test_an_interrupt_reaches_the_program():
-    waiting = python("import time; print('up', flush=True); time.sleep(60)")
-    until("the program is up", lambda: waiting.output_so_far() == "up\n")
-    waiting.interrupt()
-    assert waiting.wait(20).exit == -signal.SIGINT
-
-
-def test_a_source_can_fail_in_the_middle():
-    with failing_source() as source:
-        program = "import os; print(os.read(0, 5), flush=True); os.read(0, 5)"
-        reading = Run([sys.executable, "-I", "-S", "-c", program], None, source.stdin, None, None)
-        source.started()
-        source.send(b"12345")
-        until("the first bytes were read", lambda: reading.output_so_far())
-        source.fail()
-        result = reading.wait(20)
-    assert result.text == "b'12345'\n"
-    assert "ConnectionResetError" in result.err
-
-
 def test_the_checksum_is_the_published_one():
     assert base64.b64decode(crc64nvme(b"123456789")).hex() == "ae8b14860a799888"
 
@@ -60,12 +37,3 @@ def test_the_store_refuses_a_wrong_checksum(any_bucket):
     else:
         raise AssertionError("the store took a wrong checksum")
     assert not any_bucket.exists("k")
-
-
-def test_the_proxy_slows(proxy_to, minio, bucket):
-    proxy = proxy_to(minio.address)
-    proxy.bandwidth(2_000_000)
-    client = minio.endpoint.at(proxy.url).client()
-    started = time.monotonic()
-    client.put_object(Bucket=bucket.name, Key="k", Body=b"x" * (4 * MIB))
-    assert time.monotonic() - started > 1.0

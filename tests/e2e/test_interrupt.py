@@ -8,9 +8,9 @@ import pytest
 
 from harness import MIB
 from harness.feed import failing_source, open_pipe
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
-from said import one_sentence
 
 PART = 5 * MIB
 OPTIONS = ("--part-size", "5MiB", "--progress", "never")

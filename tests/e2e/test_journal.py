@@ -8,10 +8,10 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
 from journals import CP, PART, copied, left_behind, listed, unanswered, until_it_has
-from said import one_sentence
 
 
 def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file):

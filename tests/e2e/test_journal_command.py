@@ -7,10 +7,10 @@ import pytest
 from harness import MIB
 from harness.feed import open_pipe
 from harness.google import over_either
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import GoogleBucket
 from journals import CP, PART, copied, left_behind, listed, unanswered
-from said import one_sentence
 
 OUTAGE = {"operation": "storage.resumable.append", "action": {"error": {"status": 503, "code": "backendError"}}}
 

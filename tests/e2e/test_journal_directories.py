@@ -6,10 +6,10 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
 from journals import CP, PART, listed
-from said import one_sentence
 
 
 def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file):

@@ -3,8 +3,8 @@
 import pytest
 
 from harness import MIB
+from harness.lines import one_sentence
 from journals import left_behind, listed
-from said import one_sentence
 
 
 def without_slots(journal):

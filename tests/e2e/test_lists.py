@@ -3,8 +3,8 @@
 import pytest
 
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 from trees import Folder, Prefix, below, lines, plant, stored
 
 FILES = {"a": b"1", "b c ": b"2", "d/e": b"3", "é": b"4", "*": b"5", "-x": b"6"}

@@ -9,9 +9,9 @@ import pytest
 
 from harness import MIB
 from harness.command import binary, clean_env
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
-from said import one_sentence
 from trees import below, lines, places, plant, profiles, stored, two_addresses
 
 DENIED = {"error": {"status": 403, "code": "AccessDenied"}}

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from said import one_sentence
+from harness.lines import one_sentence
 from trees import OLD, below, lines, plant, stored
 
 KEYS = ["2026-a.gz", "2026-b.gz", "2026-b.txt", "2026-d/a.gz", "2026-d/e/a.gz", "other", "z/2026-a.gz"]

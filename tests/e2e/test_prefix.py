@@ -7,8 +7,8 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 
 CP = ("--progress", "never")
 

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 
 
 def request(url, method="GET", data=None):

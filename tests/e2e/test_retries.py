@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from harness import MIB
-from said import one_sentence
+from harness.lines import one_sentence
 
 PART = 5 * MIB
 OPTIONS = ("--part-size", "5MiB", "--progress", "never")

@@ -4,10 +4,10 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.lines import one_sentence
 from harness.process import until
 from harness.s3 import Bucket
 from harness.servers import Minio
-from said import one_sentence
 
 PART = 5 * MIB
 DENIED = {"error": {"status": 403, "code": "AccessDenied"}}

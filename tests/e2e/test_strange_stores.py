@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from harness import MIB
+from harness.lines import one_sentence
 from harness.process import until
-from said import one_sentence
 
 SIZE = 40 * MIB
 QUIET = ("--progress", "never")

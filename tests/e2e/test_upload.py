@@ -8,7 +8,7 @@ import pytest
 
 from harness import MIB
 from harness.crc64nvme import crc64nvme
-from said import one_sentence
+from harness.lines import one_sentence
 
 PART = 5 * MIB
 QUIET = ("--progress", "never")

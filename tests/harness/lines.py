@@ -1,4 +1,5 @@
-"""The lines of `tidegate --json`, checked against docs/json-lines.schema.json."""
+"""The lines that the program prints: those of `--json`, checked against docs/json-lines.schema.json, and the sentence of a
+failure."""
 
 import json
 
@@ -43,3 +44,22 @@ def as_text(line):
     if message.get("type") == "error" and message["kind"] != "interrupted":
         return f"error: {message['message']}"
     return f"warning: {message['message']}" if message.get("type") == "warning" else message["message"]
+
+
+# What no sentence of a failure has.
+DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(", "\n\n")
+
+
+def one_sentence(result, *names, exit):
+    """The run failed with this exit code (one, or one of several), printed nothing but one line on stderr (beside
+    those that say what is waited for), and that line contains each of the names, whatever their case."""
+    codes = exit if isinstance(exit, tuple) else (exit,)
+    assert result.exit in codes, result
+    lines = [line for line in result.err.splitlines() if line.strip() and not line.startswith("waiting: ")]
+    assert len(lines) == 1, f"not one line on stderr: {result}"
+    assert result.out == b"", f"something on stdout: {result}"
+    for debris in DEBRIS:
+        assert debris not in result.err, f"{debris!r} on stderr: {result}"
+    for name in names:
+        assert str(name).lower() in lines[0].lower(), f"{name!r} is not named: {result}"
+    return lines[0]

@@ -1,5 +1,6 @@
 """An S3 endpoint as a test sees it: its address, its credentials, and what it holds, asked through boto3."""
 
+import contextlib
 import copy
 import functools
 import hashlib
@@ -171,3 +172,17 @@ class GoogleBucket(Bucket):
     @property
     def env(self):
         return {"STORAGE_EMULATOR_HOST": self.endpoint.url}
+
+
+@contextlib.contextmanager
+def refused(code, status=None):
+    """The block's request is refused with this code, and with this status where one is given."""
+    try:
+        yield
+    except ClientError as error:
+        answer = error.response
+    else:
+        raise AssertionError(f"not refused with {code}")
+    assert answer["Error"]["Code"] == code, answer
+    if status is not None:
+        assert answer["ResponseMetadata"]["HTTPStatusCode"] == status, answer

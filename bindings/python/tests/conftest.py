@@ -1,4 +1,5 @@
-"""Fixtures of the tests of the Python package: real servers, and Python programs that are interrupted and killed."""
+"""Fixtures of the tests of the Python package, beside those of `harness.fixtures`: stores, and Python programs that are
+interrupted and killed."""
 
 import os
 import secrets
@@ -18,50 +19,18 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 # The harness of the end-to-end tests, and the package beside its extension (scripts/python-develop).
 sys.path[:0] = [str(ROOT / "tests"), str(SOURCES)]
 os.environ.setdefault("TIDEGATE_BIN", str(TARGET / "debug" / "tidegate"))
-# A developer's proxy is not for servers on this machine.
-os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
-
 import tidegate  # noqa: E402
-from harness.command import binary, clean_env  # noqa: E402
+from harness.command import clean_env  # noqa: E402
 from harness.process import die_with_parent  # noqa: E402
-from harness.s3 import Bucket  # noqa: E402
-from harness.servers import Embedded, Minio  # noqa: E402
 from reach import reached  # noqa: E402
 
-
-@pytest.fixture(scope="session", autouse=True)
-def built():
-    if not binary().exists():
-        pytest.exit(f"{binary()} is not there: cargo build -p tidegate-cli", returncode=2)
-
-
-@pytest.fixture(scope="session")
-def embedded(tmp_path_factory):
-    server = Embedded(tmp_path_factory.mktemp("embedded"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def minio(tmp_path_factory):
-    server = Minio(tmp_path_factory.mktemp("minio"))
-    yield server
-    server.stop()
+pytest_plugins = ["harness.fixtures"]
 
 
 @pytest.fixture
-def bucket(embedded):
+def bucket(embedded_bucket):
     """A new bucket of the embedded server, asked through boto3."""
-    bucket = Bucket(embedded.endpoint)
-    yield bucket
-    bucket.empty()
-
-
-@pytest.fixture
-def minio_bucket(minio):
-    bucket = Bucket(minio.endpoint)
-    yield bucket
-    bucket.empty()
+    return embedded_bucket
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pyarrow.conftest import groups
 
 import tidegate
 import tidegate.pyarrow
-from harness.s3 import Bucket
 from reach import reached
 
 
@@ -29,14 +28,6 @@ def store_on():
 def bucket(minio_bucket):
     """A new bucket, also of the programs that a test starts: on MinIO."""
     return minio_bucket
-
-
-@pytest.fixture
-def embedded_bucket(embedded):
-    """A new bucket of the embedded server, which counts what it is asked."""
-    bucket = Bucket(embedded.endpoint)
-    yield bucket
-    bucket.empty()
 
 
 @pytest.fixture

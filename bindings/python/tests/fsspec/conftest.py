@@ -8,7 +8,6 @@ import pytest
 from harness.azure import Container
 from harness.gcs import JsonBucket
 from harness.s3 import Bucket
-from harness.servers import Azurite, FakeGcs
 
 entry_points.describe()
 
@@ -16,20 +15,6 @@ import fsspec  # noqa: E402
 from places import Place, s3_options  # noqa: E402
 
 fsspec.process_entries()
-
-
-@pytest.fixture(scope="session")
-def fake_gcs(tmp_path_factory):
-    server = FakeGcs(tmp_path_factory.mktemp("fake-gcs"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def azurite(tmp_path_factory):
-    server = Azurite(tmp_path_factory.mktemp("azurite"))
-    yield server
-    server.stop()
 
 
 @pytest.fixture(scope="session")
