@@ -214,13 +214,6 @@ impl Embedded {
         Ok(machine::kib(&status, "VmRSS").ok_or("the server's memory is not in /proc")? * KIB)
     }
 
-    /// CPU seconds that the server has used.
-    pub fn cpu(&self) -> Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.pid()))?;
-        let ticks = ticks_in(&stat).ok_or("the server's CPU time is not in /proc")?;
-        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-    }
-
     /// Stops the server's process for a while: connections stay open, and no bytes move.
     pub(crate) async fn stall(&self, time: Duration) -> Result<()> {
         let process = i32::try_from(self.server.pid()).ok().and_then(Pid::from_raw);
@@ -241,13 +234,6 @@ fn url_in(said: &str) -> Option<String> {
     line.strip_prefix("listening on ").map(|url| url.trim().to_owned())
 }
 
-/// User and system ticks of a `/proc/PID/stat`. The second field is a name that may contain any character.
-fn ticks_in(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace().skip(11);
-    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,13 +243,6 @@ mod tests {
         assert_eq!(url_in("listening on http://127.0.0.1:5\nmore"), Some("http://127.0.0.1:5".to_owned()));
         assert_eq!(url_in("listening on http://127.0."), None);
         assert_eq!(url_in("error: no\n"), None);
-    }
-
-    #[test]
-    fn cpu_time_is_found_behind_any_name() {
-        let stat = "12 (a (b) 1 2) S 1 1 1 0 -1 4194560 5 0 0 0 30 12 0 0 20 0 3 0";
-        assert_eq!(ticks_in(stat), Some(42));
-        assert_eq!(ticks_in("12 (a) S 1"), None);
     }
 
     #[test]

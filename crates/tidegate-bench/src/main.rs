@@ -1,4 +1,4 @@
-//! `tidegate-bench`: measures transfers by tidegate and by the alternatives side by side.
+//! `tidegate-bench`: measures transfers by tidegate.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tidegate_bench::compaction;
 use tidegate_bench::crash::{CrashTrial, WORKER, Worker};
 use tidegate_bench::growth::{
     self,
@@ -17,17 +16,13 @@ use tidegate_bench::hedge;
 use tidegate_bench::interrupt::InterruptedRun;
 use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::parts::{self, Published};
-use tidegate_bench::peers;
+use tidegate_bench::performance::PerformanceTrial;
 use tidegate_bench::prefixes;
-use tidegate_bench::published::{self, Judged, Letter};
-use tidegate_bench::size;
-use tidegate_bench::tables;
-use tidegate_bench::tool::Tool;
-use tidegate_bench::transfer::{Common, ContestPlan, Download, Network, TransferNetwork};
+use tidegate_bench::published::{self, Judged};
 use tidegate_bench::writers::{OpenWriters, WritersFigures};
 use tidegate_bench::{Result, measure, process};
 
-/// Measure transfers by tidegate and by other tools, side by side in one run.
+/// Measure transfers by tidegate.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct BenchCommandLine {
@@ -37,38 +32,14 @@ struct BenchCommandLine {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Upload one large file to a server on this machine.
-    Upload {
+    /// The twelve transfers of docs/PERFORMANCE.md, by one or several builds of the program in turn.
+    Performance {
         #[command(flatten)]
-        common: Common,
-        /// Size of the file.
-        #[arg(long, default_value = "1GiB", value_parser = size::parse)]
-        size: u64,
+        trial: PerformanceTrial,
+        /// Print one JSON object with every single run, instead of a table.
+        #[arg(long)]
+        json: bool,
     },
-    /// Upload one large file through a network with latency and a limit on each connection.
-    Shaped {
-        #[command(flatten)]
-        common: Common,
-        /// Size of the file.
-        #[arg(long, default_value = "1GiB", value_parser = size::parse)]
-        size: u64,
-        #[command(flatten)]
-        network: Network,
-    },
-    /// Upload a directory of many small files to a server on this machine.
-    Small {
-        #[command(flatten)]
-        common: Common,
-        /// Number of files.
-        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=999_999))]
-        files: u64,
-        /// Size of each file.
-        #[arg(long, default_value = "4KiB", value_parser = size::parse)]
-        size: u64,
-    },
-    /// Download one large object from a server on this machine into a file; with --shaped, through a slower
-    /// network.
-    Download(Download),
     /// Make one upload with some slow parts, each with and without hedging.
     Hedge {
         #[command(flatten)]
@@ -104,41 +75,14 @@ enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Table D: `compaction`, `tables` and `prefixes`, written to one folder.
-    D {
-        #[command(flatten)]
-        extent: published::PublishedExtent,
-    },
-    /// All contests with other tools, written to one folder: a large file, a pipe, an object, many files and
-    /// objects; unshaped, through a slow network and over TLS; with defaults and (--best) with the best
-    /// settings that the search finds.
-    Peers {
-        #[command(flatten)]
-        trial: peers::PeersTrial,
-    },
     /// Tables A to D and `growth`, written to one folder; checks that they show the expected results.
     All {
         #[command(flatten)]
         trial: published::PublishedTrial,
     },
-    /// Merge sorted tables: read and written as streams, and whole in memory, with more and more inputs.
-    Compaction {
-        #[command(flatten)]
-        trial: compaction::CompactionTrial,
-        /// Print one JSON object with every single run, instead of a table.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Build and upload sorted tables: as streams, and whole in memory first.
-    Tables {
-        #[command(flatten)]
-        trial: tables::TablesTrial,
-        /// Print one JSON object with every single run, instead of a table.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Make requests over 1 to 128 prefixes, each with its own limit in the embedded server; and list all
+    /// Table D: requests over 1 to 128 prefixes, each with its own limit in the embedded server; and list all
     /// prefixes as one.
+    #[command(visible_alias = "d")]
     Prefixes {
         #[command(flatten)]
         trial: prefixes::PrefixesTrial,
@@ -196,13 +140,8 @@ enum BenchCommand {
 
 fn main() -> ExitCode {
     let done = match BenchCommandLine::parse().command {
-        BenchCommand::Upload { common, size } => contest(&ContestPlan::upload(size), &common),
-        BenchCommand::Shaped { common, size, network } => {
-            contest(&ContestPlan::upload(size).by(TransferNetwork::Shaped(network)), &common)
-        }
-        BenchCommand::Small { common, files, size } => contest(&ContestPlan::uploads(files, size), &common),
-        BenchCommand::Download(download) => {
-            tidegate().and_then(|path| print(&download.hold(&path)?, download.common.json))
+        BenchCommand::Performance { trial, json } => {
+            tidegate().and_then(|path| print(&trial.hold(&path)?, json))
         }
         BenchCommand::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         BenchCommand::A { extent, json } => parts(Published::Async, extent, json),
@@ -210,15 +149,7 @@ fn main() -> ExitCode {
             table(tidegate().and_then(|path| trial.hold(&path)), journal::JournalReport::broken, json)
         }
         BenchCommand::C { extent, json } => parts(Published::Threaded, extent, json),
-        BenchCommand::D { extent } => all(&published::PublishedTrial { extent, only: vec![Letter::D] }),
         BenchCommand::All { trial } => all(&trial),
-        BenchCommand::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
-        BenchCommand::Compaction { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), compaction::CompactionReport::broken, json)
-        }
-        BenchCommand::Tables { trial, json } => {
-            table(tidegate().and_then(|path| trial.hold(&path)), tables::TablesReport::broken, json)
-        }
         BenchCommand::Prefixes { trial, json } => {
             table(tidegate().and_then(|path| trial.hold(&path)), prefixes::PrefixesReport::broken, json)
         }
@@ -256,10 +187,6 @@ fn judged(figures: WritersFigures, json: bool) -> Result<()> {
     figures.verdict()
 }
 
-fn contest(transfer: &ContestPlan, common: &Common) -> Result<()> {
-    tidegate().and_then(|path| print(&transfer.hold(common, &path)?, common.json))
-}
-
 fn parts(which: Published, extent: parts::PartsExtent, json: bool) -> Result<()> {
     table(parts::PartsTrial { table: which, extent }.hold(tidegate), parts::PartsReport::broken, json)
 }
@@ -277,11 +204,17 @@ fn all(trial: &published::PublishedTrial) -> Result<()> {
     outcome.verdict()
 }
 
-/// The `tidegate` program to measure.
+/// The `tidegate` program to measure: what `TIDEGATE_BIN` names, or the one that was built beside this program.
 fn tidegate() -> Result<PathBuf> {
-    Tool::Tidegate
-        .find()
-        .ok_or_else(|| "there is no program tidegate: cargo build --release, or TIDEGATE_BIN".into())
+    let path = match std::env::var_os("TIDEGATE_BIN") {
+        Some(path) => path.into(),
+        None => std::env::current_exe()?.with_file_name("tidegate"),
+    };
+    if !path.is_file() {
+        let path = path.display();
+        return Err(format!("there is no program {path}: cargo build --release, or TIDEGATE_BIN").into());
+    }
+    Ok(path)
 }
 
 fn print(report: &(impl Serialize + Display), json: bool) -> Result<()> {
@@ -314,7 +247,7 @@ mod tests {
     #[test]
     fn quick_is_instead_of_figures() {
         for words in [
-            ["download", "--size", "1GiB"],
+            ["performance", "--runs", "5"],
             ["prefixes", "--list", "5"],
             ["prefixes", "--seconds", "5"],
             ["prefixes", "--warm-up", "5"],
@@ -333,15 +266,6 @@ mod tests {
             BenchCommandLine::try_parse_from(["tidegate-bench", "b", "--only", "chunked,spool"]).unwrap();
         let BenchCommand::B { trial, .. } = cli.command else { panic!("another command") };
         assert_eq!(trial.only, ["chunked", "spool"]);
-    }
-
-    #[test]
-    fn a_network_is_for_what_goes_through_one() {
-        for words in [["--megabytes", "5"], ["--latency-ms", "5"]] {
-            let download = ["tidegate-bench", "download"].iter().chain(&words);
-            assert!(BenchCommandLine::try_parse_from(download.clone()).is_err(), "{words:?}");
-            assert!(BenchCommandLine::try_parse_from(download.chain(&["--shaped"])).is_ok(), "{words:?}");
-        }
     }
 
     #[test]

@@ -9,15 +9,14 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::process::{self, Program, TIED, end_with_parent};
-use crate::{Result, machine};
 
 /// The hidden subcommand of this program that runs another program through [`run_measured`].
 pub const MEASURED: &str = "measured";
@@ -47,30 +46,13 @@ impl ProcessUsage {
     }
 }
 
-/// How often the program's memory is read.
-const EVERY: Duration = Duration::from_millis(20);
-
-/// Runs `command` as the only child of this process. Writes the cost to `report`, and the memory over time to a
-/// file beside it.
+/// Runs `command` as the only child of this process. Writes the cost to `report`.
 pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
     end_with_parent()?;
     let began = Instant::now();
     let mut child = Command::new(std::env::current_exe()?).arg(TIED).arg("--").args(command).spawn()?;
-    let (ended, ends) = std::sync::mpsc::channel::<()>();
-    let status = format!("/proc/{}/status", child.id());
-    let watch = std::thread::spawn(move || {
-        let mut memory = Vec::new();
-        while ends.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            memory.extend(machine::kib(&text, "VmRSS").map(|kib| (began.elapsed().as_secs_f64(), kib)));
-        }
-        memory
-    });
     let status = child.wait()?;
     let wall = began.elapsed().as_secs_f64();
-    drop(ended);
-    let memory = watch.join().map_err(|_| "its memory could not be watched")?;
-    std::fs::write(report.with_extension("memory"), serde_json::to_vec(&memory)?)?;
     let rusage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
     let usage = ProcessUsage {
@@ -87,12 +69,6 @@ pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
 /// Runs a program to its end and returns its cost; the program must succeed within `limit`. Its output goes to
 /// `log`, and an error contains the end of that.
 pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<ProcessUsage> {
-    let late = || failed(program, &format!("was not done after {} s", limit.as_secs()), log);
-    measure_within(program, log, limit)?.ok_or_else(late)
-}
-
-/// The same, but a program that does not finish within `limit` is killed and gives `None`.
-pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<Option<ProcessUsage>> {
     let report = log.with_extension("usage");
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
     let mut child = program.through(&subcommand, log)?.spawn()?;
@@ -107,7 +83,7 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
         if began.elapsed() > limit {
             child.kill()?; // the kernel then kills the measured program
             child.wait()?;
-            return Ok(None);
+            return Err(failed(program, &format!("was not done after {} s", limit.as_secs()), log));
         }
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -116,7 +92,7 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
     }
     let usage: ProcessUsage = serde_json::from_slice(&std::fs::read(report)?)?;
     match usage {
-        ProcessUsage { exit: Some(0), .. } => Ok(Some(usage)),
+        ProcessUsage { exit: Some(0), .. } => Ok(usage),
         ProcessUsage { exit: Some(code), .. } => {
             Err(failed(program, &format!("ended with exit code {code}"), log))
         }
@@ -124,16 +100,6 @@ pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<
             Err(failed(program, &format!("was ended by signal {}", signal.unwrap_or(0)), log))
         }
     }
-}
-
-/// Resident memory of the program that [`measure`] measured with this log: seconds from the start, and KiB.
-pub fn memory(log: &Path) -> Result<Vec<(f64, u64)>> {
-    Ok(serde_json::from_slice(&std::fs::read(log.with_extension("memory"))?)?)
-}
-
-/// The cost of a program that does nothing: the floor of every measurement.
-pub fn floor(folder: &Path) -> Result<ProcessUsage> {
-    measure(&Program::new("true"), &folder.join("true.log"), Duration::from_secs(10))
 }
 
 fn failed(program: &Program, how: &str, log: &Path) -> crate::Error {

@@ -16,7 +16,7 @@ use crate::Result;
 pub const TIED: &str = "tied";
 
 /// A developer's settings for real stores and an operator's network settings must not reach a measured program.
-const FOREIGN: [&str; 8] = ["AWS_", "TIDEGATE_", "RCLONE_", "S3_", "S5CMD_", "MINIO_", "MC_", "PEER_"];
+const FOREIGN: [&str; 3] = ["AWS_", "TIDEGATE_", "MINIO_"];
 
 /// A program with its arguments, and the variables that it gets beside the usual environment.
 #[derive(Clone, Debug)]
@@ -95,6 +95,14 @@ pub(crate) fn remove_foreign(command: &mut Command) {
 
 fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with("_PROXY")
+}
+
+/// The program `name` of `.tools/bin`, of the folder that holds the current directory or this program.
+#[must_use]
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    let mut folders = starts.iter().flatten().flat_map(|start| start.ancestors());
+    folders.find_map(|folder| Some(folder.join(".tools/bin").join(name)).filter(|path| path.is_file()))
 }
 
 /// Feeds a program's standard input with the first `most` bytes of `file`, or until the program reads no more.
@@ -193,16 +201,7 @@ mod tests {
 
     #[test]
     fn foreign_settings_stay_out() {
-        for foreign in [
-            "AWS_PROFILE",
-            "TIDEGATE_BIN",
-            "RCLONE_TRANSFERS",
-            "MC_HOST_x",
-            "PEER_AT_ONCE",
-            "HTTP_PROXY",
-            "https_proxy",
-            "ALL_PROXY",
-        ] {
+        for foreign in ["AWS_PROFILE", "TIDEGATE_BIN", "HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
             assert!(is_foreign(foreign), "{foreign}");
         }
         for usual in ["PATH", "HOME", "LAWS_", "PROXY"] {

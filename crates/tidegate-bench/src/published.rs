@@ -8,7 +8,7 @@ use clap::{Args, Parser};
 use serde::Serialize;
 
 use crate::parts::{self, Published};
-use crate::{Result, compaction, growth, journal, prefixes, tables};
+use crate::{Result, growth, journal, prefixes};
 
 /// Which tables to measure, and how much of them.
 #[derive(Clone, Debug, Args)]
@@ -57,7 +57,7 @@ pub enum Letter {
     B,
     /// Objects whole, in parts, and in parts at once.
     C,
-    /// Sorted tables: written and merged as streams, and operations by prefixes.
+    /// Operations by prefixes.
     D,
     /// Not a published table: time and memory by size.
     Growth,
@@ -79,20 +79,10 @@ impl Letter {
                 )
             })],
             Self::C => &[("c", |extent, name, tidegate| extent.parts(name, Published::Threaded, tidegate))],
-            Self::D => &[
-                ("compaction", PublishedExtent::compaction),
-                ("tables", |extent, name, tidegate| {
-                    extent.keep(
-                        name,
-                        extent.of::<tables::TablesTrial>()?.hold(tidegate)?,
-                        tables::TablesReport::broken,
-                    )
-                }),
-                ("prefixes", |extent, name, tidegate| {
-                    let report = extent.of::<prefixes::PrefixesTrial>()?.hold(tidegate)?;
-                    extent.keep(name, report, prefixes::PrefixesReport::broken)
-                }),
-            ],
+            Self::D => &[("prefixes", |extent, name, tidegate| {
+                let report = extent.of::<prefixes::PrefixesTrial>()?.hold(tidegate)?;
+                extent.keep(name, report, prefixes::PrefixesReport::broken)
+            })],
             Self::Growth => &[("growth", |extent, name, tidegate| {
                 extent.keep(
                     name,
@@ -212,14 +202,6 @@ impl PublishedExtent {
     fn parts(&self, name: &str, table: Published, tidegate: &Path) -> Result<Vec<String>> {
         let trial = parts::PartsTrial { table, extent: self.of()? };
         self.keep(name, trial.hold(|| Ok(tidegate.to_owned()))?, parts::PartsReport::broken)
-    }
-
-    fn compaction(&self, name: &str, tidegate: &Path) -> Result<Vec<String>> {
-        let report = self.of::<compaction::CompactionTrial>()?.hold(tidegate)?;
-        let memory = report.memory().to_string();
-        let broken = self.keep(name, report, compaction::CompactionReport::broken)?;
-        std::fs::write(self.to.join("memory.json"), memory)?;
-        Ok(broken)
     }
 
     /// The options of a table's command for this extent.

@@ -62,19 +62,6 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// The folder in which this folder was made.
-    #[must_use]
-    pub fn place(&self) -> &Path {
-        self.path().parent().unwrap_or(self.path())
-    }
-
-    /// The place and its filesystem, in words for a report.
-    #[must_use]
-    pub fn told(&self) -> String {
-        let name = filesystem(self.place()).unwrap_or_else(|| "filesystem unknown".to_owned());
-        format!("{} ({name})", self.place().display())
-    }
-
     /// Creates a folder inside.
     pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let path = self.path().join(name);
@@ -144,20 +131,6 @@ fn fill(file: &mut File, buffer: &mut [u8]) -> Result<usize> {
     Ok(filled)
 }
 
-/// The kind of the filesystem of `place`, such as `tmpfs`.
-fn filesystem(place: &Path) -> Option<String> {
-    let device = rustix::fs::stat(place).ok()?.st_dev;
-    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    kind_of(&device, &std::fs::read_to_string("/proc/self/mountinfo").ok()?)
-}
-
-/// The kind of a device's filesystem, from a `/proc/PID/mountinfo`: the kind follows a lone dash.
-fn kind_of(device: &str, mounts: &str) -> Option<String> {
-    let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
-    let (_, rest) = mount.split_once(" - ")?;
-    rest.split(' ').next().map(str::to_owned)
-}
-
 /// Free bytes below `place`.
 ///
 /// # Errors
@@ -212,15 +185,6 @@ mod tests {
         let mut other = bytes.clone();
         other[MIB as usize + 5] ^= 1;
         assert_eq!(differs(&other), Some(MIB + 5));
-    }
-
-    #[test]
-    fn filesystems_are_known_by_their_device() {
-        let mounts = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/x rw\n\
-                      31 22 0:27 / /dev/shm rw,nosuid - tmpfs tmpfs rw,size=1k\n";
-        assert_eq!(kind_of("0:27", mounts).as_deref(), Some("tmpfs"));
-        assert_eq!(kind_of("254:0", mounts).as_deref(), Some("ext4"));
-        assert_eq!(kind_of("0:2", mounts), None);
     }
 
     #[test]

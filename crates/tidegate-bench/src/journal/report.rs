@@ -60,10 +60,6 @@ pub struct JournalReport {
     pub conditions: Conditions,
     /// The results by way and streams.
     pub lines: Vec<JournalLine>,
-    /// Programs that are not built.
-    pub missing: Vec<String>,
-    /// Failed runs of other people's programs.
-    pub failed: Vec<String>,
 }
 
 impl JournalReport {
@@ -190,15 +186,6 @@ impl fmt::Display for JournalReport {
             "Of the rate, and times: by the median. Peaks: the most of all runs; memory: with the bytes that the producer \
              gave away and the writer keeps; disk: of what has a name in the journals' folder.\n"
         )?;
-        for way in &self.missing {
-            writeln!(
-                out,
-                "- {way}: MISSING, not built (`mvn -q -f crates/tidegate-bench/peers/java/pom.xml package`)"
-            )?;
-        }
-        for run in &self.failed {
-            writeln!(out, "- FAILED: {run}")?;
-        }
         for broken in self.broken() {
             writeln!(out, "- DOES NOT HOLD: {broken}")?;
         }

@@ -1,6 +1,6 @@
 //! The measured process: uploads some objects at once, each from its own producer.
 
-use std::io::{BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::http::LocalClient;
-use crate::peer::expect_success;
 use crate::producer::{self, PacedProducer};
 use crate::size::MIB;
 
@@ -58,7 +57,7 @@ pub struct JournalDestination {
     pub prefix: String,
 }
 
-/// The objects and their destination. Google's Java client takes the same arguments, except for the store.
+/// The objects and their destination.
 #[derive(Clone, Debug, Args)]
 pub struct JournalLoad {
     /// The destination.
@@ -105,7 +104,7 @@ impl FromStr for How {
     }
 }
 
-/// The line that the process prints at its end, as the Java client does.
+/// The line that the process prints at its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UploadTimes {
     /// Seconds of each object in turn, from the making of its first byte to its publication.
@@ -253,4 +252,24 @@ impl JournalLoad {
         expect_success(&mut answers)?;
         Ok(began.elapsed().as_secs_f64())
     }
+}
+
+/// Reads one answer to its end; an error unless it is a success.
+fn expect_success(answers: &mut impl BufRead) -> Result<()> {
+    let mut line = String::new();
+    answers.read_line(&mut line)?;
+    let (status, mut length) = (line.trim_end().to_owned(), 0);
+    loop {
+        line.clear();
+        answers.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse()?;
+        }
+    }
+    if !status.starts_with("HTTP/1.1 20") {
+        return Err(format!("the server answers: {status}").into());
+    }
+    std::io::copy(&mut answers.take(length), &mut std::io::sink())?;
+    Ok(())
 }

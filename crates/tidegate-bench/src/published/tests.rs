@@ -44,12 +44,10 @@ fn each_table_is_told() {
         let quick = [
             extent.of::<parts::PartsExtent>().unwrap().quick,
             extent.of::<journal::JournalTrial>().unwrap().quick,
-            extent.of::<compaction::CompactionTrial>().unwrap().quick,
-            extent.of::<tables::TablesTrial>().unwrap().quick,
             extent.of::<prefixes::PrefixesTrial>().unwrap().quick,
             extent.of::<growth::GrowthTrial>().unwrap().quick,
         ];
-        assert_eq!(quick, [is_quick; 6]);
+        assert_eq!(quick, [is_quick; 4]);
     }
 }
 
@@ -57,7 +55,7 @@ fn each_table_is_told() {
 fn all_is_every_table_once() {
     let all = parsed(&[]).unwrap().only;
     let names: Vec<_> = all.iter().flat_map(|letter| letter.tables()).map(|(name, _)| *name).collect();
-    assert_eq!(names, ["a", "b", "c", "compaction", "tables", "prefixes", "growth"]);
+    assert_eq!(names, ["a", "b", "c", "prefixes", "growth"]);
 }
 
 #[test]

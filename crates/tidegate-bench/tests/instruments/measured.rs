@@ -36,17 +36,6 @@ fn memory_is_that_of_the_program() {
 }
 
 #[test]
-fn memory_is_seen_over_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("usage");
-    assert!(command(&report, &["sleep", "0.5"]).status().unwrap().success());
-    let seen = std::fs::read(report.with_extension("memory")).unwrap();
-    let memory: Vec<(f64, u64)> = serde_json::from_slice(&seen).unwrap();
-    assert!(memory.len() >= 5 && memory.is_sorted_by_key(|(seconds, _)| *seconds), "{memory:?}");
-    assert!(memory.iter().all(|(_, kib)| *kib > 0), "{memory:?}");
-}
-
-#[test]
 fn how_it_ended_is_known() {
     assert_eq!(measured(&["sh", "-c", "exit 3"]).exit, Some(3));
     let killed = measured(&["sh", "-c", "kill -9 $$"]);
