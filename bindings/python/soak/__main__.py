@@ -1,4 +1,4 @@
-"""`python -m soak`: see README.md."""
+"""Runs the soak and judges it."""
 
 import argparse
 import multiprocessing
