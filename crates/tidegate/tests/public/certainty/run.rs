@@ -25,13 +25,6 @@ pub(crate) struct Seen {
     pub(crate) sessions: usize,
 }
 
-/// One line of the table.
-pub(crate) fn row(case: &Case, requests: &str) -> String {
-    let only = if case.create_only { ", create-only" } else { "" };
-    let session = if case.sessions == 0 { "" } else { ", and the session" };
-    format!("| {}{only} | {} | {} | {requests} | {}{session} |", case.way, case.what, case.says, case.there)
-}
-
 /// Runs all cases, a few at a time: some must wait until a request is given up.
 pub(crate) async fn all() -> Vec<(Case, Seen)> {
     let runs = cases::all().into_iter().map(|case| async move {
