@@ -239,7 +239,7 @@ async fn index(store: &Store, table: &Object) -> Result<Vec<Range<u64>>> {
 /// The entries of a block, which share its memory.
 fn entries(mut block: Bytes, table: &str) -> BoxStream<'static, Result<TableEntry>> {
     let damaged = format!("{table}: a block is damaged");
-    let mut read = move || -> Option<Result<TableEntry>> {
+    let read = move || -> Option<Result<TableEntry>> {
         if block.is_empty() {
             return None;
         }
@@ -249,7 +249,7 @@ fn entries(mut block: Bytes, table: &str) -> BoxStream<'static, Result<TableEntr
         }
         Some(entry.ok_or_else(|| damaged.clone().into()))
     };
-    stream::iter(std::iter::from_fn(move || read())).boxed()
+    stream::iter(std::iter::from_fn(read)).boxed()
 }
 
 struct TableEntry {
