@@ -51,7 +51,7 @@ impl ObjectOutput<'_> {
         }
         let output = match self.to {
             StreamTarget::Output => Sink::Bytes(ByteOutput::stdout()?),
-            StreamTarget::Command(command) => Sink::Command(command.consume()?),
+            StreamTarget::Command(command) => Sink::Command(Box::new(command.consume()?)),
             StreamTarget::Device(path) => {
                 // Opening a named pipe waits for a reader.
                 let opened = tokio::fs::File::options().write(true).open(path).await;
@@ -66,7 +66,7 @@ impl ObjectOutput<'_> {
 /// What takes the bytes.
 enum Sink {
     Bytes(ByteOutput),
-    Command(CommandInput),
+    Command(Box<CommandInput>),
 }
 
 impl Sink {
