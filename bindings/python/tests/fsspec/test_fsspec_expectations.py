@@ -157,20 +157,8 @@ def test_a_key_with_a_slash_at_its_end_is_not_the_key_without(fs, folder, reques
 # Mode `ab`.
 
 
-@pytest.fixture
-def continues(fs, folder, place):
-    """The path of a file in a store that has the condition on what is replaced."""
-    if place.protocol == "tidegatefile":
-        fs.pipe(f"{folder}/file", b"one\n")
-        with pytest.raises(tidegate.UnsupportedError):
-            fs.open(f"{folder}/file", "ab")
-        assert fs.cat(f"{folder}/file") == b"one\n"
-        pytest.skip("the local disk has no such condition, and said so")
-    return f"{folder}/file"
-
-
-def test_a_file_is_continued(fs, continues):
-    path = continues
+def test_a_file_is_continued(fs, folder):
+    path = f"{folder}/file"
     for part in (b"one\n", b"two\n", b"three\n"):
         with fs.open(path, "ab") as file:
             before = file.tell()
@@ -182,8 +170,8 @@ def test_a_file_is_continued(fs, continues):
     assert fs.cat(path) == b"one\ntwo\nthree\nfour\n"
 
 
-def test_a_file_whose_continuation_fails_is_as_it_was(fs, continues):
-    path = continues
+def test_a_file_whose_continuation_fails_is_as_it_was(fs, folder):
+    path = f"{folder}/file"
     fs.pipe(path, b"one\n")
     with pytest.raises(KeyError), fs.open(path, "ab") as file:
         file.write(b"two\n")
@@ -191,8 +179,8 @@ def test_a_file_whose_continuation_fails_is_as_it_was(fs, continues):
     assert fs.cat(path) == b"one\n"
 
 
-def test_a_file_that_is_replaced_meanwhile_is_not_continued(fs, continues):
-    path = continues
+def test_a_file_that_is_replaced_meanwhile_is_not_continued(fs, folder):
+    path = f"{folder}/file"
     fs.pipe(path, b"one\n")
     file = fs.open(path, "ab")
     file.write(b"two\n")
@@ -210,6 +198,28 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(fs, folder):
     with pytest.raises(FileExistsError):
         file.close()
     assert fs.cat(path) == b"another\n"
+
+
+def test_of_two_that_continue_a_file_one_does(fs, folder):
+    path = f"{folder}/file"
+    fs.pipe(path, b"one\n")
+    first, second = fs.open(path, "ab"), fs.open(path, "ab")
+    second.write(b"two\n")
+    first.write(b"three\n")
+    second.close()
+    with pytest.raises(tidegate.ReplacedError):
+        first.close()
+    assert fs.cat(path) == b"one\ntwo\n"
+
+
+def test_a_continued_file_of_the_disk_keeps_its_rights(on_disk, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one\n")
+    path.chmod(0o600)
+    with on_disk.fs().open(str(path), "ab") as file:
+        file.write(b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_continued_file_keeps_its_attributes(on_minio):
