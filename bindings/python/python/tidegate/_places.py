@@ -33,6 +33,11 @@ def split(url: str | os.PathLike[str]) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key
 
 
+def below(place: str) -> str | None:
+    """The directory that a relative path is below now; ``None`` for all other places."""
+    return None if "://" in place or os.path.isabs(place) else os.getcwd()
+
+
 def taken(options: dict[str, Any]) -> dict[str, Any]:
     """Takes the options of the store from those of a call."""
     return {name: options.pop(name) for name in list(options) if name in _URL_OPTIONS}

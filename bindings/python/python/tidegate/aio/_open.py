@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._engine_settings import frozen
 from .._files import checked_mode, not_of_reading
-from .._places import split, taken
+from .._places import below, split, taken
 from ._files import Opening, Reader, Writer
 from ._store import Store
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=64)
-def _kept(url: str, options: tuple[tuple[str, Any], ...]) -> Store:
+def _kept(url: str, directory: str | None, options: tuple[tuple[str, Any], ...]) -> Store:
     return Store(url, **dict(options))
 
 
 def store_of(url: str, options: dict[str, Any]) -> Store:
     """A store, kept for the next use of it."""
-    return _kept(url, frozen(options))
+    return _kept(url, below(url), frozen(options))
 
 
 @overload
