@@ -1,7 +1,9 @@
 """What programs expect that were written for other file systems of fsspec."""
 
+import asyncio
 import gc
 import gzip
+import secrets
 
 import fsspec
 import pytest
@@ -266,3 +268,55 @@ def test_versioned_buckets(minio):
 def test_stores_that_do_not_tell_of_versions(memory):
     with pytest.raises(tidegate.UnsupportedError, match="does not say whether its buckets keep versions"):
         memory.versioning()
+
+
+def test_descriptions_have_the_names_of_s3fs(on_minio):
+    fs, folder = on_minio.fs(), on_minio.folder()
+    fs.pipe(f"{folder}/file", b"12")
+    for info in (fs.info(f"{folder}/file"), *fs.ls(folder, detail=True)):
+        assert (info["Key"], info["Size"], info["size"]) == (f"{folder}/file", 2, 2)
+    assert fs.info(folder)["StorageClass"] == "DIRECTORY"
+    assert fs.info(on_minio.bucket)["StorageClass"] == "BUCKET"
+
+
+def test_a_bucket_is_made_once_and_one_that_is_not_there_is_not_removed(on_minio):
+    fs, name = on_minio.fs(), f"t-{secrets.token_hex(6)}"
+    with pytest.raises(FileNotFoundError):
+        fs.rm(name)
+    fs.mkdir(name)
+    with pytest.raises(FileExistsError):
+        fs.mkdir(name)
+    fs.makedirs(name, exist_ok=True)
+    with pytest.raises(IsADirectoryError):
+        fs.rm(name)
+    fs.rmdir(name)
+    assert not fs.exists(name)
+
+
+def test_a_directory_has_no_time(fs, folder):
+    fs.pipe(f"{folder}/file", b"1")
+    assert fs.modified(f"{folder}/file").tzinfo is not None
+    with pytest.raises(IsADirectoryError):
+        fs.modified(folder)
+
+
+def test_find_with_the_beginning_of_names(fs, folder):
+    for name in ("one/a", "one/b", "other/a"):
+        fs.pipe(f"{folder}/{name}", b"1")
+    path = fs._strip_protocol(folder)
+    files = [f"{path}/one/a", f"{path}/one/b", f"{path}/other/a"]
+    assert fs.find(folder, prefix=None) == fs.find(folder) == files
+    assert fs.find(folder, prefix="on") == files[:2]
+    assert fs.find(folder, prefix="on", withdirs=True) == [f"{path}/one", *files[:2]]
+    assert fs.find(folder, withdirs=True)[0] == path
+
+
+def test_a_file_of_asyncio_takes_a_block_size(place):
+    async def read():
+        fs = place.fs(asynchronous=True, skip_instance_cache=True)
+        path = f"{place.folder()}/file"
+        await fs._pipe_file(path, b"12")
+        file = await fs.open_async(path, "rb", block_size=1)
+        return await file.read(), file.size
+
+    assert asyncio.run(read()) == (b"12", 2)
