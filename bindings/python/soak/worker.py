@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import logging
 import os
 import threading
 import time
@@ -34,6 +35,8 @@ class Report:
 def work(number: int, store: tidegate.Store, seconds: float, threads: int, seed: int, parent: Connection) -> None:
     """Runs the threads for so long. Sends `BEGUN` when they begin, and the report when they have ended."""
     faulthandler.enable()
+    # The turns discard files on purpose: a record of each would hide what the soak says.
+    logging.getLogger("tidegate").addHandler(logging.NullHandler())
     report = Report()
     turns = [Turns(store, f"{number}/{thread}/", seed + 1000 * number + thread) for thread in range(threads)]
     try:

@@ -19,8 +19,27 @@ pub(crate) fn exception(py: Python<'_>, error: &tidegate::Error) -> PyResult<Py<
     fields.set_item("attempts", error.attempts())?;
     fields.set_item("elapsed", error.elapsed().as_secs_f64())?;
     fields.set_item("is_unreachable", error.is_unreachable())?;
+    fields.set_item("errno", system_error(error))?;
     let make = function(py, &MAKE, "from_fields")?;
     Ok(make.call1((error.to_string(), fields))?.unbind())
+}
+
+/// The system's number of the error, if it is one of a local file.
+fn system_error(error: &tidegate::Error) -> Option<i32> {
+    use tidegate::ErrorKind as Kind;
+    // Errors of the network have other kinds.
+    let is_of_file = matches!(
+        error.kind(),
+        Kind::NotFound | Kind::NoBucket | Kind::PermissionDenied | Kind::InvalidInput | Kind::Source
+    );
+    let mut cause = std::error::Error::source(error).filter(|_| is_of_file);
+    while let Some(found) = cause {
+        if let Some(number) = found.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
+            return Some(number);
+        }
+        cause = found.source();
+    }
+    None
 }
 
 /// The exception for an error of an operation on trees, to be returned instead of raised.

@@ -1,9 +1,12 @@
 """Small things that programs expect of a package for files."""
 
 import asyncio
+import errno
 import os
+import pickle
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -65,34 +68,122 @@ def test_urls_of_files(tmp_path, monkeypatch):
             call("file://other/tmp/a")
 
 
-@pytest.mark.parametrize("face", ["blocking", "asyncio"])
-def test_errors_of_local_files_are_those_of_python(memory, tmp_path, face):
-    if face == "blocking":
-        upload, download = tidegate.upload, tidegate.download
-    else:
+def written(file):
+    with file:
+        file.write(b"1")
 
-        def upload(*given):
-            return asyncio.run(tidegate.aio.upload(*given))
 
-        def download(*given):
-            return asyncio.run(tidegate.aio.download(*given))
+async def read_async(store, key):
+    async with store.reader(key) as reader:
+        return await reader.read()
 
-    memory.put("a", b"1")
-    with pytest.raises(FileNotFoundError) as caught:
-        upload(tmp_path / "nothing", f"{memory.url}/b")
-    assert caught.value.filename == str(tmp_path / "nothing")
+
+async def written_async(store, key):
+    async with store.writer(key) as writer:
+        await writer.write(b"1")
+
+
+#: Calls that read the file `path`, whose key in the store `local` is `key`. `other` is a URL in memory.
+READS = {
+    "open": lambda path, key, local, other: tidegate.open(path),
+    "get": lambda path, key, local, other: local.get(key),
+    "get_range": lambda path, key, local, other: local.get_range(key, 0, 1),
+    "get_ranges": lambda path, key, local, other: local.get_ranges(key, [(0, 1)]),
+    "head": lambda path, key, local, other: local.head(key),
+    "reader": lambda path, key, local, other: local.reader(key),
+    "copy": lambda path, key, local, other: local.copy(key, "to"),
+    "copy by URL": lambda path, key, local, other: tidegate.copy(path, other),
+    "rename": lambda path, key, local, other: local.rename(key, "to"),
+    "upload": lambda path, key, local, other: tidegate.upload(path, other),
+    "download": lambda path, key, local, other: local.download(key, f"{path}.to"),
+    "aio get": lambda path, key, local, other: asyncio.run(tidegate.aio.Store(local.url).get(key)),
+    "aio reader": lambda path, key, local, other: asyncio.run(read_async(tidegate.aio.Store(local.url), key)),
+    "aio upload": lambda path, key, local, other: asyncio.run(tidegate.aio.upload(path, other)),
+}
+#: Calls that write it.
+WRITES = {
+    "open": lambda path, key, local, other: written(tidegate.open(path, "wb")),
+    "put": lambda path, key, local, other: local.put(key, b"1"),
+    "writer": lambda path, key, local, other: written(local.writer(key)),
+    "copy": lambda path, key, local, other: local.copy("file", key),
+    "copy by URL": lambda path, key, local, other: tidegate.copy(other, path),
+    "rename": lambda path, key, local, other: local.rename("file", key),
+    "download": lambda path, key, local, other: tidegate.download(other, path),
+    "aio put": lambda path, key, local, other: asyncio.run(tidegate.aio.Store(local.url).put(key, b"1")),
+    "aio writer": lambda path, key, local, other: asyncio.run(written_async(tidegate.aio.Store(local.url), key)),
+    "aio download": lambda path, key, local, other: asyncio.run(tidegate.aio.download(other, path)),
+}
+
+
+def errors(calls, kind, number, path, local, other):
+    """The calls whose exception is not `kind` with the number."""
+    wrong = {}
+    for name, call in calls.items():
+        try:
+            wrong[name] = call(str(path), str(path.relative_to(local.url)), local, other)
+        except Exception as error:
+            again = pickle.loads(pickle.dumps(error))
+            for each in (error, again):
+                if not isinstance(each, kind) or each.errno != number or str(each) != str(error):
+                    wrong[name] = repr(each)
+            # Of a copy within the store, either of its files.
+            if error.filename not in (str(path), f"{local.url}/file", f"{local.url}/to"):
+                wrong[name] = error.filename
+    return wrong
+
+
+@pytest.fixture
+def local(tmp_path):
+    (tmp_path / "file").write_bytes(b"1")
+    (tmp_path / "directory").mkdir()
+    return tidegate.Store(tmp_path)
+
+
+def test_errors_of_local_files_are_those_of_python(memory, tmp_path, local):
+    memory.put("there", b"1")
+    source, target = f"{memory.url}/there", f"{memory.url}/target"
+    directory, below = tmp_path / "directory", tmp_path / "file" / "below"
+    assert errors(READS, FileNotFoundError, errno.ENOENT, tmp_path / "nothing", local, target) == {}
+    assert errors(READS, IsADirectoryError, errno.EISDIR, directory, local, target) == {}
+    assert errors(WRITES, IsADirectoryError, errno.EISDIR, directory, local, source) == {}
+    assert errors(READS | WRITES, NotADirectoryError, errno.ENOTDIR, below, local, source) == {}
+    with pytest.raises(FileNotFoundError):
+        list(tidegate.Store(tmp_path / "nothing").list())
+    with pytest.raises(NotADirectoryError):
+        list(tidegate.Store(tmp_path / "file").list())
     with pytest.raises(IsADirectoryError):
-        upload(tmp_path, f"{memory.url}/b")
-    with pytest.raises(IsADirectoryError):
-        download(f"{memory.url}/a", tmp_path)
-    assert not memory.exists("b")
+        local.delete("directory")
+    assert not memory.exists("target")
+    assert [entry.key for entry in local.list()] == ["file"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_forbidden_file_is_a_permission_error(memory, tmp_path):
-    (tmp_path / "a").touch(0)
-    with pytest.raises(PermissionError):
-        tidegate.upload(tmp_path / "a", f"{memory.url}/b")
+@pytest.fixture
+def unprivileged():
+    """The rights of a user who is not root, to whom nothing is forbidden."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_is_forbidden_is_a_permission_error(memory, unprivileged):
+    memory.put("there", b"1")
+    source, target = f"{memory.url}/there", f"{memory.url}/target"
+    # The folders of pytest belong to the user who has started it.
+    with tempfile.TemporaryDirectory() as name:
+        folder, local = Path(name), tidegate.Store(name)
+        (folder / "file").touch(0)
+        (folder / "directory").mkdir(0)
+        reads = {name: call for name, call in READS.items() if name not in ("head", "rename")}
+        assert errors(reads, PermissionError, errno.EACCES, folder / "file", local, target) == {}
+        inside = folder / "directory" / "inside"
+        assert errors(READS | WRITES, PermissionError, errno.EACCES, inside, local, source) == {}
+        with pytest.raises(PermissionError):
+            list(tidegate.Store(folder / "directory").list())
 
 
 @pytest.mark.parametrize("mode", ["r", "rb", "w", "wb", "xb"])

@@ -1,6 +1,7 @@
 """Objects as files."""
 
 import array
+import asyncio
 import io
 import os
 import random
@@ -10,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import tidegate
+import tidegate.aio
 from harness.s3 import Bucket
 from harness.servers import Embedded
 from reach import reached_by
@@ -144,6 +146,22 @@ def test_local_paths(tmp_path, monkeypatch):
     assert (tmp_path / "sub" / "a.txt").read_text() == "sub/a.txt"
     with pytest.raises(IsADirectoryError):
         tidegate.open("sub/", "w")
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_a_relative_path_is_below_the_directory_of_the_call(tmp_path, monkeypatch, memory, face):
+    def copy(url, path):
+        if face == "blocking":
+            tidegate.copy(url, path)
+        else:
+            asyncio.run(tidegate.aio.copy(url, path))
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        memory.put("a", name.encode())
+        copy(f"{memory.url}/a", "a")
+    assert [(tmp_path / name / "a").read_text() for name in ("one", "two")] == ["one", "two"]
 
 
 def test_options_of_store_and_write_by_url(bucket, options):

@@ -1,7 +1,7 @@
 """The rows of the table of torn files: how a file can end, whether it is published then, and what is told if not.
 
 Needs no package but Tidegate, so that every version of Python that is installed can run it: `python torn_rows.py` checks all
-rows, and prints those that are wrong.
+rows, and prints those that are wrong. With `--table`, it prints what each row says.
 """
 
 import asyncio
@@ -521,6 +521,99 @@ for name, enter in ENTERED.items():
     run = stack_closed_in_a_finally(enter)
     run.__name__ = f"an_exit_stack_with_{name}_is_closed_in_a_finally"
     row(warns=HOW, raises=Trouble)(run)
+
+
+# `__exit__` that is called by its name, and not by a `with` block.
+
+EXITED = {
+    "the_file": lambda store: store.writer(KEY),
+    "a_text_file": text,
+    "a_buffer": lambda store: io.BufferedWriter(store.writer(KEY)),
+    "gzip": lambda store: gzip.open(store.writer(KEY), "wb"),
+    "a_stack": lambda store: stack_with(store.writer(KEY)),
+    "a_generator": opened_by_a_generator,
+}
+
+
+def stack_with(file):
+    stack = contextlib.ExitStack()
+    stack.enter_context(file)
+    return stack
+
+
+def entered_by_name(opened, trouble):
+    def run(store):
+        file = opened(store)
+        file.__enter__()
+        try:
+            if trouble is not None:
+                raise trouble
+        finally:
+            file.__exit__(None, None, None)
+
+    return run
+
+
+for name, opened in EXITED.items():
+    run = entered_by_name(opened, Trouble)
+    run.__name__ = f"exit_of_{name}_is_called_in_a_finally_after_an_exception"
+    row(warns=HOW, raises=Trouble)(run)
+    run = entered_by_name(opened, None)
+    run.__name__ = f"exit_of_{name}_is_called_in_a_finally"
+    row(is_published=True)(run)
+
+
+@row(warns=HOW, raises=Trouble)
+def a_close_that_calls_its_own_exit(store):
+    class Sink:
+        def __init__(self):
+            self.file = store.writer(KEY)
+
+        def __exit__(self, *error):
+            self.file.__exit__(*error)
+
+        def close(self):
+            self.__exit__(None, None, None)
+
+    sink = Sink()
+    try:
+        raise Trouble
+    finally:
+        sink.close()
+
+
+@row(is_published=True)
+def a_block_whose_exit_calls_that_of_its_file_ends_below_an_except(store):
+    class Sink:
+        def __enter__(self):
+            self.file = store.writer(KEY)
+            return self
+
+        def __exit__(self, *error):
+            self.file.__exit__(*error)
+
+    def write():
+        with Sink():
+            yield
+
+    writing = write()
+    next(writing)
+    try:
+        raise Trouble
+    except Trouble:
+        next(writing, None)
+
+
+@row(warns=HOW, raises=Trouble)
+def aexit_is_called_in_a_finally_after_an_exception(store):
+    async def write():
+        file = await tidegate.aio.Store(store.url).writer(KEY)
+        try:
+            raise Trouble
+        finally:
+            await file.__aexit__(None, None, None)
+
+    asyncio.run(write())
 
 
 class Keeper:
@@ -1203,7 +1296,21 @@ def problem(name, filters="always"):
     return None
 
 
+def table():
+    """The rows, which :func:`problem` checks."""
+    yield "| a file | is then | ends with | record | warning |\n|---|---|---|---|---|"
+    for name, (_, is_published, warns, raises, is_told) in ROWS.items():
+        cells = ["published" if is_published else "discarded", raises and raises.__name__, is_told and "yes"]
+        yield (
+            " | ".join(["| " + name.replace("_", " "), *(cell or "" for cell in [*cells, warns and warns.__name__])])
+            + " |"
+        )
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--table"]:
+        print(*table(), sep="\n")
+        sys.exit()
     problems = {f"{name}, {filters}": problem(name, filters) for name in ROWS for filters in ("always", "error")}
     problems |= {name: problem_of_program(name) for name in PROGRAMS}
     for name, wrong in problems.items():

@@ -10,6 +10,7 @@ memory, and never loses, truncates or half-publishes an object.
 
 from typing import TYPE_CHECKING
 
+from ._engine_settings import Bucket
 from ._errors import (
     AlreadyExistsError,
     ClockSkewError,
@@ -42,10 +43,11 @@ from ._left import LeftUpload
 from ._native import Object, Other, Prefix, Progress, __version__
 from ._open import open
 from ._reader import Reader
+from ._recover import recover
 from ._settings import DeleteReport
-from ._store import Store
-from ._tide import Bucket, Tidegate, recover
-from ._transfer import SyncError, SyncReport, copy, download, sync, upload
+from ._store import Store, Tidegate
+from ._sync_report import SyncError, SyncReport
+from ._transfer import copy, download, sync, upload
 from ._writer import Writer
 
 if TYPE_CHECKING:

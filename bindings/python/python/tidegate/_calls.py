@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from . import _native
+from ._errors import SourceError
 from ._left import LeftUpload
-from ._local import check_source, check_target
 from ._settings import DeleteReport, Range, StoreSettings, Versioning, check_range, native_options, several
 from ._wait import ProgressCallback, wait
 
@@ -153,19 +153,19 @@ class Calls(StoreSettings):
         return self.put(key, text.encode(encoding), **options)
 
     def upload(self, path: str | os.PathLike[str], key: str, **options: Unpack[UploadOptions]) -> _native.Object:
-        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large. A file that
-        cannot be read raises what ``open`` would raise."""
+        """Uploads the file at ``path`` as ``key``: streamed from the disk, in parallel parts if it is large."""
         progress = options.pop("progress", None)
-        check_source(path)
-        return cast(
-            "_native.Object", wait(self.native().upload(os.fspath(path), key, native_options(options)), progress)
-        )
+        upload = self.native().upload(os.fspath(path), key, native_options(options))
+        try:
+            return cast("_native.Object", wait(upload, progress))
+        except SourceError as error:
+            error.filename = os.fspath(path)
+            raise
 
     def download(self, key: str, path: str | os.PathLike[str], **options: Unpack[DownloadOptions]) -> _native.Object:
         """Downloads ``key`` to the file at ``path``, in parallel. The file appears, or is replaced, once all bytes are
         there. A download that was cut off is resumed."""
         progress = options.pop("progress", None)
-        check_target(path)
         return cast(
             "_native.Object", wait(self.native().download(key, os.fspath(path), native_options(options)), progress)
         )

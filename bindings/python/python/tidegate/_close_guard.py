@@ -5,7 +5,8 @@ wrappers and finalizers when that code was stopped on its way. Their bytes are a
 
 1. A ``with`` block decides by what Python tells its ``__exit__``: no exception publishes, wherever the block runs; an
    exception of any kind discards. So it is for the blocks of the file itself, and for those of everything around the file
-   whose ``__exit__`` is written in Python. Where ``ExitStack.close()`` calls ``__exit__``, no block ends: rule 2 decides.
+   whose ``__exit__`` is written in Python. Where a function calls ``__exit__`` by its name, as ``ExitStack.close()`` does,
+   no block ends: rule 2 decides.
 2. ``close()`` discards while an exception is in flight that was not in flight when the file was opened, or when a ``with``
    block of the file began. In flight means: an ``except``, a ``finally`` or the end of a ``with`` block has caught it, and
    has not ended. A file that is opened in an ``except`` block is published there, because its exception was there before.
@@ -114,23 +115,32 @@ def _ending_blocks() -> list[FrameType]:
 
 
 def _is_exit(frame: FrameType) -> bool:
-    return frame.f_code.co_name in ("__exit__", "__aexit__")
+    return frame.f_code.co_name in _EXITS
 
 
-#: What calls ``__exit__(None, None, None)`` wherever it is called itself.
-_STACK_CLOSES = (contextlib.ExitStack.close.__code__, contextlib.AsyncExitStack.aclose.__code__)
+_EXITS = frozenset({"__exit__", "__aexit__"})
 _STACK_EXITS = (contextlib.ExitStack.__exit__.__code__, contextlib.AsyncExitStack.__aexit__.__code__)
 # Flags of a function's code, which are `inspect`'s: that module takes long to import.
 _HAS_VARARGS = 0x04
 _IS_GENERATOR = 0x20 | 0x200  # also one of asyncio
 
 
-def is_by_stack_close(exit: FrameType) -> bool:
-    """Whether ``ExitStack.close()`` calls this ``__exit__``, also through those around it and ``@contextmanager``."""
+def is_called_by_name(exit: FrameType) -> bool:
+    """Whether no ``with`` block calls this ``__exit__``, but a function by its name: ``ExitStack.close()``, or a
+    ``finally`` that has no block. Also through those around it and ``@contextmanager``."""
     caller = exit.f_back
-    while caller is not None and (_is_exit(caller) or caller.f_code.co_flags & _IS_GENERATOR):
+    while caller is not None and (_is_exit(caller) or (_is_generator(caller) and not _names_exit(caller))):
         caller = caller.f_back
-    return caller is not None and _is_among(caller.f_code, _STACK_CLOSES)
+    return caller is not None and _names_exit(caller)
+
+
+def _is_generator(frame: FrameType) -> bool:
+    return frame.f_code.co_flags & _IS_GENERATOR != 0
+
+
+def _names_exit(frame: FrameType) -> bool:
+    # A `with` block names none.
+    return not _EXITS.isdisjoint(frame.f_code.co_names)
 
 
 def _was_told_exception(exit: FrameType) -> bool:
@@ -148,7 +158,7 @@ def _was_told_exception(exit: FrameType) -> bool:
 def _leaves_open(exit: FrameType) -> bool:
     """Whether a function ``__exit__`` that sees no exception does not say that a block ends well: the frames around it
     decide."""
-    if is_by_stack_close(exit):
+    if is_called_by_name(exit):
         return True
     # An exit stack says what ends its block, also where the function has assigned to its arguments.
     if not _is_stack(exit) and exit.f_back is not None and _is_stack(exit.f_back):

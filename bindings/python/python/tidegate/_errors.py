@@ -31,7 +31,10 @@ class Error(Exception):
         return str(self.args[0]) if self.args else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (type(self), str(self), self.__dict__))
+        # A class that was made for this error has no name by which a pickle could find it.
+        of_file = getattr(self, "errno", None)
+        exception_type = type(self).__bases__[0] if type(self) in _of_files.values() else type(self)
+        return (_restored, (exception_type, str(self), self.__dict__, of_file))
 
 
 class NotFoundError(Error, FileNotFoundError):
@@ -166,24 +169,50 @@ _KINDS: dict[str, tuple[type[Error], int]] = {
 }
 
 
+#: What Python raises for a file, by the system's number of the error.
+_OF_FILES: dict[int, type[OSError]] = {
+    errno.ENOENT: FileNotFoundError,
+    errno.EISDIR: IsADirectoryError,
+    errno.ENOTDIR: NotADirectoryError,
+    errno.EACCES: PermissionError,
+    errno.EPERM: PermissionError,
+}
+
+
 def from_fields(message: str, fields: dict[str, Any]) -> Error:
-    """The exception of the kind that ``fields`` name. Called by the native half, and for pickles."""
+    """The exception of the kind that ``fields`` name. Called by the native half. With ``errno``, the system's number of the
+    error of a local file, it is also the exception that Python's own functions raise then."""
+    number = fields.pop("errno", None)
     exception_type, _ = _KINDS.get(fields["kind"], (Error, errno.EIO))
-    return _filled(exception_type(message), message, fields)
+    return _restored(exception_type, message, fields, number)
 
 
-def _filled(error: Error, message: str, fields: dict[str, Any]) -> Error:
+def _restored(exception_type: type[Error], message: str, fields: dict[str, Any], number: int | None) -> Error:
+    of_file = _OF_FILES.get(number) if number is not None else None
+    if of_file is not None:
+        exception_type = _and_of_file(exception_type, of_file)
+    error = exception_type(message)
     error.__dict__.update(fields)
     if isinstance(error, OSError):
-        error.errno = _KINDS.get(error.kind, (Error, errno.EIO))[1]
+        error.errno = number if of_file is not None else _KINDS.get(error.kind, (Error, errno.EIO))[1]
         error.strerror = message
         error.filename = error.url
     return error
 
 
-def _restored(exception_type: type[Error], message: str, fields: dict[str, Any]) -> Error:
-    error = exception_type(message)
-    return _filled(error, message, {**fields})
+#: The classes that were made of two others.
+_of_files: dict[tuple[type[Error], type[OSError]], type[Error]] = {}
+
+
+def _and_of_file(kind: type[Error], of_file: type[OSError]) -> type[Error]:
+    """``kind``, as a class of exceptions that are ``of_file`` too."""
+    if issubclass(kind, of_file):
+        return kind
+    made = _of_files.get((kind, of_file))
+    if made is None:
+        made = type(kind.__name__, (kind, of_file), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+        made = _of_files.setdefault((kind, of_file), made)
+    return made
 
 
 def closed(url: str, message: str) -> ClosedError:

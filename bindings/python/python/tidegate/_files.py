@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ._errors import NotFoundError
-from ._local import check_target
+from ._local import is_directory
 from ._options import UrlOptions, WriteOptions, no_option
 
 if TYPE_CHECKING:
@@ -76,12 +76,6 @@ class TextFile(io.TextIOWrapper):
         cast("Writer", self.buffer).discard()
 
 
-def check_no_directory(store: _Store, key: str) -> None:
-    """Raises :class:`IsADirectoryError` where the key is a directory of the local disk."""
-    if store.is_local():
-        check_target(store.url_of(key))
-
-
 def open_file(
     store: _Store,
     key: str,
@@ -102,18 +96,16 @@ def open_file(
     if what == "r":
         if options:
             raise not_of_reading(options)
-        try:
-            raw = store.reader(key)
-        except NotFoundError:
-            check_no_directory(store, key)
-            raise
+        raw = store.reader(key)
         if buffering == 0:
             return raw
         file = cast("BinaryIO", io.BufferedReader(raw, buffering if buffering > 1 else BUFFER))
     else:
         if unknown := [name for name in options if name not in WriteOptions.__optional_keys__]:
             raise no_option(unknown[0], {*UrlOptions.__optional_keys__, *WriteOptions.__optional_keys__})
-        check_no_directory(store, key)
+        # Not only when it is closed, as a store would.
+        if store.is_local() and os.path.isdir(store.url_of(key)):
+            raise is_directory(store.url_of(key))
         if what == "x":
             options["create_only"] = True
         file = store.writer(key, **cast("WriteOptions", options))

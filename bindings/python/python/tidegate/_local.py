@@ -1,10 +1,9 @@
-"""Files of the local disk: their URLs, and Python's own errors of them."""
+"""Files of the local disk."""
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
 
 
 def path_of(url: str) -> str | None:
@@ -25,22 +24,6 @@ def path_of(url: str) -> str | None:
             raise ValueError(f"{url}: {host!r} is not this machine, whose files have URLs like file:///path")
         rest = f"/{path}"
     return unquote(rest, errors="surrogateescape")
-
-
-def check_source(path: str | os.PathLike[str]) -> None:
-    """Raises what ``open`` would raise, if the file cannot be read."""
-    found = os.stat(path)
-    if stat.S_ISDIR(found.st_mode):
-        raise is_directory(path)
-    if stat.S_ISREG(found.st_mode):
-        with open(path, "rb"):
-            pass
-
-
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`IsADirectoryError` for a directory, which no file can replace."""
-    if os.path.isdir(path):
-        raise is_directory(path)
 
 
 def is_directory(path: str | os.PathLike[str]) -> IsADirectoryError:

@@ -7,58 +7,28 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TextIO, overload
 
+from ._engine_settings import frozen
 from ._files import open_file
-from ._local import path_of
-from ._options import UrlOptions
+from ._places import below, split, taken
 from ._store import Store
-from ._tide import frozen
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from ._files import TextFile
-    from ._options import OpenOptions
+    from ._options import OpenOptions, UrlOptions
     from ._reader import Reader
     from ._writer import Writer
 
-_URL_OPTIONS = UrlOptions.__optional_keys__
-
-
-def split(url: str | os.PathLike[str]) -> tuple[str, str]:
-    """The store of an object's URL, and the object's key there.
-
-    >>> split("s3://bucket/a/b.csv")
-    ('s3://bucket', 'a/b.csv')
-    >>> split("data/b.csv")
-    ('data', 'b.csv')
-    """
-    text = os.fspath(url)
-    path = path_of(text)
-    scheme, separator, rest = text.partition("://")
-    if path is not None or not separator:
-        directory, name = os.path.split(text if path is None else path)
-        if not name:
-            raise IsADirectoryError(f"{text} names no file")
-        return directory or ".", name
-    bucket, _, key = rest.partition("/")
-    if not key:
-        raise ValueError(f"{text} names no object: a key is missing after the bucket")
-    return f"{scheme}://{bucket}", key
-
 
 @lru_cache(maxsize=64)
-def _kept(url: str, options: tuple[tuple[str, Any], ...]) -> Store:
+def _kept(url: str, directory: str | None, options: tuple[tuple[str, Any], ...]) -> Store:
     return Store(url, **dict(options))
 
 
 def store_of(url: str, options: dict[str, Any]) -> Store:
     """A store, kept for the next use of it."""
-    return _kept(url, frozen(options))
-
-
-def taken(options: dict[str, Any]) -> dict[str, Any]:
-    """Takes the options of the store from those of a call."""
-    return {name: options.pop(name) for name in list(options) if name in _URL_OPTIONS}
+    return _kept(url, below(url), frozen(options))
 
 
 @overload

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 from . import _native
 from ._engine_options import EngineOptions, ReachOptions, TideOptions
-from ._tide import Tidegate
+from ._engine_settings import EngineSettings
 from ._wait import ProgressCallback
 
 #: How an object is cut into requests. ``put``: one request for the whole object, held in memory. ``chunked``: one part
@@ -21,8 +21,8 @@ Strategy = Literal["auto", "put", "chunked", "parallel", "spool", "journal"]
 class UrlOptions(ReachOptions, EngineOptions, total=False):
     """How the store of a URL is reached, and its engine."""
 
-    #: The engine, instead of options of one; that of the default settings if neither is given.
-    tide: Tidegate | None
+    #: The engine, a :class:`tidegate.Tidegate`, instead of options of one; that of the default settings if neither is given.
+    tide: EngineSettings | None
 
 
 class StoreOptions(UrlOptions, TideOptions, total=False):

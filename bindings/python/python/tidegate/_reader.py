@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import operator
-import os
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from . import _native
 from ._errors import closed
+from ._reading import Reading
 from ._wait import wait
 
 if TYPE_CHECKING:
@@ -28,23 +27,7 @@ else:
     _File = io.RawIOBase
 
 
-def sought(offset: int, whence: int, position: int, size: int) -> int:
-    """The position that a file of ``size`` bytes has after ``seek``."""
-    match whence:
-        case os.SEEK_SET:
-            start = 0
-        case os.SEEK_CUR:
-            start = position
-        case os.SEEK_END:
-            start = size
-        case _:
-            raise ValueError(f"whence {whence} is none of SEEK_SET, SEEK_CUR, SEEK_END")
-    if (position := start + operator.index(offset)) < 0:
-        raise ValueError(f"there is no byte before the first: position {position}")
-    return position
-
-
-class Reader(_File):
+class Reader(Reading, _File):
     """Reads one object, or a range of it: a raw binary file that is open for reading.
 
     All bytes are of one object: if the key gets another one meanwhile, reads raise :class:`ReplacedError`. Reads that
@@ -54,8 +37,6 @@ class Reader(_File):
     A copy in another process, pickled or forked, opens the same object again at the same position.
     """
 
-    #: The object's URL.
-    name: str
     mode: str
 
     def __init__(
@@ -69,11 +50,8 @@ class Reader(_File):
         native: _native.Reader | None = None,
     ) -> None:
         self._store, self._key, self._range, self._random = store, key, range, random
-        self._position = 0
         self._native = native if native is not None else self._opened(if_unchanged)
-        self._object = self._native.object
-        self._size = self._native.size
-        self.name = store.url_of(key)
+        self._begin(self._native, store.url_of(key))
         self.mode = "rb"
 
     def _opened(self, if_unchanged: _native.Object | None) -> _native.Reader:
@@ -88,25 +66,11 @@ class Reader(_File):
             self._native = self._opened(self._object)
         return self._native
 
-    @property
-    def object(self) -> _native.Object:
-        """The object that is being read, as the store described it."""
-        return self._object
-
-    @property
-    def size(self) -> int:
-        """How many bytes there are to read."""
-        return self._size
-
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
-
-    def progress(self) -> _native.Progress:
-        """The figures of the read now."""
-        return self._own().progress()
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Reads some bytes into ``buffer``: those that have arrived, at least one; 0 at the end."""
@@ -124,15 +88,6 @@ class Reader(_File):
 
     def readall(self) -> bytes:
         return self.read()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._own()
-        self._position = sought(offset, whence, self._position, self._size)
-        return self._position
-
-    def tell(self) -> int:
-        self._own()
-        return self._position
 
     def close(self) -> None:
         if not super().closed:

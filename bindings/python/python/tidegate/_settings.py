@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from . import _native
 from ._engine_options import TIDE_OPTIONS, ReachOptions
+from ._engine_settings import EngineSettings, frozen
 from ._errors import Error
 from ._local import path_of
 from ._options import no_option
-from ._tide import Tidegate, frozen
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -36,7 +36,7 @@ class DeleteReport(NamedTuple):
     failed: list[tuple[str | None, Error]]
 
 
-def split_engine(options: Mapping[str, Any]) -> tuple[Tidegate, dict[str, Any]]:
+def split_engine(options: Mapping[str, Any]) -> tuple[EngineSettings, dict[str, Any]]:
     """The engine that the options of a store name or describe, and the other options: how the store is reached."""
     reach = dict(options)
     tide = reach.pop("tide", None)
@@ -45,7 +45,7 @@ def split_engine(options: Mapping[str, Any]) -> tuple[Tidegate, dict[str, Any]]:
         raise TypeError(f"the option {next(iter(engine))!r} belongs to an engine, and `tide` is given too")
     if unknown := [name for name in reach if name not in ReachOptions.__optional_keys__]:
         raise no_option(unknown[0], {*ReachOptions.__optional_keys__, *TIDE_OPTIONS})
-    return cast("Tidegate", tide if tide is not None else Tidegate(**engine)), reach
+    return cast("EngineSettings", tide if tide is not None else EngineSettings(**engine)), reach
 
 
 class StoreSettings:
@@ -55,14 +55,14 @@ class StoreSettings:
     def __init__(self, url: str | os.PathLike[str], **options: Unpack[StoreOptions]) -> None:
         text = os.fspath(url)
         self.url = path_of(text) or text
-        self.tide, reach = split_engine(options)
+        self._engine, reach = split_engine(options)
         self._options = frozen(reach)
         self._prefix: tuple[str, ...] = ()
         # At once, so that a mistake in the URL or in the options is known here.
         self._opened: tuple[int, _native.Store] | None = (os.getpid(), self._open())
 
     def _open(self) -> _native.Store:
-        store = _native.Store(self.tide.engine(), self.url, dict(self._options))
+        store = _native.Store(self._engine.engine(), self.url, dict(self._options))
         for prefix in self._prefix:
             store = store.within(prefix)
         return store
@@ -96,16 +96,16 @@ class StoreSettings:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"url": self.url, "tide": self.tide, "options": self._options, "prefix": self._prefix}
+        return {"url": self.url, "engine": self._engine, "options": self._options, "prefix": self._prefix}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.url, self.tide = state["url"], state["tide"]
+        self.url, self._engine = state["url"], state["engine"]
         self._options, self._prefix = state["options"], state["prefix"]
         # A process that only passes a store on needs no engine.
         self._opened = None
 
     def _identity(self) -> tuple[Any, ...]:
-        return (type(self), self.url, self.tide, self._options, self._prefix)
+        return (type(self), self.url, self._engine, self._options, self._prefix)
 
     def is_local(self) -> bool:
         """Whether the store is a directory of the local disk."""

@@ -1,4 +1,4 @@
-"""Stores: one bucket or directory, or a prefix of it."""
+"""Stores: one bucket or directory, or a prefix of it. And the engines that open them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from . import _native
 from ._calls import Calls
+from ._engine_settings import EngineSettings
 from ._files import open_file
 from ._reader import Reader
 from ._settings import Range, check_range, native_options
@@ -13,8 +14,10 @@ from ._wait import wait
 from ._writer import Writer
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    import os
+    from typing import Self, Unpack
 
+    from ._engine_options import ReachOptions
     from ._options import WriteOptions
 
 
@@ -34,6 +37,11 @@ class Store(Calls):
     >>> [object.key for object in store.list("a/")]
     ['a/b.json']
     """
+
+    @property
+    def tide(self) -> Tidegate:
+        """The engine."""
+        return Tidegate.of(self._engine)
 
     def within(self, prefix: str) -> Store:
         return cast("Store", super().within(prefix))
@@ -74,3 +82,28 @@ class Store(Calls):
         if range is not None:
             check_range(*range)
         return Reader(self, key, range=range, if_unchanged=if_unchanged, random=random)
+
+
+class Tidegate(EngineSettings):
+    """The settings of an engine: one memory budget, and one limiter for each endpoint.
+
+    All stores of one process with equal settings share one engine, which is made when it is first needed, and anew
+    after a fork. So this can be compared, hashed, and pickled.
+
+    >>> import tidegate
+    >>> tide = tidegate.Tidegate(memory=64 << 20)
+    >>> store = tide.open("memory://demo")
+    >>> store.put("a/b.json", b"{}").size
+    2
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, settings: EngineSettings) -> Self:
+        """The engine of these settings."""
+        return settings if isinstance(settings, cls) else cls(**settings.options)
+
+    def open(self, url: str | os.PathLike[str], **options: Unpack[ReachOptions]) -> Store:
+        """Opens a store of this engine; see :class:`tidegate.Store`."""
+        return Store(url, tide=self, **options)

@@ -1,14 +1,16 @@
+# Made from aio/_transfer.py by scripts/python-blocking: change that file.
 """Transfers by URL."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _native
-from ._errors import Error
-from ._open import split, store_of, taken
+from ._open import store_of
+from ._places import split, taken
 from ._settings import StoreSettings
+from ._sync_report import SeenBySync, SyncReport
 from ._wait import wait
 
 if TYPE_CHECKING:
@@ -16,27 +18,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ._options import CopyOptions, DownloadUrlOptions, StoreOptions, UploadUrlOptions
-    from ._trees import Event, SyncTreesOptions, TreeReport
-
-
-class SyncReport(NamedTuple):
-    """What a synchronization has done."""
-
-    copied: int
-    unchanged: int
-    removed: int
-    #: Names in local directories that are neither files nor directories, and were left out.
-    left_out: int
-    #: Keys that were not copied or removed, each with the reason.
-    failed: list[tuple[str, Error]]
-    #: Of a dry run: what would be done (``"copy"`` or ``"remove"``), and to which key.
-    planned: list[tuple[str, str]]
-
-
-class SyncError(Error):
-    """A synchronization has not done all it was to do; :attr:`report` says what it has."""
-
-    report: SyncReport
+    from ._trees import Event, SyncTreesOptions
 
 
 def upload(path: str | os.PathLike[str], url: str, **options: Unpack[UploadUrlOptions]) -> _native.Object:
@@ -65,12 +47,6 @@ def copy(
 ) -> _native.Object:
     """Copies an object with its attributes: inside the store if one store has both and makes copies, otherwise through
     this machine. ``source`` and ``target`` are options of the two stores.
-
-    >>> import tidegate
-    >>> with tidegate.open("memory://docs/draft", "wb") as file:
-    ...     _ = file.write(b"text")
-    >>> copy("memory://docs/draft", "memory://docs/final").key
-    'final'
     """
     (place, key), (to_place, to_key) = split(url), split(to_url)
     from_store, to_store = store_of(place, dict(source or {})), store_of(to_place, dict(target or {}))
@@ -102,48 +78,11 @@ def sync(
     # Most programs copy no trees.
     from . import trees
 
-    run = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
+    running = trees.sync(source, target, source_options=source_options, target_options=target_options, **options)
     seen = SeenBySync(target, source)
-    with run:
-        for event in run:
+    with running:
+        for event in running:
             seen.see(event)
             if on_event is not None:
                 on_event(event)
-    return seen.report(run.report_at_end)
-
-
-class SeenBySync:
-    """What the report of a synchronization needs of its events."""
-
-    def __init__(self, *trees: str | os.PathLike[str] | StoreSettings) -> None:
-        places = [tree.location if isinstance(tree, StoreSettings) else os.fspath(tree) for tree in trees]
-        self._roots = [f"{place.removesuffix('/')}/" for place in places]
-        self._failed: list[tuple[str, Error]] = []
-        self._planned: list[tuple[str, str]] = []
-
-    def see(self, event: Event) -> None:
-        if event.error is not None:
-            self._failed.append((self._key(event.target or ""), event.error))
-        elif event.dry_run and event.target is not None:
-            verb = "remove" if event.kind == "removed" else "copy"
-            self._planned.append((verb, self._key(event.target)))
-
-    def _key(self, url: str) -> str:
-        """The key below the tree that a URL is in."""
-        root = next((root for root in self._roots if url.startswith(root)), "")
-        return url.removeprefix(root)
-
-    def report(self, ask: Callable[[], TreeReport]) -> SyncReport:
-        """The report that ``ask`` returns or raises."""
-        from ._trees import IncompleteError
-
-        try:
-            return self._of(ask())
-        except IncompleteError as incomplete:
-            error = SyncError(str(incomplete))
-            error.kind, error.report = incomplete.kind, self._of(incomplete.report)
-            raise error from incomplete.__cause__
-
-    def _of(self, report: TreeReport) -> SyncReport:
-        copied, removed = (0, 0) if self._planned else (report.copied, report.removed)
-        return SyncReport(copied, report.unchanged, removed, report.left_out, self._failed, self._planned)
+    return seen.report(running.report_at_end)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _native, _wrappers
-from ._close_guard import is_by_stack_close
-from ._ending import Ended, Ending, State
-from ._wait import ProgressCallback, report, wait, wait_reporting
+from ._upload import Upload
+from ._wait import ProgressCallback
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -25,7 +23,7 @@ else:
     _File = io.BufferedIOBase
 
 
-class Writer(_File):
+class Writer(Upload, _File):
     """Writes one object: a binary file that is open for writing.
 
     :meth:`close` publishes the object, and the end of a ``with`` block closes. Nothing is visible before. Nothing ever
@@ -49,17 +47,12 @@ class Writer(_File):
     and dropping it does nothing to the upload.
     """
 
-    #: The published object; ``None`` before it is closed, and if it was discarded.
-    object: _native.Object | None
     mode: str
 
     def __init__(self, native: _native.Writer, progress: ProgressCallback | None = None) -> None:
-        self._native = native
-        self._ending = Ending(native)
-        self._progress = progress
+        super().__init__(native, progress)
         if progress is not None:
             native.report_to(progress)
-        self.object = None
         self.mode = "wb"
         if type(self).write is Writer.write:
             # A wrapper that is written in C calls the native method itself. At the beginning of a Python function,
@@ -79,28 +72,10 @@ class Writer(_File):
         return False
 
     @property
-    def closed(self) -> bool:
-        return self._ending.is_closed
-
-    @property
     def name(self) -> str:
         """The object's URL."""
         _wrappers.watch(self._ending, sys._getframe(1))
         return self._native.url
-
-    @property
-    def strategy(self) -> str:
-        """The strategy in use; never ``auto``."""
-        return self._native.strategy
-
-    def tell(self) -> int:
-        """How many bytes were written; of a resumed upload, with those that its journal has."""
-        self._ending.check_open()
-        return self._native.position()
-
-    def progress(self) -> _native.Progress:
-        """The figures of the upload now."""
-        return self._native.progress()
 
     # Bytes.
 
@@ -119,12 +94,6 @@ class Writer(_File):
         if not self.closed:
             self._ending.check_open()
 
-    def sync(self) -> int:
-        """With the strategy ``journal``, makes all bytes survive the process and a loss of power; returns how many that
-        are."""
-        self._ending.check_open()
-        return cast("int", wait(self._native.sync()))
-
     def truncate(self, size: int | None = None, /) -> NoReturn:
         raise io.UnsupportedOperation("truncate")
 
@@ -133,74 +102,14 @@ class Writer(_File):
 
     # The end.
 
-    def close(self) -> None:
-        """Publishes the object, unless that would publish a torn one; see :class:`Writer`. Has no effect after the
-        first time."""
-        self._end()
-
-    def publish(self) -> None:
-        """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
-        the file is whole. Wrappers such as text files have to be flushed before. Still raises after a failed write, and
-        has no effect after the end."""
-        self._end(is_whole=True)
-
-    def discard(self) -> None:
-        """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
-        that has interrupted a write. Has no effect after the end, nor in a forked child."""
-        ending, native = self._ending, self._native
-        if ending.state is not State.OPEN or native.waits_here() or not native.is_own():
-            self._drop()
-            return
-        try:
-            ending.leave(State.DISCARDED)
-            self._use_own_write()
-            wait(native.abort())
-        except BaseException:
-            ending.abandon()
-            raise
-
-    def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
-        ending, publishes = self._ending, False
-        try:
-            publishes = ending.begins_to_publish(error, is_whole=is_whole)
-            self._use_own_write()
-            if not publishes:
-                return
-            operation = self._native.finish()
-            self.object = cast("_native.Object", wait_reporting(operation, self._progress))
-            ending.published()
-        except BaseException as failure:
-            ending.abandon(failure if publishes else None)
-            raise
-        # The object is published, whatever the callback raises.
-        report(operation, self._progress)
-
-    def _drop(self) -> None:
-        """Discards without waiting."""
-        self._ending.drop()
-        self._use_own_write()
-
-    def _use_own_write(self) -> None:
-        """Has `write` say how the file has ended."""
+    def _ends(self) -> None:
+        # From now on, `write` says how the file has ended.
         self.__dict__.pop("write", None)
-
-    def __enter__(self) -> Writer:
-        self._ending.check_open()
-        self._ending.opening.renew()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        if kind is None:
-            self._end(is_whole=not is_by_stack_close(sys._getframe()))
-        else:
-            self._end(error if error is not None else kind)
 
     def _dealloc_warn(self, source: Any) -> None:
         """Called by Python's wrappers when they are garbage-collected, before they close."""
         self._ending.drop_forgotten()
-        self._use_own_write()
+        self._ends()
 
     def __del__(self) -> None:
         ending = getattr(self, "_ending", None)
@@ -213,6 +122,3 @@ class Writer(_File):
 
     def __repr__(self) -> str:
         return f"<tidegate.Writer {self.name!r}, {self._ending.state.value}>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
-        raise TypeError("a writer cannot be pickled: open one in each process")

@@ -28,8 +28,9 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 from ._arrow_file import InputFile
 from ._errors import InvalidInputError, NoBucketError, NotFoundError, UnsupportedError
 from ._native import Object, Prefix
-from ._open import store_of, taken
+from ._open import store_of
 from ._options import WriteOptions
+from ._places import taken
 from ._settings import native_options
 from ._store import Store
 from ._wait import wait

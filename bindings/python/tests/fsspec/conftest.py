@@ -1,13 +1,16 @@
 """Fixtures of the tests of the file systems: every kind of store, and a folder in each."""
 
 import secrets
+import sys
 
 import entry_points
 import pytest
 
 from harness.azure import Container
 from harness.gcs import JsonBucket
+from harness.process import Server, free_port
 from harness.s3 import Bucket
+from harness.servers import answers
 
 entry_points.describe()
 
@@ -15,6 +18,21 @@ import fsspec  # noqa: E402
 from places import Place, s3_options  # noqa: E402
 
 fsspec.process_entries()
+
+
+@pytest.fixture
+def moto(tmp_path):
+    """The server that other packages' own tests of S3 ask, by our plugins. They start one too, at a port that may be
+    taken, and wait only some seconds for its answer."""
+    port = free_port()
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+    server = Server("moto", command, tmp_path / "moto.log")
+    server.url = f"http://127.0.0.1:{port}/"
+    try:
+        server.wait_ready(lambda: answers(f"{server.url}moto-api/"), timeout=60)
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")

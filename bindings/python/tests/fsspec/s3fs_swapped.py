@@ -1,5 +1,6 @@
 """A plugin of pytest with which s3fs's own tests run on Tidegate's class: `s3fs` is a package of the class and of what the
-tests import besides. They have an address written down; `S3FS_URL` takes its place. `S3FS_TESTS` is their folder."""
+tests import besides. They have an address written down; `S3FS_URL` takes its place. `S3FS_SOURCE` is the source
+distribution."""
 
 import importlib.util
 import os
@@ -12,7 +13,7 @@ import pytest
 
 import tidegate.fsspec
 
-_TESTS = Path(os.environ["S3FS_TESTS"])
+_TESTS = Path(os.environ["S3FS_SOURCE"]) / "s3fs" / "tests"
 _SECONDS = 60
 _WRITTEN = 'endpoint_uri = "http://127.0.0.1:%s/" % port'
 

@@ -1,7 +1,9 @@
 """What programs expect that were written for other file systems of fsspec."""
 
+import asyncio
 import gc
 import gzip
+import secrets
 
 import fsspec
 import pytest
@@ -157,20 +159,8 @@ def test_a_key_with_a_slash_at_its_end_is_not_the_key_without(fs, folder, reques
 # Mode `ab`.
 
 
-@pytest.fixture
-def continues(fs, folder, place):
-    """The path of a file in a store that has the condition on what is replaced."""
-    if place.protocol == "tidegatefile":
-        fs.pipe(f"{folder}/file", b"one\n")
-        with pytest.raises(tidegate.UnsupportedError):
-            fs.open(f"{folder}/file", "ab")
-        assert fs.cat(f"{folder}/file") == b"one\n"
-        pytest.skip("the local disk has no such condition, and said so")
-    return f"{folder}/file"
-
-
-def test_a_file_is_continued(fs, continues):
-    path = continues
+def test_a_file_is_continued(fs, folder):
+    path = f"{folder}/file"
     for part in (b"one\n", b"two\n", b"three\n"):
         with fs.open(path, "ab") as file:
             before = file.tell()
@@ -182,8 +172,8 @@ def test_a_file_is_continued(fs, continues):
     assert fs.cat(path) == b"one\ntwo\nthree\nfour\n"
 
 
-def test_a_file_whose_continuation_fails_is_as_it_was(fs, continues):
-    path = continues
+def test_a_file_whose_continuation_fails_is_as_it_was(fs, folder):
+    path = f"{folder}/file"
     fs.pipe(path, b"one\n")
     with pytest.raises(KeyError), fs.open(path, "ab") as file:
         file.write(b"two\n")
@@ -191,8 +181,8 @@ def test_a_file_whose_continuation_fails_is_as_it_was(fs, continues):
     assert fs.cat(path) == b"one\n"
 
 
-def test_a_file_that_is_replaced_meanwhile_is_not_continued(fs, continues):
-    path = continues
+def test_a_file_that_is_replaced_meanwhile_is_not_continued(fs, folder):
+    path = f"{folder}/file"
     fs.pipe(path, b"one\n")
     file = fs.open(path, "ab")
     file.write(b"two\n")
@@ -210,6 +200,28 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(fs, folder):
     with pytest.raises(FileExistsError):
         file.close()
     assert fs.cat(path) == b"another\n"
+
+
+def test_of_two_that_continue_a_file_one_does(fs, folder):
+    path = f"{folder}/file"
+    fs.pipe(path, b"one\n")
+    first, second = fs.open(path, "ab"), fs.open(path, "ab")
+    second.write(b"two\n")
+    first.write(b"three\n")
+    second.close()
+    with pytest.raises(tidegate.ReplacedError):
+        first.close()
+    assert fs.cat(path) == b"one\ntwo\n"
+
+
+def test_a_continued_file_of_the_disk_keeps_its_rights(on_disk, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one\n")
+    path.chmod(0o600)
+    with on_disk.fs().open(str(path), "ab") as file:
+        file.write(b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_continued_file_keeps_its_attributes(on_minio):
@@ -256,3 +268,55 @@ def test_versioned_buckets(minio):
 def test_stores_that_do_not_tell_of_versions(memory):
     with pytest.raises(tidegate.UnsupportedError, match="does not say whether its buckets keep versions"):
         memory.versioning()
+
+
+def test_descriptions_have_the_names_of_s3fs(on_minio):
+    fs, folder = on_minio.fs(), on_minio.folder()
+    fs.pipe(f"{folder}/file", b"12")
+    for info in (fs.info(f"{folder}/file"), *fs.ls(folder, detail=True)):
+        assert (info["Key"], info["Size"], info["size"]) == (f"{folder}/file", 2, 2)
+    assert fs.info(folder)["StorageClass"] == "DIRECTORY"
+    assert fs.info(on_minio.bucket)["StorageClass"] == "BUCKET"
+
+
+def test_a_bucket_is_made_once_and_one_that_is_not_there_is_not_removed(on_minio):
+    fs, name = on_minio.fs(), f"t-{secrets.token_hex(6)}"
+    with pytest.raises(FileNotFoundError):
+        fs.rm(name)
+    fs.mkdir(name)
+    with pytest.raises(FileExistsError):
+        fs.mkdir(name)
+    fs.makedirs(name, exist_ok=True)
+    with pytest.raises(IsADirectoryError):
+        fs.rm(name)
+    fs.rmdir(name)
+    assert not fs.exists(name)
+
+
+def test_a_directory_has_no_time(fs, folder):
+    fs.pipe(f"{folder}/file", b"1")
+    assert fs.modified(f"{folder}/file").tzinfo is not None
+    with pytest.raises(IsADirectoryError):
+        fs.modified(folder)
+
+
+def test_find_with_the_beginning_of_names(fs, folder):
+    for name in ("one/a", "one/b", "other/a"):
+        fs.pipe(f"{folder}/{name}", b"1")
+    path = fs._strip_protocol(folder)
+    files = [f"{path}/one/a", f"{path}/one/b", f"{path}/other/a"]
+    assert fs.find(folder, prefix=None) == fs.find(folder) == files
+    assert fs.find(folder, prefix="on") == files[:2]
+    assert fs.find(folder, prefix="on", withdirs=True) == [f"{path}/one", *files[:2]]
+    assert fs.find(folder, withdirs=True)[0] == path
+
+
+def test_a_file_of_asyncio_takes_a_block_size(place):
+    async def read():
+        fs = place.fs(asynchronous=True, skip_instance_cache=True)
+        path = f"{place.folder()}/file"
+        await fs._pipe_file(path, b"12")
+        file = await fs.open_async(path, "rb", block_size=1)
+        return await file.read(), file.size
+
+    assert asyncio.run(read()) == (b"12", 2)

@@ -19,6 +19,12 @@
 //!   existing file.
 //! - Nothing is written or removed through another user's link in a sticky directory that everybody may write to
 //!   (`/tmp`), wherever the link is in the path.
+//! - The system has no rename on the condition which file it replaces. A write that [replaces](WriteOptions::replaces) one
+//!   file locks it, looks whether it still has the inode, the size and the time of the last change that it had, and
+//!   renames at once. So of several such writes to one file only one succeeds, in whatever processes. A file that a writer
+//!   without this condition puts there between the look and the rename, some microseconds later, is replaced, as if it
+//!   had come before; and a change of bytes in place that changes neither size nor time is not seen.
+//!   [`FaultKind::Unsupported`] where the file system has no locks.
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key may be a directory of
 //!   another key. The names of Tidegate's own temporary files are refused.
 //! - Listings (and so sweeps, and removals of everything below a prefix) never enter a symbolic link, whatever its
@@ -54,7 +60,9 @@ use crate::types::object::Object;
 mod arrival;
 mod batch;
 mod beneath;
+mod condition;
 mod copy;
+mod facts;
 mod fault;
 mod links;
 mod no_links;
@@ -74,6 +82,7 @@ mod write;
 pub(crate) use arrival::{Arrival, Destination, NotedTarget};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
+pub(crate) use condition::Condition;
 use fault::{blocking, fault, invalid};
 pub use links::{LINK_SUFFIX, LONGEST_LINK, LinkPolicy};
 pub(crate) use parents::Parents;
@@ -119,7 +128,7 @@ impl Local {
             hedge: false,
             create_only_parts: true,
             append: None,
-            replaces: false,
+            replaces: true,
             // A file holds only bytes.
             tokens: false,
             aborts: true,
@@ -189,12 +198,16 @@ impl Local {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(&session.key)?;
-        let (parents, how, id) = (self.parents.clone(), Publish::of_write(options), session.id.clone());
+        let (parents, how, id) = (self.parents.clone(), Publish::of_write(options)?, session.id.clone());
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let published = blocking(move || {
             let path = temp::find(&target, &id)?;
-            let target = if how.create_only { target.on_a_safe_way()? } else { target.behind_links()? };
+            let target = if how.condition.is_create_only() {
+                target.on_a_safe_way()?
+            } else {
+                target.behind_links()?
+            };
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
@@ -256,11 +269,11 @@ impl Backend for Local {
             return self.put_link(key, link, payload, options).await;
         }
         let target = self.to_write(key)?;
-        let (parents, how) = (self.parents.clone(), Publish::of_write(options));
+        let (parents, how) = (self.parents.clone(), Publish::of_write(options)?);
         let waiter = Waiter::default();
         let (waiting, still) = (waiter.waiting(), waiter.waiting());
         let directory = target.directory().to_owned();
-        let begin = move || waiting.make(|| Temp::create(&parents, target, how.create_only), Temp::trace);
+        let begin = move || waiting.make(|| Temp::create(&parents, target, how.condition), Temp::trace);
         let finish = move |temp: Temp, _: Checksum| temp.publish(how, &still);
         let written = write::write_out(payload, 0, directory, begin, finish).await;
         waiter.done();
@@ -382,8 +395,8 @@ impl Parts for Local {
             return Err(invalid("the text of a symbolic link is written in one request"));
         }
         let target = self.to_write(key)?;
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
-        let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;
+        let (parents, condition) = (self.parents.clone(), Condition::of_write(options)?);
+        let temp = blocking(move || Temp::create(&parents, target, condition)).await?;
         Ok(temp.into_session())
     }
 

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::source::{ObjectSource, OpenObject, Pieces};
 use crate::backend::local::{
-    Arrival, Destination, NotedTarget, Publish, WaitedWork, Waiter, within_drop_limit,
+    Arrival, Condition, Destination, NotedTarget, Publish, WaitedWork, Waiter, within_drop_limit,
 };
 use crate::backend::{Fault, FaultKind};
 use crate::engine::Context;
@@ -126,12 +126,11 @@ impl IntoFuture for DownloadBuilder {
 impl DownloadBuilder {
     pub(crate) fn new(context: Context, key: String, path: PathBuf) -> Self {
         let progress = context.engine().progress.part();
-        let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
         Self {
             context,
             key,
             path,
-            how,
+            how: Publish::default(),
             without_links_below: None,
             gives: GivenAttributes::default(),
             size_hint: None,
@@ -142,7 +141,7 @@ impl DownloadBuilder {
 
     /// Fails where there is a file already, and leaves that file as it is.
     pub fn create_only(mut self) -> Self {
-        self.how.create_only = true;
+        self.how.condition = Condition::NoFile;
         self
     }
 
@@ -219,7 +218,7 @@ impl DownloadBuilder {
         let algorithm = self.context.backend().capabilities().checksum;
         let mut large = None;
         // With `create_only`, look for an existing file before requesting a byte.
-        if small.is_some() && !self.how.create_only {
+        if small.is_some() && self.how.condition != Condition::NoFile {
             match self.small(source.clone(), algorithm, began).await? {
                 SmallDownload::InFile(object) => return Ok(self.context.relative(object)),
                 SmallDownload::IsLarge(body) => large = Some(body),
@@ -474,7 +473,7 @@ fn begin(
     algorithm: Algorithm,
     waiting: &WaitedWork,
 ) -> Result<DownloadStart, Fault> {
-    if how.create_only && destination.path.symlink_metadata().is_ok() {
+    if how.condition == Condition::NoFile && destination.path.symlink_metadata().is_ok() {
         return Err(Fault::new(FaultKind::Exists, "there is a file already"));
     }
     let (place, warning) = NotedTarget::at(destination)?;

@@ -14,8 +14,9 @@ b'hello, tide'
 from .. import trees
 from ._files import Reader, Writer
 from ._left import LeftUpload
-from ._open import copy, download, open, sync, upload
+from ._open import open
 from ._recover import recover
 from ._store import Store
+from ._transfer import copy, download, sync, upload
 
 __all__ = ["LeftUpload", "Reader", "Store", "Writer", "copy", "download", "open", "recover", "sync", "trees", "upload"]

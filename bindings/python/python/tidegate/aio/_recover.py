@@ -1,4 +1,4 @@
-"""The uploads in journal directories, for asyncio."""
+"""The uploads in journal directories. `scripts/python-blocking` makes the blocking calls from these."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import cast
 
 from .. import _native
 from .._engine_options import Path
-from .._tide import Tidegate, engine_of
+from .._engine_settings import EngineSettings, engine_of
 from ._left import LeftUpload
 from ._start import run
 
 
-async def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
+async def recover(
+    journal: Path | Iterable[Path] | None = None, *, tide: EngineSettings | None = None
+) -> list[LeftUpload]:
     """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
     left = cast("list[_native.LeftUpload]", await run(engine_of(journal, tide).engine().recover()))
     return [LeftUpload(each) for each in left]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from .. import _native
 from .._settings import Range, check_range, native_options
+from .._store import Tidegate
 from ._calls import Calls
 from ._files import Opening, Reader, Writer
 from ._start import run
@@ -33,6 +34,11 @@ class Store(Calls):
     >>> asyncio.run(main())
     a/b.json b'{"rows": 3}'
     """
+
+    @property
+    def tide(self) -> Tidegate:
+        """The engine."""
+        return Tidegate.of(self._engine)
 
     def within(self, prefix: str) -> Store:
         return cast("Store", super().within(prefix))

@@ -312,6 +312,9 @@ class ObjectFileSystem(ListedFileSystem):
             paths = await self._files_of(paths, recursive, maxdepth)
         by_bucket: dict[str, list[str]] = {}
         for each in paths:
+            bucket, key = self._split(each)
+            if bucket and not key and not await self._is_prefix(bucket):
+                raise FileNotFoundError(each)
             bucket, key = self._located(each)
             by_bucket.setdefault(bucket, []).append(key)
         for bucket, keys in by_bucket.items():
@@ -384,6 +387,8 @@ class ObjectFileSystem(ListedFileSystem):
         if not bucket:
             raise ValueError("the path of a new bucket names none")
         if not key:
+            if await self._has_bucket(bucket):
+                raise FileExistsError(path)
             await self._create_bucket(bucket)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
@@ -394,7 +399,7 @@ class ObjectFileSystem(ListedFileSystem):
             return
         if await self._is_prefix(bucket):
             raise FileExistsError(path)
-        await self._mkdir(bucket)
+        await self._create_bucket(bucket)
 
     async def _rmdir(self, path: str) -> None:
         """Removes an empty bucket. A directory below a bucket is never empty: see :meth:`rm`."""
@@ -406,6 +411,9 @@ class ObjectFileSystem(ListedFileSystem):
             raise FileExistsError(f"{path!r} is not empty: rm with recursive=True removes it with all that is below")
         else:
             raise FileNotFoundError(path)
+
+    async def _has_bucket(self, bucket: str) -> bool:
+        return await self._is_prefix(bucket)
 
     async def _create_bucket(self, bucket: str) -> None:
         engine, reach = self._account()
@@ -520,7 +528,9 @@ class ObjectFileSystem(ListedFileSystem):
         return CachedFile(self, path, store, key, object, given)
 
     async def open_async(self, path: str, mode: str = "rb", **options: Any) -> AsyncReader | AsyncWriter:
-        """Opens a binary file whose calls are awaited; see :class:`tidegate.aio.Writer`."""
+        """Opens a binary file whose calls are awaited; see :class:`tidegate.aio.Writer`. Nothing is buffered, so that a
+        ``block_size`` has no effect."""
+        options.pop("block_size", None)
         what, is_text = checked_mode(mode)
         if is_text or options.pop("compression", None):
             raise ValueError("files of asyncio are binary, and not compressed")

@@ -262,21 +262,21 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         withdirs: bool = False,
         detail: bool = False,
-        prefix: str = "",
+        prefix: str | None = "",
         **options: Any,
     ) -> list[str] | dict[str, Info]:
         """All files below ``path`` whose names continue with ``prefix``: one listing of all keys, or with ``maxdepth``
         one of each directory, many at a time. Raises :class:`FileNotFoundError` if the bucket is not there."""
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
-        path = self._strip_protocol(path)
+        path, prefix = self._strip_protocol(path), prefix or ""
         if not self._split(path)[0]:
             raise ValueError("not all buckets can be searched: give a path that begins with one")
         files, directories = await (
             self._find_all(path, prefix) if maxdepth is None else self._find_levels(path, prefix, maxdepth)
         )
         found = files | directories if withdirs else files
-        if withdirs and (files or directories or await self._isdir(path)):
+        if withdirs and not prefix and (files or directories or await self._isdir(path)):
             found[path] = self._directory(path)
         if not files and not directories and not prefix and path not in found:
             try:
@@ -368,8 +368,11 @@ class ListedFileSystem(AsyncFileSystem):  # type: ignore[misc]
     # What tells one content from another.
 
     def modified(self, path: str) -> datetime:
-        """When the store last changed the object."""
-        return cast("datetime", self.info(path)["mtime"])
+        """When the store last changed the object. :class:`IsADirectoryError` of a directory, which has no time."""
+        info = self.info(path)
+        if info["type"] == "directory":
+            raise IsADirectoryError(path)
+        return cast("datetime", info["mtime"])
 
     def created(self, path: str) -> datetime:
         """As :meth:`modified`: an object is never changed, and what replaces it is created anew."""

@@ -42,6 +42,15 @@ class S3FileSystem(ObjectFileSystem):
         self.token = store.get("session_token")
         self.endpoint_url = store.get("endpoint_url")
 
+    # Descriptions have the names that s3fs gives besides those of fsspec.
+
+    def described(self, path: str, object: _native.Object) -> Info:
+        return {**super().described(path, object), "Key": path, "Size": object.size}
+
+    def _directory(self, path: str) -> Info:
+        kind = "DIRECTORY" if self._split(path)[1] else "BUCKET"
+        return {**super()._directory(path), "Key": path, "Size": 0, "StorageClass": kind, "VersionId": None}
+
     def _details(self, object: _native.Object) -> Info:
         return {
             "ETag": object.etag,
@@ -159,8 +168,12 @@ class MemoryFileSystem(ObjectFileSystem):
     scheme = "memory"
     dialect = Dialect("fsspec", {})
 
+    async def _has_bucket(self, bucket: str) -> bool:
+        """A bucket in memory can be created again and again."""
+        return False
+
     async def _create_bucket(self, bucket: str) -> None:
-        """A bucket in memory is there."""
+        """A bucket in memory is there, also before it is created."""
 
     async def _remove_bucket(self, bucket: str) -> None:
         """A bucket in memory stays, empty."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.transaction import Transaction
 
-from .._close_guard import Opening, Stopped, is_by_stack_close
+from .._close_guard import Opening, Stopped, is_called_by_name
 from .._unpublished import says_success
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ObjectTransaction(Transaction):  # type: ignore[misc]
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        if kind is None and is_by_stack_close(sys._getframe()):
+        if kind is None and is_called_by_name(sys._getframe()):
             self.complete()
         else:
             is_silent = kind is not None and says_success(error if error is not None else kind)

@@ -445,7 +445,7 @@ fn target_at(path: &Path, without_links_below: Option<&Path>) -> Result<(Target,
         }
         None => target,
     };
-    target.find()
+    target.find().map(|(target, found)| (target, found.is_some()))
 }
 
 /// The fault for an error at the file. A failing disk is not a store: it is not retried.

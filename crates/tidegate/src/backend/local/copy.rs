@@ -2,7 +2,7 @@
 //! system, if it can, blocks are shared and no byte is read.
 
 use std::borrow::Borrow;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -48,11 +48,11 @@ impl FileToCopy {
 
     /// The file, described by the key of `target`, if `target` is the same file: by another path, a link or a hard
     /// link.
-    fn same_file(&self, target: &Target) -> Result<Option<Object>, Fault> {
+    fn same_file(&self, target: &Target) -> Result<Option<(Object, Metadata)>, Fault> {
         let Ok(there) = fs::metadata(target.path()) else { return Ok(None) };
         let found = self.file.metadata().map_err(|error| fault(error, self.target.directory()))?;
         let is_same = (found.dev(), found.ino()) == (there.dev(), there.ino());
-        Ok(is_same.then(|| target::describe(target.key(), &found)))
+        Ok(is_same.then(|| (target::describe(target.key(), &found), found)))
     }
 
     /// Copies a range to the same offset of `to`, which is in `directory`.
@@ -82,19 +82,21 @@ impl Local {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(key)?;
-        let (parents, how) = (self.parents.clone(), Publish::of_write(options));
-        let create_only = how.create_only;
+        let (parents, how) = (self.parents.clone(), Publish::of_write(options)?);
+        let condition = how.condition;
         let from = from.clone();
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let copied = blocking(move || {
             let mut source = FileToCopy::open(&from)?;
             // A file copied onto itself, by whatever name, stays as it is.
-            if !create_only && let Some(itself) = source.same_file(&target)? {
-                return Ok(itself);
+            if !condition.is_create_only()
+                && let Some((itself, found)) = source.same_file(&target)?
+            {
+                return condition.check(Some(&found)).map(|()| itself);
             }
             let directory = target.directory().to_owned();
-            let temp = waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace)?;
+            let temp = waiting.make(|| Temp::create(&parents, target, condition), Temp::trace)?;
             source.copy(temp.borrow(), &directory, &(0..from.object.size))?;
             temp.publish(how, &waiting)
         });

@@ -17,6 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::beneath::{self, Entered};
+use super::condition::{Condition, exists};
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
 use super::temp::{self, Publish};
@@ -77,7 +78,13 @@ impl Local {
     ) -> Result<Object, Fault> {
         let text = text_of(payload).await?;
         let (root, key, parents) = (self.root.clone(), key.to_owned(), self.parents.clone());
-        let how = Publish::of_write(options);
+        let how = Publish::of_write(options)?;
+        if matches!(how.condition, Condition::This(_)) {
+            return Err(Fault::new(
+                FaultKind::Unsupported,
+                "the text of a symbolic link is replaced without a condition",
+            ));
+        }
         blocking(move || make(&root, &key, &link, &parents, &text, how)).await
     }
 }
@@ -122,14 +129,14 @@ fn make(
     if let Some(time) = how.modified {
         set_time(&directory, &unfinished, time);
     }
-    let published = match how.create_only {
+    let published = match how.condition.is_create_only() {
         true => rename_new(&directory, &unfinished, link.name()),
         false => renameat(&directory, &*unfinished, &directory, link.name()),
     };
     if let Err(error) = published {
         let _ = unlinkat(&directory, &*unfinished, AtFlags::empty());
         return Err(match error {
-            Errno::EXIST => temp::exists(),
+            Errno::EXIST => exists(),
             Errno::ISDIR | Errno::NOTEMPTY => target::is_a_directory(),
             error => failed(error),
         });

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use rustix::fs::{AtFlags, CWD, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::condition::exists;
 use super::fault::{blocking, fault};
 use super::target::{self, Target};
 use super::{Local, parents, temp};
@@ -42,7 +43,7 @@ impl Rename for Local {
             let to = to.on_a_safe_way()?;
             let replaced = fs::symlink_metadata(to.path()).ok();
             if create_only && replaced.is_some() {
-                return Err(temp::exists());
+                return Err(exists());
             }
             replaced.as_ref().map_or(Ok(()), target::check_regular)?;
             to.check_directories()?;
@@ -65,7 +66,7 @@ impl Rename for Local {
             if let Err(error) = renamed {
                 parents.remove_empty(to.directory());
                 return Err(match error {
-                    Errno::EXIST if create_only => temp::exists(),
+                    Errno::EXIST if create_only => exists(),
                     Errno::XDEV | Errno::NOSYS => unsupported("the file system has no such rename"),
                     Errno::INVAL | Errno::OPNOTSUPP if create_only => {
                         unsupported("the file system can't rename without replacing")

@@ -1,13 +1,15 @@
 //! Maps a key to a path below the root, and describes a file as an object.
 
 use std::fs::Metadata;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, Stat, open};
+use rustix::io::Errno;
 
+use super::facts::FileFacts;
 use super::fault::invalid;
 use super::{no_links, replaced, temp};
 use crate::backend::{Fault, FaultKind};
@@ -79,16 +81,16 @@ impl Target {
         Ok(Self { path: replaced::behind_allowed_links(&self.path, || self.check_links())?.0, ..self })
     }
 
-    /// The same for a file that is to be made, and whether it exists already. Refuses anything but a regular file
+    /// The same for a file that is to be made, and what is there already. Refuses anything but a regular file
     /// there, and missing directories that must not be made, see [`Self::check_directories`].
-    pub(super) fn find(self) -> Result<(Self, bool), Fault> {
+    pub(super) fn find(self) -> Result<(Self, Option<Metadata>), Fault> {
         let (path, found) = replaced::behind_allowed_links(&self.path, || self.check_links())?;
         let target = Self { path, ..self };
         match &found {
             Some(found) => check_regular(found)?,
             None => target.check_directories()?,
         }
-        Ok((target, found.is_some()))
+        Ok((target, found))
     }
 
     /// Refuses this key if another user could have chosen the way to its directory, see [`replaced::check_way`].
@@ -176,55 +178,22 @@ pub(super) fn check_readable(metadata: &Metadata) -> Result<(), Fault> {
 }
 
 pub(super) fn is_a_directory() -> Fault {
-    invalid("it is a directory")
-}
-
-/// Distinguishes a file from other files, and its content from earlier content.
-pub(super) struct FileFacts {
-    inode: u64,
-    size: u64,
-    /// Seconds since 1970 (negative before that), and nanoseconds on top.
-    changed: (i64, u32),
-}
-
-impl From<&Metadata> for FileFacts {
-    fn from(found: &Metadata) -> Self {
-        let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
-        Self { inode: found.ino(), size: found.len(), changed: (found.mtime(), nanoseconds) }
-    }
-}
-
-impl From<&Stat> for FileFacts {
-    // The types of the fields differ between systems.
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    fn from(found: &Stat) -> Self {
-        let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or_default();
-        let size = u64::try_from(found.st_size).unwrap_or_default();
-        Self { inode: found.st_ino as u64, size, changed: (found.st_mtime as i64, nanoseconds) }
-    }
+    invalid("it is a directory").with_source(io::Error::from(Errno::ISDIR))
 }
 
 /// The file as an object. Its ETag changes with its content, as far as the system can tell.
 pub(super) fn describe(key: &str, found: impl Into<FileFacts>) -> Object {
-    let FileFacts { inode, size, changed } = found.into();
-    let nanoseconds = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
+    let facts: FileFacts = found.into();
     Object {
         key: key.to_owned(),
-        size,
-        etag: Some(format!("\"{inode:x}-{nanoseconds:x}-{size:x}\"")),
-        modified: time(changed),
+        size: facts.size(),
+        etag: Some(facts.etag()),
+        modified: facts.modified(),
         ..Object::default()
     }
 }
 
 /// The time of the last write to the file.
 pub(super) fn modified(found: &Stat) -> Option<SystemTime> {
-    time(FileFacts::from(found).changed)
-}
-
-/// `None` if the system's clock cannot represent it.
-fn time((seconds, nanoseconds): (i64, u32)) -> Option<SystemTime> {
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let second = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    second?.checked_add(Duration::from_nanos(nanoseconds.into()))
+    FileFacts::from(found).modified()
 }

@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, Mode, OFlags, openat, renameat};
 use rustix::io::Errno;
 
+use super::condition::{Condition, exists};
 use super::fault::fault;
 use super::parents::{self, Parents};
 use super::replaced;
@@ -31,10 +32,9 @@ const NOTE: &str = "note-";
 const LONGEST_NAME: usize = 255;
 
 /// How a file is published under its name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Publish {
-    /// Fail if there is a file already.
-    pub(crate) create_only: bool,
+    pub(crate) condition: Condition,
     /// Sync the bytes to disk before the rename, and the directory after it.
     pub(crate) sync: bool,
     /// The time of the last change that the file is given; `None` for the time of the last write.
@@ -46,13 +46,14 @@ pub(crate) struct Publish {
 
 impl Publish {
     /// As a write with these options asks for: synced to disk.
-    pub(super) fn of_write(options: &WriteOptions) -> Self {
+    pub(super) fn of_write(options: &WriteOptions) -> Result<Self, Fault> {
+        let condition = Condition::of_write(options)?;
         let kept = match options.preserve {
             true => FileAttributes::from_metadata(&options.attributes.metadata).0,
             false => FileAttributes::default(),
         };
         let FileAttributes { modified, permissions } = kept;
-        Self { create_only: options.create_only, sync: true, modified, permissions }
+        Ok(Self { condition, sync: true, modified, permissions })
     }
 }
 
@@ -183,15 +184,17 @@ impl Trace {
 
 impl Temp {
     /// Makes a new file for `target`. Refuses everything that can be refused before a byte is written.
-    pub(super) fn create(parents: &Arc<Parents>, target: Target, create_only: bool) -> Result<Self, Fault> {
+    pub(super) fn create(
+        parents: &Arc<Parents>,
+        target: Target,
+        condition: Condition,
+    ) -> Result<Self, Fault> {
         // A link counts as an existing file, wherever it leads.
-        if create_only && target.path().is_symlink() {
+        if condition.is_create_only() && target.path().is_symlink() {
             return Err(exists());
         }
-        let (target, is_there) = target.find()?;
-        if create_only && is_there {
-            return Err(exists());
-        }
+        let (target, found) = target.find()?;
+        condition.check(found.as_ref())?;
         let (file, path, id) = create_file(parents, &target).map_err(|error| {
             parents.remove_empty(target.directory());
             // EEXIST here means a file in the place of a directory: no other file has the name of a new token.
@@ -270,7 +273,7 @@ pub(super) fn publish(
     file: &File,
     temp: &Path,
     target: &Target,
-    Publish { create_only, sync, modified, permissions }: Publish,
+    Publish { condition, sync, modified, permissions }: Publish,
     waiting: &WaitedWork,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
@@ -282,6 +285,8 @@ pub(super) fn publish(
         file.sync_all().map_err(|error| fault(error, directory))?;
     }
     waiting.check()?;
+    let create_only = condition.is_create_only();
+    let replaced = condition.hold(target.path())?;
     let renamed = match target.directory_without_links()? {
         // The name is made in the directory that was looked at, even if names change meanwhile.
         Some(opened) if create_only => rename_no_replace(temp, &opened, target.name().as_ref()),
@@ -298,6 +303,7 @@ pub(super) fn publish(
         }
         _ => no_session_or(error, directory),
     })?;
+    drop(replaced);
     parents.settle(directory);
     let synced = if sync { parents::sync(directory) } else { Ok(()) };
     let published = synced.and_then(|()| file.metadata());
@@ -360,8 +366,4 @@ pub(super) fn link_new(from: &Path, to: &Path) -> io::Result<()> {
         }
         Err(error) => Err(error),
     }
-}
-
-pub(super) fn exists() -> Fault {
-    Fault::new(FaultKind::Exists, "there is a file already")
 }

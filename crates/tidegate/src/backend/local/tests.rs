@@ -88,6 +88,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Fault>) -> FaultKind {
     result.expect_err("a fault").kind
 }
 
+mod condition;
 mod copying;
 mod keys;
 mod links;

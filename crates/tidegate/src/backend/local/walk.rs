@@ -176,7 +176,8 @@ impl TreeWalk {
                 return self.faults.push(Fault::new(FaultKind::NoBucket, message));
             }
             Err(Errno::NOTDIR) => {
-                return self.faults.push(invalid(format!("{} is not a directory", self.root.display())));
+                let fault = invalid(format!("{} is not a directory", self.root.display()));
+                return self.faults.push(fault.with_source(std::io::Error::from(Errno::NOTDIR)));
             }
             Err(error) => return self.faults.push(fault(error.into(), &self.root)),
         }

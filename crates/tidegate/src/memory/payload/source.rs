@@ -78,8 +78,10 @@ impl SourceFile {
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            return Err(match metadata.is_dir() {
+                true => rustix::io::Errno::ISDIR.into(),
+                false => io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"),
+            });
         }
         let state = FileVersion::of(&metadata);
         Ok(Self { file: CachedFile::new(file), state })

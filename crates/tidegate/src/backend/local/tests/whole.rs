@@ -137,12 +137,12 @@ async fn a_dropped_put_leaves_no_name_behind_even_for_a_moment() {
 fn nothing_gets_its_name_once_nobody_waits() {
     let disk = disk();
     let target = Target::to_write(&disk.root(), "k").expect("a key");
-    let temp = Temp::create(&Arc::default(), target, false).expect("a file");
+    let temp = Temp::create(&Arc::default(), target, Condition::None).expect("a file");
     assert_eq!(disk.everything().len(), 1);
     let waiter = waiting::Waiter::default();
     let waiting = waiter.waiting();
     drop(waiter);
-    let given_up = temp.publish(Publish::of_write(&options()), &waiting);
+    let given_up = temp.publish(Publish::of_write(&options()).expect("no condition"), &waiting);
     assert_eq!(kind(given_up), FaultKind::Transient);
     assert_eq!(disk.everything(), [""; 0]);
 }

@@ -81,7 +81,7 @@ mod tests {
 
     fn made(path: &std::path::Path, text: &'static str, waiting: &WaitedWork) -> Result<bool, Fault> {
         let (target, _) = target_at(path, None)?;
-        let how = Publish { create_only: false, sync: false, modified: None, permissions: None };
+        let how = Publish::default();
         Ok(make(&target, &Parents::default(), &Bytes::from_static(text.as_bytes()), how, waiting)?.is_some())
     }
 

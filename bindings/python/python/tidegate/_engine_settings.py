@@ -1,4 +1,4 @@
-"""Engines: one for each process and each set of settings."""
+"""The settings of engines: one engine for each process and each set of settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ._engine_options import ReachOptions, TideOptions
-    from ._store import Store
 
 
 class Bucket(NamedTuple):
@@ -28,18 +27,8 @@ class Bucket(NamedTuple):
     created: datetime | None
 
 
-class Tidegate:
-    """The settings of an engine: one memory budget, and one limiter for each endpoint.
-
-    All stores of one process with equal settings share one engine, which is made when it is first needed, and anew
-    after a fork. So this can be compared, hashed, and pickled.
-
-    >>> import tidegate
-    >>> tide = tidegate.Tidegate(memory=64 << 20)
-    >>> store = tide.open("memory://demo")
-    >>> store.put("a/b.json", b"{}").size
-    2
-    """
+class EngineSettings:
+    """The settings of an engine; see :class:`tidegate.Tidegate`."""
 
     __slots__ = ("_items",)
 
@@ -49,12 +38,6 @@ class Tidegate:
         self._items = frozen(options)
         if unknown := [name for name in options if name not in TIDE_OPTIONS]:
             raise TypeError(f"an engine has no option {unknown[0]!r}")
-
-    def open(self, url: str | os.PathLike[str], **options: Unpack[ReachOptions]) -> Store:
-        """Opens a store of this engine; see :class:`tidegate.Store`."""
-        from ._store import Store
-
-        return Store(url, tide=self, **options)
 
     @property
     def options(self) -> TideOptions:
@@ -100,7 +83,7 @@ class Tidegate:
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tidegate) and self._items == other._items
+        return isinstance(other, EngineSettings) and self._items == other._items
 
     def __hash__(self) -> int:
         return hash(self._items)
@@ -109,11 +92,11 @@ class Tidegate:
         return f"Tidegate({', '.join(f'{name}={value!r}' for name, value in self._items)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_tidegate, (dict(self._items),))
+        return (_made, (type(self), dict(self._items)))
 
 
-def _tidegate(options: TideOptions) -> Tidegate:
-    return Tidegate(**options)
+def _made(settings: type[EngineSettings], options: TideOptions) -> EngineSettings:
+    return settings(**options)
 
 
 def frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -131,15 +114,10 @@ def _value(value: Any) -> Any:
     return value
 
 
-def recover(journal: Path | Iterable[Path] | None = None, *, tide: Tidegate | None = None) -> list[LeftUpload]:
-    """The uploads in journal directories: those of ``journal``, or of the engine ``tide``."""
-    return engine_of(journal, tide).recover()
-
-
-def engine_of(journal: Path | Iterable[Path] | None, tide: Tidegate | None) -> Tidegate:
+def engine_of(journal: Path | Iterable[Path] | None, tide: EngineSettings | None) -> EngineSettings:
     """The engine that has the journals."""
     if tide is not None and journal is None:
         return tide
     if journal is not None and tide is None:
-        return Tidegate(journal=journal)
+        return EngineSettings(journal=journal)
     raise TypeError("give the directories, as `journal`, or the engine that has them, as `tide`")

@@ -1,0 +1,119 @@
+# Made from aio/_upload.py by scripts/python-blocking: change that file.
+"""The upload of one object: what a writer is besides a file."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex, cast
+
+from . import _native
+from ._close_guard import is_called_by_name
+from ._ending import Ended, Ending, State
+from ._wait import ProgressCallback, report, wait, wait_reporting
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+
+class Upload:
+    """An object that is being written, and how that ends; see :class:`tidegate.Writer`."""
+
+    #: The published object; ``None`` before it is closed, and if it was discarded.
+    object: _native.Object | None
+
+    def __init__(self, native: _native.Writer, progress: ProgressCallback | None = None) -> None:
+        self._native = native
+        self._ending = Ending(native)
+        self._progress = progress
+        self.object = None
+
+    @property
+    def closed(self) -> bool:
+        return self._ending.is_closed
+
+    @property
+    def strategy(self) -> str:
+        """The strategy in use; never ``auto``."""
+        return self._native.strategy
+
+    def tell(self) -> int:
+        """How many bytes were written; of a resumed upload, with those that its journal has."""
+        self._ending.check_open()
+        return self._native.position()
+
+    def progress(self) -> _native.Progress:
+        """The figures of the upload now."""
+        return self._native.progress()
+
+    def sync(self) -> int:
+        """With the strategy ``journal``, makes all bytes survive the process and a loss of power; returns how many that
+        are."""
+        self._ending.check_open()
+        return cast("int", wait(self._native.sync()))
+
+    def close(self) -> None:
+        """Publishes the object, unless that would publish a torn one; see :class:`tidegate.Writer`. Has no effect after
+        the first time."""
+        self._end()
+
+    def publish(self) -> None:
+        """Publishes the object, as :meth:`close`, also while an exception is being handled: for code that knows that
+        the file is whole. Wrappers such as text files have to be flushed before. Still raises after a failed write, and
+        has no effect after the end."""
+        self._end(is_whole=True)
+
+    def discard(self) -> None:
+        """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
+        that has interrupted a write. Has no effect after the end, nor in a forked child."""
+        ending, native = self._ending, self._native
+        if ending.state is not State.OPEN or native.waits_here() or not native.is_own():
+            self._drop()
+            return
+        try:
+            ending.leave(State.DISCARDED)
+            self._ends()
+            wait(native.abort())
+        except BaseException:
+            ending.abandon()
+            raise
+
+    def _end(self, error: Ended = None, *, is_whole: bool = False) -> None:
+        ending, publishes = self._ending, False
+        try:
+            publishes = ending.begins_to_publish(error, is_whole=is_whole)
+            self._ends()
+            if not publishes:
+                return
+            operation = self._native.finish()
+            self.object = cast("_native.Object", wait_reporting(operation, self._progress))
+            ending.published()
+        except BaseException as failure:
+            ending.abandon(failure if publishes else None)
+            raise
+        # The object is published, whatever the callback raises.
+        report(operation, self._progress)
+
+    def _drop(self) -> None:
+        """Discards without waiting."""
+        self._ending.drop()
+        self._ends()
+
+    def _ends(self) -> None:
+        """Called when the upload takes no more bytes."""
+
+    def __enter__(self) -> Self:
+        self._ending.check_open()
+        self._ending.opening.renew()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if kind is None:
+            self._end(is_whole=not is_called_by_name(sys._getframe()))
+        else:
+            self._end(error if error is not None else kind)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        raise TypeError("a writer cannot be pickled: open one in each process")
