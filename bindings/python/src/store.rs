@@ -265,6 +265,18 @@ impl Store {
         TreeRun::copy(self, py, (sources, to, target), options)
     }
 
+    /// Uploads what a command writes to the target, which the engine of this store opens.
+    fn copy_command(
+        &self,
+        py: Python<'_>,
+        command: Vec<OsString>,
+        seconds: Option<f64>,
+        target: OsString,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<TreeRun> {
+        TreeRun::command(self, py, (command, seconds, target), options)
+    }
+
     /// Removes what the names stand for.
     fn remove_trees(
         &self,

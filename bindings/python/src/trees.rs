@@ -1,6 +1,6 @@
 //! Operations on trees: the library's, with their events taken in batches.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,6 +8,8 @@ use futures::{FutureExt, StreamExt};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
+use tidegate::location::Location;
+use tidegate_transfer::command::ExternalCommand;
 use tidegate_transfer::{
     AfterCopy, CheckTrees, Comparison, CopyTrees, Distinct, Event, Extra, FileOptions, IfExists, Links,
     ObjectFilter, RemoveTrees, Report, Run, RunHandle, Source, SyncTrees, Tree, Wildcards,
@@ -82,6 +84,10 @@ impl TreeRun {
     fn stop(&self) {
         self.handle.stop();
     }
+}
+
+fn location(text: &OsStr) -> PyResult<Location> {
+    Location::try_from(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Bytes moved, bytes expected or `None`, objects done, objects found.
@@ -345,8 +351,7 @@ impl TreeRun {
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let given = TreeOptions::of(options)?;
-        let target = tidegate::location::Location::try_from(&*target);
-        let target = target.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let target = location(&target)?;
         let (from, to) = (store.get(py)?.tide(), to.get(py)?.tide());
         let run = CopyTrees::new(to, given.sources(sources)?, target)
             .source_stores(from)
@@ -357,6 +362,28 @@ impl TreeRun {
             .distinct(given.distinct)
             .files(given.files)
             .filter(given.filter)
+            .fsync(given.fsync)
+            .start();
+        Ok(Self::new(store.shared(), run))
+    }
+
+    /// `store` is of the engine that opens the target.
+    pub(crate) fn command(
+        store: &Store,
+        py: Python<'_>,
+        (command, seconds, target): (Vec<OsString>, Option<f64>, OsString),
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let given = TreeOptions::of(options)?;
+        let Some((program, arguments)) = command.split_first() else {
+            return Err(PyValueError::new_err("the command is empty"));
+        };
+        let limit = seconds.map(Duration::try_from_secs_f64).transpose();
+        let limit = limit.map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+        let command = ExternalCommand::new(program, arguments).timeout(limit);
+        let run = CopyTrees::command(store.get(py)?.tide(), command, location(&target)?)
+            .if_exists(given.if_exists.unwrap_or(IfExists::Replace))
+            .dry_run(given.dry_run)
             .fsync(given.fsync)
             .start();
         Ok(Self::new(store.shared(), run))

@@ -11,7 +11,7 @@ use tidegate::location::Location;
 use tidegate::{Attributes, Strategy};
 use tokio::io::AsyncRead;
 
-use crate::command::{Producer, Whole};
+use crate::command::{ExternalCommand, Producer, Whole};
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, Failure, Report};
 use crate::links::{FileOptions, Links};
@@ -54,6 +54,8 @@ enum CopySources {
     Listed(Option<Source>, NameList),
     /// All bytes of a stream.
     Input(String, Box<dyn Producer>),
+    /// What a program writes.
+    Command(ExternalCommand),
     /// A file, by the name that people call it.
     File(String, PathBuf),
 }
@@ -64,6 +66,7 @@ impl fmt::Debug for CopySources {
             Self::Named(sources) => f.debug_tuple("Named").field(sources).finish(),
             Self::Listed(below, names) => f.debug_tuple("Listed").field(below).field(&names.from).finish(),
             Self::Input(name, _) => f.debug_tuple("Input").field(name).finish(),
+            Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
             Self::File(name, path) => f.debug_tuple("File").field(name).field(path).finish(),
         }
     }
@@ -161,8 +164,8 @@ impl CopyTrees {
         Self::produced(stores, name, Whole(input), target)
     }
 
-    /// Uploads all bytes of a source that knows whether they are whole, such as a program
-    /// ([`ExternalCommand::produce`](crate::command::ExternalCommand::produce)). It is published only if they are.
+    /// Runs a program, and uploads what it writes to its standard output; see [`ExternalCommand::produce`]. The object is
+    /// published only if the program succeeds; otherwise the error is [`Error::Command`].
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -170,13 +173,17 @@ impl CopyTrees {
     /// use tidegate_transfer::command::ExternalCommand;
     /// # let tide = tidegate::Tidegate::builder().build()?;
     /// let dump = ExternalCommand::new("sh", ["-c", "echo half of it; exit 1"]);
-    /// let copy = CopyTrees::produced(&tide, "dump", dump.produce()?, "memory://b/dump.sql".parse()?);
-    /// assert!(copy.await.is_err());
+    /// assert!(CopyTrees::command(&tide, dump, "memory://b/dump.sql".parse()?).await.is_err());
     /// assert!(!tide.open("memory://b").await?.exists("dump.sql").await?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    pub fn command(stores: impl Into<Stores>, command: ExternalCommand, target: Location) -> Self {
+        Self::of(stores.into(), CopySources::Command(command), target)
+    }
+
+    /// Uploads all bytes of a source that knows whether they are whole. It is published only if they are.
     pub fn produced(
         stores: impl Into<Stores>,
         name: impl Into<String>,
@@ -350,6 +357,14 @@ impl CopyTrees {
                 let target = self.target.to_string();
                 job.events.push(Event::WouldCopy { source, target, bytes: None });
                 Ok(())
+            }
+            CopySources::Command(command) if job.is_dry_run => {
+                let (source, target) = (command.name(), self.target.to_string());
+                job.events.push(Event::WouldCopy { source, target, bytes: None });
+                Ok(())
+            }
+            CopySources::Command(command) => {
+                upload::input(&job, &command.name(), &mut command.produce()?, &self.target).await
             }
             CopySources::Input(name, mut input) => {
                 upload::input(&job, &name, &mut *input, &self.target).await

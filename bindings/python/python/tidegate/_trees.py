@@ -147,6 +147,17 @@ class CopyTreesOptions(FileOptions, total=False):
     patterns: bool
 
 
+class FromCommandOptions(TypedDict, total=False):
+    """The options of an upload of what a command writes."""
+
+    #: What is done if the target exists.
+    if_exists: Literal["replace", "fail"]
+    #: Whether to change nothing, and not to run the command.
+    dry_run: bool
+    #: Whether a written file is forced to disk.
+    fsync: bool
+
+
 class RemoveTreesOptions(FilterOptions, total=False):
     """The options of a removal of many objects."""
 

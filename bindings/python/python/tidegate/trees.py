@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ from ._trees import (
     CopyTreesOptions,
     Ended,
     Event,
+    FromCommandOptions,
     IncompleteError,
     RemoveTreesOptions,
     SyncTreesOptions,
@@ -70,6 +71,7 @@ __all__ = [
     "TreeReport",
     "check",
     "copy",
+    "from_command",
     "move",
     "remove",
     "sync",
@@ -195,6 +197,34 @@ def copy(
     tree is written with a slash at its end.
     """
     return _copy(sources, target, (source_options, target_options), options, moves=False)
+
+
+def from_command(
+    command: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    timeout: float | None = None,
+    target_options: StoreOptions | None = None,
+    **options: Unpack[FromCommandOptions],
+) -> Run:
+    """Runs a command, without a shell, and uploads what it writes to its standard output.
+
+    The object is published only if the command exits with 0 and nobody holds its output open any more. Otherwise, or if it
+    runs for longer than ``timeout`` seconds, nothing is, and the report raises the reason.
+
+    >>> import tidegate
+    >>> tidegate.trees.from_command(["echo", "whole"], "memory://dumps/a").report().bytes
+    6
+    >>> try:
+    ...     tidegate.trees.from_command(["sh", "-c", "echo half; exit 3"], "memory://dumps/b").report()
+    ... except tidegate.Error as error:
+    ...     print(error)
+    sh: the command failed: exit code 3
+    """
+    how = native_tree_options(options, FromCommandOptions.__optional_keys__)
+    words = [os.fspath(word) for word in command]
+    store = store_of(root(target), dict(target_options or {}))
+    return Run(store.native().copy_command(words, timeout, os.fspath(target), how))
 
 
 def move(

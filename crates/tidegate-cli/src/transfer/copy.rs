@@ -217,12 +217,7 @@ impl CopyArguments {
         let (side, target) = (stores.side(), target.clone());
         let places: Vec<Source> = ends.sources.iter().filter_map(CopySource::place).cloned().collect();
         let copy = match (&ends.sources[..], self.names.open().await?) {
-            ([CopySource::Command(command)], _) if self.dry_run => {
-                CopyTrees::input(side, command.name(), tokio::io::empty(), target)
-            }
-            ([CopySource::Command(command)], _) => {
-                CopyTrees::produced(side, command.name(), command.produce()?, target)
-            }
+            ([CopySource::Command(command)], _) => CopyTrees::command(side, command.clone(), target),
             ([CopySource::Standard], _) if let Some(path) = standard::input_file()? => {
                 CopyTrees::named_file(side, "-", path, target)
             }

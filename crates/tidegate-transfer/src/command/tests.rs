@@ -11,7 +11,7 @@ fn shell(script: &str) -> ExternalCommand {
 }
 
 async fn copy(command: &ExternalCommand, tide: &Tidegate) -> Result<Report> {
-    CopyTrees::produced(tide, command.name(), command.produce()?, "memory://command/k".parse().unwrap()).await
+    CopyTrees::command(tide, command.clone(), "memory://command/k".parse().unwrap()).await
 }
 
 async fn store() -> (Tidegate, Store) {
@@ -101,7 +101,7 @@ async fn a_journal_is_published_when_its_command_has_succeeded() {
     let run = async |script: &str| {
         let command = shell(script);
         let target = "memory://command/k".parse().unwrap();
-        let copy = CopyTrees::produced(&tide, "sh", command.produce()?, target).strategy(Strategy::Journal);
+        let copy = CopyTrees::command(&tide, command, target).strategy(Strategy::Journal);
         copy.journals(vec![directory.path().to_owned()]).await
     };
     for script in ["printf 'one\n'; exit 1", "printf 'one\ntwo\n'; exit 1"] {

@@ -24,10 +24,14 @@ impl CopyTrees {
         let (named, is_listed) = match &self.sources {
             CopySources::Named(sources) => (&sources[..], false),
             CopySources::Listed(source, _) => (source.as_slice(), true),
-            CopySources::Input(..) | CopySources::File(..) if self.after == AfterCopy::Remove => {
-                return refused("-: standard input can't be moved: use `tidegate cp`".to_owned());
+            CopySources::Input(..) | CopySources::Command(_) | CopySources::File(..) => {
+                return match self.after {
+                    AfterCopy::Keep => Ok(()),
+                    AfterCopy::Remove => {
+                        refused("-: standard input can't be moved: use `tidegate cp`".to_owned())
+                    }
+                };
             }
-            CopySources::Input(..) | CopySources::File(..) => return Ok(()),
         };
         let is_one = matches!(named, [source] if !is_listed && is_single(source, self.is_recursive));
         if self.expect_size.is_some() && !is_one {

@@ -44,7 +44,8 @@ async fn of_many_writers_one_replaces_it() {
 #[tokio::test]
 async fn a_file_that_has_changed_or_gone_stays_as_it_is() {
     let disk = disk();
-    let changes: [(&str, fn(&Path)); 4] = [
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
         ("bytes were added in place", |path| {
             fs::OpenOptions::new()
                 .append(true)
