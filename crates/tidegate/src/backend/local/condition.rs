@@ -29,8 +29,8 @@ impl Condition {
         let Some(replaced) = &options.replaces else {
             return Ok(if options.create_only { Self::NoFile } else { Self::None });
         };
-        // An object of another store has an ETag that no file has.
-        let facts = replaced.etag.as_deref().and_then(FileFacts::of_etag);
+        // An object of another store has an ETag that no file has. No file is this one and none.
+        let facts = replaced.etag.as_deref().and_then(FileFacts::of_etag).filter(|_| !options.create_only);
         facts.map(Self::This).ok_or_else(another)
     }
 

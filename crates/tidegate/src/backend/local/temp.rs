@@ -227,6 +227,8 @@ impl Temp {
         let Trace { path, parents, .. } = &self.trace;
         let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
         self.kept = true;
+        // A forked child may have the file open, too, and would keep the lock.
+        let _ = self.file.unlock();
         Ok(object)
     }
 }

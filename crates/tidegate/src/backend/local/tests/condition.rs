@@ -120,6 +120,8 @@ async fn an_object_of_another_store_is_no_file() {
         let other = Object { etag: Some(etag.to_owned()), ..Object::default() };
         assert_eq!(kind(put(&disk, b"new", &replacing(&other)).await), FaultKind::Exists, "{etag}");
     }
+    let contradiction = WriteOptions { create_only: true, ..replacing(&there(&disk).await) };
+    assert_eq!(kind(put(&disk, b"new", &contradiction).await), FaultKind::Exists);
     assert_eq!(content(&disk), b"old");
 }
 
