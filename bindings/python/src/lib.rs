@@ -13,6 +13,7 @@ mod left;
 mod listing;
 mod objects;
 mod operation;
+mod pending;
 mod process;
 mod reader;
 mod settings;
@@ -45,6 +46,8 @@ mod native {
     use crate::objects::{Object, Other, Prefix, Progress};
     #[pymodule_export]
     use crate::operation::Operation;
+    #[pymodule_export]
+    use crate::pending::Pending;
     #[pymodule_export]
     use crate::process::release_inherited_locks;
     #[pymodule_export]

@@ -24,6 +24,7 @@ use crate::left::LeftUpload;
 use crate::listing::Listing;
 use crate::objects::{Object, object};
 use crate::operation::{Operation, wait};
+use crate::pending::Pending;
 use crate::process::OfProcess;
 use crate::reader::{self, Reader};
 use crate::settings;
@@ -291,6 +292,19 @@ impl Store {
         let builder = self.get(py)?.rename(key, to_key);
         let builder = if create_only { builder.create_only() } else { builder };
         Ok(Operation::new(&self.shared, None, builder.into_future(), object))
+    }
+
+    /// Publishes a pending upload.
+    fn commit(&self, py: Python<'_>, pending: Pending) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        Ok(Operation::new(&self.shared, None, async move { store.commit(&pending.0).await }, object))
+    }
+
+    /// Gives a pending upload up.
+    fn abandon(&self, py: Python<'_>, pending: Pending) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let abandon = async move { store.abandon(&pending.0).await };
+        Ok(Operation::new(&self.shared, None, abandon, |py, ()| Ok(py.None())))
     }
 
     /// A URL to read the object, or to write it.

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
@@ -19,6 +19,7 @@ use crate::engine::Shared;
 use crate::errors;
 use crate::objects::{Progress, object};
 use crate::operation::{Operation, Outcome, Work, outcome, poll_once, wait};
+use crate::pending::pending;
 use crate::process::OfProcess;
 use crate::store::bytes_of;
 
@@ -276,6 +277,30 @@ impl Writer {
             let taken = open.writer.lock().await.take();
             match taken {
                 Some(writer) if !open.has_failed.load(SeqCst) => outcome(writer.finish().await, object),
+                Some(_) | None => ended(url, &open),
+            }
+        });
+        Ok(Operation::of(&self.shared, Some(progress), work))
+    }
+
+    /// Ends the write with all bytes at the store and nothing visible, unless a write has failed.
+    fn prepare(&self, py: Python<'_>, lifetime: Option<f64>) -> PyResult<Operation> {
+        let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
+        let lifetime =
+            lifetime.map_err(|_| PyValueError::new_err("lifetime: this is no number of seconds"))?;
+        let (open, url) = (self.begin(py)?, self.url.clone());
+        let progress = open.progress.clone();
+        let work: Work = Box::pin(async move {
+            let taken = open.writer.lock().await.take();
+            match taken {
+                Some(writer) if !open.has_failed.load(SeqCst) => {
+                    let builder = writer.prepare();
+                    let builder = match lifetime {
+                        Some(lifetime) => builder.lifetime(lifetime),
+                        None => builder,
+                    };
+                    outcome(builder.await, pending)
+                }
                 Some(_) | None => ended(url, &open),
             }
         });

@@ -1,7 +1,9 @@
 //! The commands, one file each.
 
+pub(crate) mod abandon;
 pub(crate) mod cat;
 pub(crate) mod check;
+pub(crate) mod commit;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod cp;

@@ -10,7 +10,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
     ("Copy and compare", &["cp", "mv", "sync", "check", "run"]),
     ("List, read and remove", &["ls", "du", "stat", "cat", "presign", "rm"]),
     ("Buckets", &["mb", "rb", "doctor"]),
-    ("Unfinished uploads and journals", &["sessions", "sweep", "lifecycle", "journal"]),
+    ("Unfinished uploads and journals", &["commit", "abandon", "sessions", "sweep", "lifecycle", "journal"]),
     ("Keys spread over prefixes", &["prefix"]),
     ("The embedded server", &["serve"]),
     ("This program", &["completions", "man", "help"]),

@@ -17,6 +17,7 @@ mod notices;
 mod options;
 mod other_tools;
 mod output;
+mod pending_files;
 mod runtime;
 mod select;
 mod shared_output;
@@ -38,8 +39,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate::text::without_passwords;
 
 use crate::commands::{
-    cat, check, complete, completions, cp, doctor, du, journal, lifecycle, ls, man, mb, mv, prefix, presign,
-    rb, rm, run, serve, sessions, stat, sweep, sync,
+    abandon, cat, check, commit, complete, completions, cp, doctor, du, journal, lifecycle, ls, man, mb, mv,
+    prefix, presign, rb, rm, run, serve, sessions, stat, sweep, sync,
 };
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::{Invocation, OutputFormat};
@@ -71,6 +72,8 @@ enum Command {
     Rb(rb::RbArgs),
     Doctor(doctor::DoctorArgs),
     Run(run::RunArgs),
+    Commit(commit::CommitArgs),
+    Abandon(abandon::AbandonArgs),
     #[command(subcommand)]
     Sessions(sessions::SessionsCommand),
     Sweep(sweep::SweepArgs),
@@ -104,6 +107,8 @@ impl Command {
             Self::Rb(args) => args.run(invocation).await,
             Self::Doctor(args) => args.run(invocation).await,
             Self::Run(args) => args.run(invocation).await,
+            Self::Commit(args) => args.run(invocation).await,
+            Self::Abandon(args) => args.run(invocation).await,
             Self::Sessions(command) => command.run(invocation).await,
             Self::Sweep(args) => args.run(invocation).await,
             Self::Journal(command) => command.run(invocation).await,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::faults::NAMES;
-use crate::{Plant, RunReport, Settings, run};
+use crate::{Plant, RunReport, Settings, pending, run};
 
 /// Real time after which a seed counts as stuck; most take a millisecond.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -25,6 +25,8 @@ pub struct Campaign {
     pub jobs: usize,
     /// The bug to plant.
     pub plant: Option<Plant>,
+    /// Whether the seeds are those of pending uploads.
+    pub pending: bool,
 }
 
 /// The results of all runs.
@@ -72,7 +74,8 @@ impl Campaign {
                         {
                             let seed = self.start + done * self.step.max(1);
                             lock(running).insert(job, (seed, Instant::now()));
-                            let report = run(&Settings { seed, plant: self.plant, trace: false });
+                            let settings = Settings { seed, plant: self.plant, trace: false };
+                            let report = if self.pending { pending::run(&settings) } else { run(&settings) };
                             let mut summary = lock(summary);
                             summary.0.add(report);
                             summary.0.took = began.elapsed();

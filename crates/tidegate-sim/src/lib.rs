@@ -17,6 +17,7 @@ mod curtain;
 pub mod disk;
 pub mod faults;
 pub mod model;
+pub mod pending;
 pub mod plant;
 mod run;
 pub mod scenario;

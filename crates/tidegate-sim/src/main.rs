@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tidegate_sim::campaign::{Campaign, CampaignSummary, replay_command};
-use tidegate_sim::{Plant, Settings, run};
+use tidegate_sim::{Plant, Settings, pending, run};
 
 /// Most failed seeds that are shown in full.
 const SHOWN: usize = 10;
@@ -37,6 +37,9 @@ enum SimCommand {
         /// Plant a bug, to check that the simulation finds it.
         #[arg(long)]
         plant: Option<Plant>,
+        /// Run the seeds of pending uploads.
+        #[arg(long, conflicts_with = "plant")]
+        pending: bool,
     },
     /// Run one seed again.
     Replay {
@@ -49,16 +52,21 @@ enum SimCommand {
         /// Plant a bug, to check that the simulation finds it.
         #[arg(long)]
         plant: Option<Plant>,
+        /// Run the seed of pending uploads.
+        #[arg(long, conflicts_with = "plant")]
+        pending: bool,
     },
 }
 
 fn main() -> ExitCode {
     match SimCommandLine::parse().command {
-        SimCommand::Run { seeds, start, step, jobs, plant } => {
+        SimCommand::Run { seeds, start, step, jobs, plant, pending } => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            run_all(&Campaign { start, step, seeds, jobs: jobs.unwrap_or(cores), plant })
+            run_all(&Campaign { start, step, seeds, jobs: jobs.unwrap_or(cores), plant, pending })
         }
-        SimCommand::Replay { seed, trace, plant } => replay(&Settings { seed, plant, trace }),
+        SimCommand::Replay { seed, trace, plant, pending } => {
+            replay(&Settings { seed, plant, trace }, pending)
+        }
     }
 }
 
@@ -74,14 +82,14 @@ fn run_all(campaign: &Campaign) -> ExitCode {
         }
     };
     let summary = campaign.run(progress, |seed| {
-        println!("seed {seed} is stuck in real time; replay: {}", replay_command(seed, campaign.plant));
+        println!("seed {seed} is stuck in real time; replay: {}", replay_of(campaign, seed));
         std::process::exit(1);
     });
     if terminal {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     for (seed, failures) in summary.failed.iter().take(SHOWN) {
-        println!("seed {seed} failed; replay: {}", replay_command(*seed, campaign.plant));
+        println!("seed {seed} failed; replay: {}", replay_of(campaign, *seed));
         for failure in failures {
             println!("  {failure}");
         }
@@ -95,8 +103,14 @@ fn run_all(campaign: &Campaign) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn replay(settings: &Settings) -> ExitCode {
-    let report = run(settings);
+/// The command that runs one of the campaign's seeds again.
+fn replay_of(campaign: &Campaign, seed: u64) -> String {
+    let pending = if campaign.pending { " --pending" } else { "" };
+    format!("{}{pending}", replay_command(seed, campaign.plant))
+}
+
+fn replay(settings: &Settings, pending: bool) -> ExitCode {
+    let report = if pending { pending::run(settings) } else { run(settings) };
     for event in &report.trace {
         println!("{event}");
     }

@@ -5,13 +5,36 @@ use tidegate_sim::scenario::Scenario;
 use tidegate_sim::{Plant, Settings, run};
 
 fn campaign(start: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
-    Campaign { start, step: 1, seeds, jobs: 2, plant }
+    Campaign { start, step: 1, seeds, jobs: 2, plant, pending: false }
 }
 
 /// Seeds about memory pressure only.
 fn pressure(seeds: u64, plant: Option<Plant>) -> Campaign {
     let (start, step) = Scenario::PRESSURE;
-    Campaign { start, step, seeds, jobs: 2, plant }
+    Campaign { start, step, seeds, jobs: 2, plant, pending: false }
+}
+
+/// Processes that prepare, crash, commit elsewhere, twice, at once, and after an abandon.
+#[test]
+fn pending_uploads_are_published_once_or_never() {
+    let campaign = Campaign { pending: true, ..campaign(0, 600, None) };
+    let summary = campaign.run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
+    assert_eq!(summary.seeds, 600);
+    assert!(summary.failed.is_empty(), "{:#?}", summary.failed);
+    for outcome in [
+        "not prepared",
+        "Commit: done",
+        "Commit: crashed",
+        "Commit: SessionLost",
+        "Abandon: done",
+        "Abandon: crashed",
+        "Abandon: Closed",
+    ] {
+        assert!(summary.outcomes.contains_key(outcome), "{summary}");
+    }
+    let settings = Settings::new(7);
+    let (one, again) = (tidegate_sim::pending::run(&settings), tidegate_sim::pending::run(&settings));
+    assert_eq!((one.hash, one.events), (again.hash, again.events), "a seed is a run");
 }
 
 /// Among them are seeds that found: a turn taken before its session (97), a put whose lost answers were

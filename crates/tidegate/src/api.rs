@@ -18,6 +18,7 @@ mod delete;
 mod every_future_is_send;
 pub mod examine;
 mod list;
+mod manifest;
 pub mod merge;
 #[cfg(feature = "object_store")]
 pub mod object_store;
@@ -35,6 +36,7 @@ mod versioning;
 pub use builder::TidegateBuilder;
 pub use delete::{DeleteReport, DeleteStream, Deletion};
 pub use list::ListStream;
+pub use manifest::Manifest;
 pub use open::OpenBuilder;
 pub use recover::LeftUpload;
 pub use rename::RenameBuilder;

@@ -93,6 +93,7 @@ pub use parts::{PartOrigin, PartSource, Parts};
 pub use presign::{Presign, PresignedRequest};
 pub use rename::Rename;
 pub use scheme::Scheme;
+pub(crate) use types::shown_session_id;
 pub use types::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
 /// One bucket of a cloud, or one root directory.

@@ -26,6 +26,7 @@ pub(crate) mod journaling;
 pub(crate) mod latency;
 pub(crate) mod limiter;
 pub(crate) mod listing;
+pub(crate) mod pending;
 pub(crate) mod records;
 pub(crate) mod request;
 pub(crate) mod retry;

@@ -51,6 +51,7 @@ use log::Log;
 pub(crate) use new_journal::NewJournal;
 pub(crate) use reader::JournalReader;
 use record::Record;
+pub(crate) use record::sum;
 pub use record::{End, Header, JournalState, JournaledSession, Part, SessionKind};
 pub use recover::Recovered;
 #[cfg(test)]

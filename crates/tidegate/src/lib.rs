@@ -206,7 +206,9 @@ pub use upload::{Strategy, Writer};
 pub mod store {
     //! What the methods of a [`Store`](crate::Store) and of [`Tidegate`](crate::Tidegate) return: builders, streams and
     //! what they give.
-    pub use crate::api::{DeleteReport, DeleteStream, Deletion, ListStream, OpenBuilder, RenameBuilder};
+    pub use crate::api::{
+        DeleteReport, DeleteStream, Deletion, ListStream, Manifest, OpenBuilder, RenameBuilder,
+    };
     pub use crate::backend::BucketEntry;
 }
 

@@ -4,6 +4,7 @@
 
 mod adaptive_part_size;
 mod builder;
+mod commit;
 mod copy;
 mod driver;
 mod exact;
@@ -15,7 +16,9 @@ mod intake;
 mod interrupted;
 mod journal;
 mod part_buffer;
+mod pending;
 mod plan;
+mod prepare;
 mod publish;
 mod session;
 mod settle;
@@ -29,9 +32,12 @@ mod writer;
 
 pub use crate::engine::aborts::Unsettled;
 pub use builder::{Producer, WriterBuilder};
+pub(crate) use commit::{abandon, commit};
 pub use copy::CopyBuilder;
 pub use exact::WrongSize;
 pub use journal::{ClaimedUpload, Resumed};
 pub(crate) use journal::{forget, ids};
+pub use pending::Pending;
+pub use prepare::PrepareBuilder;
 pub use strategy::Strategy;
 pub use writer::Writer;

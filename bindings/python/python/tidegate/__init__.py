@@ -40,7 +40,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._left import LeftUpload
-from ._native import Object, Other, Prefix, Progress, __version__
+from ._native import Object, Other, Pending, Prefix, Progress, __version__
 from ._open import open
 from ._reader import Reader
 from ._recover import recover
@@ -75,6 +75,7 @@ __all__ = [
     "Object",
     "Other",
     "PermissionDeniedError",
+    "Pending",
     "Prefix",
     "Progress",
     "Reader",

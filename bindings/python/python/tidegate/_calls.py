@@ -138,6 +138,15 @@ class Calls(StoreSettings):
         """Gives an object another key."""
         return cast("_native.Object", wait(self.native().rename(key, to_key, create_only)))
 
+    def commit(self, pending: _native.Pending) -> _native.Object:
+        """Publishes an upload that :meth:`Writer.prepare` prepared in this bucket, in any process. May be repeated: the
+        object is there once. :class:`SessionLostError` if it was abandoned, or its lifetime is over."""
+        return cast("_native.Object", wait(self.native().commit(pending)))
+
+    def abandon(self, pending: _native.Pending) -> None:
+        """Gives up a prepared upload: nothing of it will be published. :class:`ClosedError` if it was committed."""
+        wait(self.native().abandon(pending))
+
     def presign(self, key: str, expires: float = 3600, *, method: Literal["GET", "PUT"] = "GET") -> str:
         """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
         return cast("str", wait(self.native().presign(key, expires, method)))

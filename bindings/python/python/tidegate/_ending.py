@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import time
+import warnings
 import weakref
 from enum import Enum
 from typing import Any
@@ -25,6 +26,8 @@ class State(Enum):
     #: A call has failed. Nothing will be published, and the next close says so.
     FAILED = "failed"
     PUBLISHED = "published"
+    #: All bytes are at the store, and wait for a commit.
+    PREPARED = "prepared"
     DISCARDED = "discarded"
 
 
@@ -54,7 +57,7 @@ class Ending:
     def is_closed(self) -> bool:
         """True once the file is published or discarded. After a failed call it stays False, because wrappers skip
         ``close()`` on closed files, and ``close()`` must report the failure."""
-        return self._state in (State.PUBLISHED, State.DISCARDED)
+        return self._state in (State.PUBLISHED, State.PREPARED, State.DISCARDED)
 
     def begins_to_publish(self, error: Ended, *, is_whole: bool) -> bool:
         """As :meth:`is_to_publish`. If so, the file counts as discarded until :meth:`published` is called."""
@@ -138,6 +141,12 @@ class Ending:
             native = self.native
             _unpublished.tell_of_forgotten(native.url, why, is_journaled=native.strategy == "journal")
 
+    def prepared(self, warning: str | None) -> None:
+        """The bytes wait for a commit; ``warning`` says why the store may not keep them so long."""
+        self._state = State.PREPARED
+        if warning is not None:
+            warnings.warn(f"{self.native.url}: {warning}", stacklevel=3)
+
     def fail(self) -> None:
         """A call has failed: discards, and has the next close say so. Also while another thread or task waits for the
         writer to publish it."""
@@ -165,6 +174,7 @@ class Ending:
             {
                 State.FAILED: "a call has failed before, and nothing was published",
                 State.DISCARDED: "I/O operation on a closed file, which was discarded",
+                State.PREPARED: "I/O operation on a closed file, which was prepared",
             }.get(self.state, "I/O operation on a closed file, which was published")
         )
 

@@ -63,6 +63,22 @@ class Upload:
         has no effect after the end."""
         self._end(is_whole=True)
 
+    def prepare(self, *, lifetime: float | None = None) -> _native.Pending:
+        """Ends the file with all bytes at the store and nothing visible. :meth:`Store.commit` publishes the result in any
+        process, and :meth:`Store.abandon` gives it up. ``lifetime`` is in seconds, six days by default; a shorter life at
+        the store is a :class:`UserWarning`. Raises :class:`ClosedError` after a failed call."""
+        ending = self._ending
+        ending.check_open()
+        ending.begins_to_publish(None, is_whole=True)
+        try:
+            self._ends()
+            pending = cast("_native.Pending", wait_reporting(self._native.prepare(lifetime), self._progress))
+        except BaseException as failure:
+            ending.abandon(failure)
+            raise
+        ending.prepared(pending.warning)
+        return pending
+
     def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
         that has interrupted a write. Has no effect after the end, nor in a forked child."""

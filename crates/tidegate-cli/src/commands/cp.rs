@@ -12,7 +12,7 @@ use tidegate_transfer::command::ExternalCommand;
 use crate::exit::{CommandFailure, Outcome};
 use crate::invocation::Invocation;
 use crate::transfer::choices::DurabilityChoice;
-use crate::transfer::copy::{CopyArguments, CopyMethod, Piped};
+use crate::transfer::copy::{CopyArguments, CopyMethod, Piped, Preparation};
 use crate::tree_options::DistinctOption;
 use crate::values;
 
@@ -69,6 +69,16 @@ pub(crate) struct CpArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHEN", help_heading = TRANSFER)]
     durability: DurabilityChoice,
 
+    /// Publish nothing: write the pending upload of the one source to this new file. `tidegate commit FILE` publishes it,
+    /// on any machine, and `tidegate abandon FILE` gives it up. Until then sweeps leave it alone. Conditions such as
+    /// --create-only hold at the commit.
+    #[arg(long, conflicts_with_all = ["from_command", "to_command"], value_name = "FILE", help_heading = TRANSFER)]
+    prepare: Option<PathBuf>,
+
+    /// How long a pending upload waits for its commit. Stores may end it earlier, which is warned of. Default: 6d.
+    #[arg(long, requires = "prepare", value_parser = values::age, value_name = "AGE", help_heading = TRANSFER)]
+    lifetime: Option<Duration>,
+
     /// Compute and send this checksum: crc64nvme or crc32c. Some stores support only crc32c.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME", help_heading = TRANSFER)]
     checksum: Algorithm,
@@ -118,7 +128,13 @@ impl CpArgs {
             .spool(self.spool)
             .journal(self.journal)
             .durability(self.durability.setting());
-        self.copy.carry_out(invocation, engine, method).await
+        match self.prepare {
+            Some(file) => {
+                let to = Preparation { file, lifetime: self.lifetime };
+                Box::pin(self.copy.prepare(invocation, engine, method, to)).await
+            }
+            None => self.copy.carry_out(invocation, engine, method).await,
+        }
     }
 
     /// The command that produces or takes the bytes. Without one, the words after `--` are sources and a target.

@@ -39,7 +39,7 @@ impl SessionsCommand {
 pub(super) struct SessionFate<'a> {
     #[serde(flatten)]
     pub(super) described: DescribedSession<'a>,
-    /// `ended`, `would_end`, `live`, `young`, `ageless`, `journaled`, `gone` or `failed`.
+    /// `ended`, `would_end`, `live`, `young`, `ageless`, `journaled`, `pending`, `gone` or `failed`.
     pub(super) fate: &'static str,
     #[serde(skip_serializing_if = "Not::not")]
     pub(super) dry_run: bool,
@@ -56,6 +56,7 @@ pub(super) struct SessionTotals {
     pub(super) young: u64,
     pub(super) ageless: u64,
     pub(super) journaled: u64,
+    pub(super) pending: u64,
     pub(super) failed: u64,
     #[serde(skip_serializing_if = "Not::not")]
     pub(super) dry_run: bool,
@@ -82,6 +83,9 @@ pub(super) struct DescribedSession<'a> {
     process: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    /// Until when it waits for a commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending_until: Option<String>,
 }
 
 impl<'a> DescribedSession<'a> {
@@ -102,6 +106,7 @@ impl<'a> DescribedSession<'a> {
             initiator: found.initiator(),
             process,
             pid,
+            pending_until: found.open.kept_until.map(text::time),
         }
     }
 
@@ -117,6 +122,10 @@ impl<'a> DescribedSession<'a> {
             Some(_) => format!("  (given up by process{pid})"),
             None => String::new(),
         };
-        format!("{age:>8}  {size:>12}  {}  {}{whose}", self.id, self.url)
+        let pending = match &self.pending_until {
+            Some(until) => format!("  (pending until {until})"),
+            None => String::new(),
+        };
+        format!("{age:>8}  {size:>12}  {}  {}{whose}{pending}", self.id, self.url)
     }
 }

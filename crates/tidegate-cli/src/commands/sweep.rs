@@ -23,7 +23,8 @@ use crate::{output, text, values};
 ///     tidegate sweep s3://BUCKET/tables/ --older-than 12h
 ///
 /// Stores charge for the parts of unfinished uploads. Those that a live tidegate of this user on
-/// this machine is writing are left alone, however old they are. Uploads by other machines and
+/// this machine is writing are left alone, however old they are, and so are pending uploads (`cp
+/// --prepare`) of all machines until their lifetime is over. Other uploads by other machines and
 /// other programs are not known here: choose an age that these never reach.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -105,6 +106,7 @@ impl SweepArgs {
                 SweepOutcome::Kept(KeepReason::Live) => "live",
                 SweepOutcome::Kept(KeepReason::Young) => "young",
                 SweepOutcome::Kept(KeepReason::Journaled) => "journaled",
+                SweepOutcome::Kept(KeepReason::Pending) => "pending",
                 SweepOutcome::AlreadyGone => "gone",
                 SweepOutcome::Failed(_) => "failed",
                 _ => "ageless",
@@ -120,7 +122,9 @@ impl SweepArgs {
     }
 
     fn sum_up(&self, out: &mut TextOutput, report: &SweepReport) -> Outcome {
-        let &SweepReport { ended, would_end, bytes, live, young, ageless, journaled, failed, .. } = report;
+        let &SweepReport {
+            ended, would_end, bytes, live, young, ageless, journaled, pending, failed, ..
+        } = report;
         if out.is_json() {
             let total = SessionTotals {
                 ended,
@@ -130,6 +134,7 @@ impl SweepArgs {
                 young,
                 ageless,
                 journaled,
+                pending,
                 failed,
                 dry_run: self.dry_run,
             };
@@ -146,6 +151,7 @@ impl SweepArgs {
             (live, "of live processes".to_owned()),
             (young, format!("younger than {age}")),
             (journaled, "in journals".to_owned()),
+            (pending, "that wait for a commit".to_owned()),
             (ageless, "whose age the store does not say".to_owned()),
         ];
         let kept: Vec<String> = kept

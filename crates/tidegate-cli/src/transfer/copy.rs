@@ -27,6 +27,9 @@ use crate::ui::report::{CopyDisplay, CopyReport};
 use crate::{dev, standard};
 
 mod check;
+mod prepare;
+
+pub(crate) use prepare::Preparation;
 
 /// What to copy or move, where to, and how.
 #[derive(Debug, clap::Args)]

@@ -20,7 +20,7 @@ use crate::engine::request::Failure;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::upload::CopyBuilder;
-use crate::upload::WriterBuilder;
+use crate::upload::{Pending, WriterBuilder};
 
 /// One bucket or root, or a prefix of it. A clone is the same store.
 #[derive(Clone, Debug)]
@@ -273,6 +273,38 @@ impl Store {
     /// Sets up a rename of the object `from` to `to`; see [`RenameBuilder`].
     pub fn rename(&self, from: impl Into<String>, to: impl Into<String>) -> RenameBuilder {
         RenameBuilder::new(self.clone(), from.into(), to.into())
+    }
+
+    /// Publishes a pending upload, which any process prepared in this bucket. When this returns, the whole object is
+    /// visible, or nothing is, as by [`Writer::finish`](crate::Writer::finish): the conditions of the write hold now, sizes
+    /// and checksums are compared, and after a lost answer the store is asked for the object.
+    ///
+    /// A second commit, or two at once, have no further effect and return the object. On a store without sessions, whose
+    /// commit is a copy, and of an object without bytes on Azure, this holds until the object is replaced by another
+    /// writer: a commit that is repeated even so replaces that.
+    ///
+    /// After the future is dropped the object may be there or not: commit again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SessionLost`] if the upload is gone and so nothing is published by this or a later commit: it was
+    /// abandoned, its lifetime is over, on Azure another writer wrote the key; or it was committed and the object was
+    /// removed or replaced since. [`ErrorKind::AlreadyExists`], [`ErrorKind::Replaced`] for a condition: the upload stays as it
+    /// was. [`ErrorKind::InvalidInput`] if it was prepared in another bucket. Otherwise as [`Writer::finish`](crate::Writer::finish);
+    /// after [`ErrorKind::Uncertain`] commit again.
+    pub async fn commit(&self, pending: &Pending) -> Result<Object> {
+        crate::upload::commit(&self.context, pending).await
+    }
+
+    /// Gives a pending upload up: its bytes are freed, and a later [`commit`](Self::commit) fails with
+    /// [`ErrorKind::SessionLost`]. Succeeds if it was given up before.
+    ///
+    /// Azure Blob Storage has no abort: there the record goes, without which no commit begins, and the store discards the
+    /// blocks within a week. A commit that is under way at the same moment may still publish.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if the object was committed before and is there: it stays.
+    pub async fn abandon(&self, pending: &Pending) -> Result<()> {
+        crate::upload::abandon(&self.context, pending).await
     }
 
     /// Lists the objects whose keys begin with `prefix`; see [`ListStream`].

@@ -31,7 +31,9 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A session is left alone while a live process on this machine has it: this process itself, a process that keeps
 /// [records](crate::TidegateBuilder::records) in the same directory, or one that holds the lock of a file on a local
 /// disk. It is also left alone if one of the engine's [journals](crate::TidegateBuilder::journal) can resume it.
-/// Nothing is known here of processes on other machines or without records; only the age limit protects their sessions.
+/// On every machine, [pending uploads](crate::upload::Pending) are left alone until their lifetime is over; the records
+/// of those whose lifetime is over are removed.
+/// Nothing else is known here of processes on other machines or without records; only the age limit protects their sessions.
 /// The age is the difference between the store's clock and this machine's.
 ///
 /// Awaited, it sweeps to the end and adds up the outcomes; [`stream`](Self::stream) gives each of them.
@@ -97,7 +99,9 @@ impl Sweep {
             if !dry_run {
                 let ended = std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
                 ending.strike_out(&prefix, &ended).await;
+                return ending.remove_expired_records().await.err().map(Err);
             }
+            None
         });
         // An error ends the stream, so the records of what was ended before go first.
         let strike_out_before_error = move |swept: Result<Swept>| {
@@ -114,13 +118,13 @@ impl Sweep {
             let error = store.refuses_aborts().await?;
             if !dry_run {
                 store.strike_out(&of_refused, &HashSet::new()).await;
+                if let Err(error) = store.remove_expired_records().await {
+                    return Some(Err(error));
+                }
             }
             Some(Err(error))
         });
-        let swept = swept
-            .buffered(IN_FLIGHT)
-            .then(strike_out_before_error)
-            .chain(epilogue.filter_map(|()| ready(None)));
+        let swept = swept.buffered(IN_FLIGHT).then(strike_out_before_error).chain(epilogue.filter_map(ready));
         until_error(refusal.filter_map(ready).chain(swept)).boxed()
     }
 
@@ -137,6 +141,8 @@ impl Sweep {
         let session = found.open.session.clone();
         let kept = if matches!(found.process, Process::Live(_)) {
             Some(KeepReason::Live)
+        } else if found.open.kept_until.is_some_and(|until| until > SystemTime::now()) {
+            Some(KeepReason::Pending)
         } else {
             match found.age() {
                 None => Some(KeepReason::Ageless),

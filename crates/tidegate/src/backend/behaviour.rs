@@ -28,6 +28,7 @@ mod conditions;
 mod copies;
 mod listings;
 mod objects;
+mod pending;
 mod real_servers;
 mod sessions;
 
@@ -131,6 +132,15 @@ suite! {
             a_copy_is_of_the_object_that_was_described,
             a_copy_by_the_engine_keeps_what_its_source_has,
             an_object_is_renamed,
+        }
+        pending {
+            a_pending_upload_becomes_an_object_once,
+            two_commits_at_once_give_one_object,
+            an_abandoned_upload_is_lost,
+            conditions_of_a_pending_upload_are_decided_by_its_commit,
+            a_pending_upload_carries_its_attributes,
+            a_sweep_spares_a_pending_upload_for_its_lifetime,
+            a_dropped_writer_that_was_prepared_leaves_its_session,
         }
     }
 }

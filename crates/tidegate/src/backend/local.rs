@@ -39,6 +39,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -210,10 +211,15 @@ impl Local {
             };
             let file = temp::open(&path)?;
             let size = checked?;
-            let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
+            let metadata = file.metadata().map_err(|error| fault(error, target.directory()))?;
+            let held = metadata.len();
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
+            // The time of a pending upload's file is the end of its lifetime.
+            let now = SystemTime::now();
+            let is_kept = metadata.modified().is_ok_and(|modified| modified > now);
+            let how = Publish { modified: how.modified.or_else(|| is_kept.then_some(now)), ..how };
             temp::publish(&parents, &file, &path, &target, how, &waiting)
         });
         let published = published.await;
@@ -447,6 +453,21 @@ impl Parts for Local {
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
         self.publish(session, check_parts(parts, checksum), options).await
+    }
+
+    /// The file's time becomes the end of the lifetime: a session's listing finds it there.
+    async fn keep(&self, session: &Session, until: SystemTime, _attempt: Attempt) -> Result<(), Fault> {
+        let target = Target::of(&self.root, &session.key)?;
+        let id = session.id.clone();
+        blocking(move || {
+            let path = temp::find(&target, &id)?;
+            let failed = |error| fault(error, target.directory());
+            let file = temp::open(&path)?;
+            file.set_modified(until).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+            parents::sync(path.parent().unwrap_or(&path)).map_err(failed)
+        })
+        .await
     }
 
     async fn abort(&self, session: &Session, _attempt: Attempt) -> Result<(), Fault> {

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 
@@ -52,6 +53,13 @@ pub trait Parts: Debug + Send + Sync {
         options: &WriteOptions,
         attempt: Attempt,
     ) -> Result<Object, Fault>;
+
+    /// Has all parts of a session outlast a loss of power, and marks the session as one that is kept until then for a
+    /// later completion. Does nothing where parts outlast it anyway; such a store is not asked.
+    async fn keep(&self, session: &Session, until: SystemTime, attempt: Attempt) -> Result<(), Fault> {
+        let _ = (session, until, attempt);
+        Ok(())
+    }
 
     /// Aborts a session and frees its parts. [`NoSession`](super::FaultKind::NoSession) if there is no such session;
     /// [`Unsupported`](super::FaultKind::Unsupported), with nothing sent, unless

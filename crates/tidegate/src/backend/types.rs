@@ -114,13 +114,38 @@ pub struct WriteOptions {
     pub preserve: bool,
 }
 
-/// An unfinished server-side upload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An unfinished server-side upload. Its `Debug` leaves out an id that lets everyone write who knows it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     /// The key of the object to be.
     pub key: String,
     /// The store's id of the session (S3: upload id).
     pub id: String,
+}
+
+impl Session {
+    /// The id as messages show it. The address of one of Google's resumable uploads is left out but for its beginning:
+    /// who knows the address can write to the upload without credentials.
+    pub fn shown_id(&self) -> &str {
+        shown_session_id(&self.id)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("key", &self.key).field("id", &self.shown_id()).finish()
+    }
+}
+
+/// See [`Session::shown_id`].
+pub(crate) fn shown_session_id(id: &str) -> &str {
+    if id.contains("://") {
+        "(a secret address)"
+    } else if id.starts_with("grpc:") {
+        "grpc:(secret)"
+    } else {
+        id
+    }
 }
 
 /// The receipt for a stored part.

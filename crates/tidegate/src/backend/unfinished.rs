@@ -16,12 +16,14 @@ pub struct OpenSession {
     pub initiator: Option<String>,
     /// Whether the store itself knows that a process is writing to it (a local disk: its file is locked).
     pub in_use: bool,
+    /// Until when it is kept for a commit, if it is a [pending upload](crate::upload::Pending).
+    pub kept_until: Option<SystemTime>,
 }
 
 impl OpenSession {
     /// A session about which nothing more is known.
     pub fn new(session: Session) -> Self {
-        Self { session, started: None, initiator: None, in_use: false }
+        Self { session, started: None, initiator: None, in_use: false, kept_until: None }
     }
 
     /// Sets when the upload began.
@@ -35,6 +37,13 @@ impl OpenSession {
     #[must_use]
     pub fn with_initiator(mut self, initiator: Option<String>) -> Self {
         self.initiator = initiator;
+        self
+    }
+
+    /// Sets until when it is kept for a commit.
+    #[must_use]
+    pub fn with_kept_until(mut self, kept_until: Option<SystemTime>) -> Self {
+        self.kept_until = kept_until;
         self
     }
 

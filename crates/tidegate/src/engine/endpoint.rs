@@ -1,10 +1,11 @@
 //! The state that all requests to one endpoint share.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
-use crate::backend::Facts;
+use crate::backend::{Facts, LifecycleRule};
 use crate::engine::hedge::Hedges;
 use crate::engine::latency::Latency;
 use crate::engine::limiter::{Concurrency, Lanes, Limiter};
@@ -44,6 +45,8 @@ pub(crate) struct Endpoint {
     pub(crate) rate: Option<Arc<TransferRate>>,
     /// Whether it is the local disk, which answers when it can.
     pub(crate) is_disk: bool,
+    /// The lifecycle rules of buckets that pending uploads are in, by location.
+    rules: Mutex<HashMap<String, Arc<OnceCell<Vec<LifecycleRule>>>>>,
 }
 
 impl Endpoint {
@@ -69,7 +72,21 @@ impl Endpoint {
             facts,
             rate,
             is_disk,
+            rules: Mutex::default(),
         }
+    }
+
+    /// The lifecycle rules of a bucket. The store is asked once.
+    pub(crate) async fn lifecycle_rules(
+        &self,
+        location: &str,
+        ask: impl Future<Output = Vec<LifecycleRule>>,
+    ) -> Vec<LifecycleRule> {
+        let rules = {
+            let mut known = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+            known.entry(location.to_owned()).or_default().clone()
+        };
+        rules.get_or_init(|| ask).await.clone()
     }
 
     /// The hedges of reads for a get, else those of parts.

@@ -1,10 +1,11 @@
 //! The records of a journal, and the state of the upload that they add up to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Receipt;
+use crate::backend::{Receipt, shown_session_id};
 use crate::types::checksum::Checksum;
 
 /// Describes an upload: the first record of its journal.
@@ -38,12 +39,19 @@ pub enum SessionKind {
 }
 
 /// The server-side upload that the bytes go to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournaledSession {
     /// How it takes bytes.
     pub kind: SessionKind,
     /// The store's name for it.
     pub id: String,
+}
+
+impl fmt::Debug for JournaledSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = shown_session_id(&self.id);
+        f.debug_struct("JournaledSession").field("kind", &self.kind).field("id", &id).finish()
+    }
 }
 
 /// A part that the store has acknowledged.
@@ -167,7 +175,7 @@ impl JournalState {
 
 /// A checksum as JSON: its algorithm, its value in hexadecimal (JSON numbers are not exact beyond 2^53 everywhere)
 /// and how many bytes it covers.
-mod sum {
+pub(crate) mod sum {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -197,11 +205,11 @@ mod sum {
         }
     }
 
-    pub(super) fn serialize<S: Serializer>(checksum: &Checksum, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(checksum: &Checksum, to: S) -> Result<S::Ok, S::Error> {
         Sum::of(checksum).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Checksum, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Checksum, D::Error> {
         Sum::deserialize(from)?.checksum().map_err(D::Error::custom)
     }
 

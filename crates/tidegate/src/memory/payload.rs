@@ -150,6 +150,33 @@ impl Payload {
         Self { len: self.len - bytes, skip: self.skip + bytes, ..self.clone() }
     }
 
+    /// The payload's first `bytes`, of a payload that was not [shortened](Self::behind).
+    pub(crate) fn first(&self, bytes: u64) -> Self {
+        let mut left = bytes.min(self.len);
+        let source = match &self.source {
+            PayloadSource::Memory { pieces, checksum } => {
+                let (mut first, mut hasher) = (Vec::new(), Hasher::new(checksum.algorithm()));
+                for piece in pieces.iter() {
+                    let piece = piece.slice(..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+                    hasher.update(&piece);
+                    left -= piece.len() as u64;
+                    first.push(piece);
+                }
+                PayloadSource::Memory { pieces: first.into(), checksum: hasher.finish() }
+            }
+            PayloadSource::File(slice) => PayloadSource::File(Arc::new(Slice {
+                file: slice.file.clone(),
+                offset: slice.offset,
+                ring: Mutex::new(slice.ring.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+                algorithm: slice.algorithm,
+                checksum: Arc::default(),
+            })),
+        };
+        let first = Self::new(bytes.min(self.len), source);
+        first.keeps_to(self.moved.rate.get().map(|(rate, _)| rate));
+        first
+    }
+
     /// The checksum of all the bytes, if it is known: in memory always, from a file once a stream of it was read to
     /// its end.
     pub fn checksum(&self) -> Option<Checksum> {

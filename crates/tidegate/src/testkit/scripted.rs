@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 
@@ -342,6 +343,10 @@ impl<S: Script> Parts for Scripted<S> {
         attempt: Attempt,
     ) -> Result<Object, Fault> {
         answered!(self.ask(Call::Complete { session, parts, checksum, options }, attempt).await, Object)
+    }
+
+    async fn keep(&self, session: &Session, until: SystemTime, attempt: Attempt) -> Result<(), Fault> {
+        self.below.need_parts()?.keep(session, until, attempt).await
     }
 
     async fn abort(&self, session: &Session, attempt: Attempt) -> Result<(), Fault> {

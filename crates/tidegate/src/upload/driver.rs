@@ -12,7 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
 use super::plan::{Action, Plan};
-use super::session::{Done, Ending, Upload};
+use super::session::{Done, Ending, Remainder, Upload};
 use crate::backend::CopySource;
 use crate::engine::spooling::RingLoan;
 use crate::memory::payload::Payload;
@@ -115,6 +115,10 @@ pub(super) enum WriterState {
     Finishing,
     /// The request that publishes the object is in flight.
     Publishing(Operation),
+    /// All bytes are at the store, and wait for a commit. Until `keep`, a drop discards them.
+    Prepared,
+    /// They stay for the commit.
+    Kept,
     /// The object, until `finish` has taken it.
     Published(Option<Box<Object>>),
     /// It has failed, or was aborted.
@@ -129,11 +133,15 @@ pub(super) struct Driver<S: UploadSource> {
     /// With this many parts in flight, no more bytes are taken.
     in_flight: usize,
     pub(super) state: WriterState,
+    /// Of an upload that is prepared: when its lifetime ends, in seconds since 1970, and the bytes that its session does
+    /// not have.
+    until: u64,
+    remainder: Remainder,
 }
 
 impl<S: UploadSource> Driver<S> {
     pub(super) fn new(source: S, plan: Plan, in_flight: usize) -> Self {
-        Self { source, plan, in_flight, state: WriterState::Open }
+        Self { source, plan, in_flight, state: WriterState::Open, until: 0, remainder: Remainder::default() }
     }
 
     /// Uploads all `size` bytes of a source that has them already. Dropping the future aborts.
@@ -186,6 +194,28 @@ impl<S: UploadSource> Driver<S> {
         self.act()
     }
 
+    /// Takes in that no more bytes come, of an object that is published later.
+    pub(super) fn prepare(&mut self, until: u64) -> Result<()> {
+        self.until = until;
+        self.plan.prepare();
+        self.state = WriterState::Finishing;
+        self.act()
+    }
+
+    /// Waits until all bytes are at the store, after [`prepare`](Self::prepare).
+    pub(super) fn poll_prepared(&mut self, cx: &mut Context<'_>) -> Poll<Result<Remainder>> {
+        loop {
+            self.poll_results(cx)?;
+            self.act()?;
+            if matches!(self.state, WriterState::Prepared) {
+                return Poll::Ready(Ok(std::mem::take(&mut self.remainder)));
+            }
+            if !self.send_kept()? {
+                return Poll::Pending;
+            }
+        }
+    }
+
     /// Carries out the plan's actions.
     pub(super) fn act(&mut self) -> Result<()> {
         while let Some(action) = self.plan.next() {
@@ -214,6 +244,10 @@ impl<S: UploadSource> Driver<S> {
                     }
                 });
             }
+            Action::Prepared => {
+                self.source.check()?;
+                self.state = WriterState::Prepared;
+            }
             Action::Complete { .. } => {
                 self.source.check()?;
                 let (parts, checksum) = (self.plan.parts(), self.source.checksum(&self.plan));
@@ -235,6 +269,15 @@ impl<S: UploadSource> Driver<S> {
                 let ReadyBytes { body, line: _line, ring: _ring } = bytes.ready(&upload).await?;
                 match body {
                     RequestBody::Bytes(payload) => upload.append_last(number, range, payload, before).await,
+                    RequestBody::CopyOf(_) => Err(not_appended(&upload)),
+                }
+            });
+        } else if self.plan.prepares_with(number) {
+            let until = self.until;
+            self.spawn(async move {
+                let ReadyBytes { body, line: _line, ring: _ring } = bytes.ready(&upload).await?;
+                match body {
+                    RequestBody::Bytes(payload) => upload.prepare_last(number, range, payload, until).await,
                     RequestBody::CopyOf(_) => Err(not_appended(&upload)),
                 }
             });
@@ -287,6 +330,10 @@ impl<S: UploadSource> Driver<S> {
             let Poll::Ready(Some(joined)) = polled else { return Ok(()) };
             match joined {
                 Ok(Ok(Done::Stored(receipt))) => self.plan.stored(receipt),
+                Ok(Ok(Done::Prepared(receipt, remainder))) => {
+                    self.remainder = remainder;
+                    self.plan.stored(receipt);
+                }
                 Ok(Ok(Done::Published(object))) => self.state = WriterState::Published(Some(object)),
                 Ok(Err(error)) => return Err(self.fail(error)),
                 Err(ended) => {
@@ -374,10 +421,11 @@ fn not_appended(upload: &Upload) -> Error {
 impl<S: UploadSource> Drop for Driver<S> {
     fn drop(&mut self) {
         match self.state {
-            WriterState::Open | WriterState::Finishing | WriterState::Publishing(_) => {
-                drop(self.source.end())
-            }
-            WriterState::Published(_) | WriterState::Failed => {}
+            WriterState::Open
+            | WriterState::Finishing
+            | WriterState::Publishing(_)
+            | WriterState::Prepared => drop(self.source.end()),
+            WriterState::Kept | WriterState::Published(_) | WriterState::Failed => {}
         }
     }
 }

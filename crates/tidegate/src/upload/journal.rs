@@ -189,7 +189,9 @@ impl Journaled {
                 WriterState::Published(object) => {
                     return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
                 }
-                WriterState::Failed => return Poll::Ready(Err(self.closed())),
+                WriterState::Failed | WriterState::Prepared | WriterState::Kept => {
+                    return Poll::Ready(Err(self.closed()));
+                }
             }
         }
     }

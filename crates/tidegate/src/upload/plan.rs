@@ -29,6 +29,8 @@ pub(crate) enum Action {
     Last { number: u32, range: Range<u64> },
     /// Publish the object.
     Complete { size: u64 },
+    /// All parts are stored: the session waits for a commit.
+    Prepared,
 }
 
 /// Why the plan takes no more bytes.
@@ -107,6 +109,8 @@ enum Stage {
     Open,
     /// All bytes were taken; parts may be outstanding.
     Finishing,
+    /// The same, and the object is to be published later, by a commit.
+    Preparing,
     /// The last action was given.
     Ended,
 }
@@ -261,8 +265,20 @@ impl Plan {
                 self.stage = Stage::Finishing;
                 self.complete_when_whole();
             }
-            Stage::Finishing | Stage::Ended => {}
+            Stage::Finishing | Stage::Preparing | Stage::Ended => {}
         }
+    }
+
+    /// Ends the object without publishing it. Its bytes go to a session in any case, in one part if they are few.
+    pub(crate) fn prepare(&mut self) {
+        if !matches!(self.stage, Stage::Lazy | Stage::Open) {
+            return;
+        }
+        if self.size > self.start || self.number == 1 {
+            self.ask_for_part();
+        }
+        self.stage = Stage::Preparing;
+        self.complete_when_whole();
     }
 
     /// A part was stored.
@@ -276,6 +292,11 @@ impl Plan {
     /// Whether part `number` is the last appended part, which publishes the object.
     pub(crate) fn publishes_with(&self, number: u32) -> bool {
         self.cut.appends() && self.stage == Stage::Ended && number == self.number
+    }
+
+    /// Whether part `number` is the last part of an object that is published later.
+    pub(crate) fn prepares_with(&self, number: u32) -> bool {
+        self.stage == Stage::Preparing && number == self.number
     }
 
     /// Whether part `number` is known to be the last one.
@@ -306,7 +327,7 @@ impl Plan {
 
     /// Whether all bytes were taken.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Finishing | Stage::Ended)
+        matches!(self.stage, Stage::Finishing | Stage::Preparing | Stage::Ended)
     }
 
     /// Whether parts are appended to each other, one at a time.
@@ -334,12 +355,14 @@ impl Plan {
     }
 
     fn complete_when_whole(&mut self) {
-        if self.stage != Stage::Finishing || !self.outstanding.is_empty() {
-            return;
-        }
+        let action = match self.stage {
+            Stage::Finishing => Action::Complete { size: self.size },
+            Stage::Preparing => Action::Prepared,
+            Stage::Lazy | Stage::Open | Stage::Ended => return,
+        };
         let covered: u64 = self.receipts.values().map(|receipt| receipt.size).sum();
-        if covered == self.size {
-            self.actions.push_back(Action::Complete { size: self.size });
+        if self.outstanding.is_empty() && covered == self.size {
+            self.actions.push_back(action);
             self.stage = Stage::Ended;
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
@@ -28,8 +29,21 @@ use crate::types::telemetry;
 pub(crate) enum Done {
     /// Stored a part.
     Stored(Receipt),
+    /// Stored the last part of an object that is published later.
+    Prepared(Receipt, Remainder),
     /// Published the object.
     Published(Box<Object>),
+}
+
+/// The bytes of a prepared upload that its session does not have.
+#[derive(Debug, Default)]
+pub(crate) enum Remainder {
+    #[default]
+    Nothing,
+    /// The last bytes of a session that is appended to: its last append would publish the object.
+    Tail(Bytes),
+    /// All of them: the store has no sessions, and the record has the bytes until the commit copies them.
+    Aside,
 }
 
 impl Done {
@@ -86,6 +100,8 @@ pub(crate) struct Upload {
     takes: SessionTakes,
     /// The order of the parts, if the session is appended to.
     order: OnceLock<AppendOrder>,
+    /// Whether the key is a place that a layout of prefixes has chosen, and may choose otherwise later.
+    pub(super) is_spread: bool,
 }
 
 /// What the session of an upload takes.
@@ -162,6 +178,7 @@ impl Upload {
             persistence: Persistence::Process,
             takes: SessionTakes::Parts(PartOrigin::Sent),
             order: OnceLock::new(),
+            is_spread: context.keys().is_some(),
         }
     }
 
@@ -186,6 +203,11 @@ impl Upload {
     /// Resumes a session that an earlier process has opened.
     pub(crate) async fn go_on_with(&self, id: String) {
         self.enter().await.opened(&id).await;
+        self.adopt(id);
+    }
+
+    /// Uses a session that belongs to no process: it is not in this machine's records.
+    pub(crate) fn adopt(&self, id: String) {
         let session = Session { key: self.key.clone(), id };
         *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
     }
@@ -341,7 +363,7 @@ impl Upload {
                 if let Some(entry) = self.entry() {
                     entry.left().await;
                 }
-                Err(self.failed(failure, Operation::Abort).and(&format!("upload id {}", session.id)))
+                Err(self.failed(failure, Operation::Abort).and(&format!("upload id {}", session.shown_id())))
             }
         }
     }

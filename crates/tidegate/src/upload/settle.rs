@@ -226,7 +226,7 @@ impl Upload {
     }
 
     /// The object at the key now, if any.
-    async fn head_now(&self) -> Result<Option<Object>, Failure> {
+    pub(super) async fn head_now(&self) -> Result<Option<Object>, Failure> {
         let head = |attempt| self.backend.head(&self.key, attempt);
         match self.requests.send(Operation::Head, None, None, head).await {
             Ok(object) => Ok(Some(object)),

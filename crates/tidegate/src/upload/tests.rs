@@ -24,6 +24,7 @@ mod freed;
 mod in_turn;
 mod interrupted;
 mod limits;
+mod prepared;
 mod pressure;
 mod receipts;
 mod rings;

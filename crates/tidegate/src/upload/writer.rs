@@ -339,7 +339,7 @@ impl Writer {
     }
 
     /// Fails where the producer cannot know that all its bytes were taken.
-    fn check_known(&mut self) -> Result<()> {
+    pub(super) fn check_known(&mut self) -> Result<()> {
         self.check_owner(Operation::Complete)?;
         let at = self.given();
         let Err(unknown) = self.interrupted.check(at) else { return Ok(()) };

@@ -140,6 +140,15 @@ class Calls(StoreSettings):
         """Gives an object another key."""
         return cast("_native.Object", await run(self.native().rename(key, to_key, create_only)))
 
+    async def commit(self, pending: _native.Pending) -> _native.Object:
+        """Publishes an upload that :meth:`Writer.prepare` prepared in this bucket, in any process. May be repeated: the
+        object is there once. :class:`SessionLostError` if it was abandoned, or its lifetime is over."""
+        return cast("_native.Object", await run(self.native().commit(pending)))
+
+    async def abandon(self, pending: _native.Pending) -> None:
+        """Gives up a prepared upload: nothing of it will be published. :class:`ClosedError` if it was committed."""
+        await run(self.native().abandon(pending))
+
     async def presign(self, key: str, expires: float = 3600, *, method: Literal["GET", "PUT"] = "GET") -> str:
         """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""
         return cast("str", await run(self.native().presign(key, expires, method)))

@@ -9,6 +9,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use super::{Process, Unfinished, until_error};
 use crate::api::Store;
 use crate::backend::{Appended, FaultKind, Feature, OpenSession, Session};
+use crate::engine::pending::PendingUploads;
 use crate::engine::records::{AbandonedSession, Roll, place};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
@@ -32,8 +33,9 @@ impl Store {
         until_error(found.try_flatten()).boxed()
     }
 
-    /// Adds the process of each session. The records are read after the sessions are listed: a process records a
-    /// session before the store can list it, so every listed session of a live process is in the records.
+    /// Adds the process of each session, and until when it is kept for a commit. The records, of this machine and of the
+    /// bucket, are read after the sessions are listed: a process records a session before the store can list it, so every
+    /// listed session of a live process is in the records.
     fn with_owners(
         self,
         found: impl Stream<Item = Result<OpenSession>> + Send + 'static,
@@ -41,13 +43,12 @@ impl Store {
         let batches = found.ready_chunks(BATCH).then(move |batch| {
             let store = self.clone();
             async move {
-                let owned: Vec<_> = match store.roll().await {
-                    Ok(roll) => {
-                        batch.into_iter().map(|open| open.map(|open| store.owned(open, &roll))).collect()
-                    }
-                    Err(error) => vec![Err(error)],
+                let owned = async {
+                    let (roll, pending) = (store.roll().await?, store.pending().await?);
+                    let owned = |open| store.owned(store.kept(open, &pending), &roll);
+                    Ok(batch.into_iter().map(|open| open.map(owned)).collect())
                 };
-                stream::iter(owned)
+                stream::iter(owned.await.unwrap_or_else(|error| vec![Err(error)]))
             }
         });
         batches.flatten().boxed()
@@ -171,6 +172,30 @@ impl Store {
             Err(error) if is_refusal(error.kind()) => Ok(vec![OpenSession::new(session)]),
             Err(error) => Err(error),
         }
+    }
+
+    /// The session with the time until which it is kept for a commit, if the bucket has a record of that.
+    fn kept(&self, open: OpenSession, pending: &PendingUploads) -> OpenSession {
+        let recorded = pending.until(&open.session.id);
+        let kept_until = open.kept_until.max(recorded);
+        open.with_kept_until(kept_until)
+    }
+
+    /// The pending uploads of the bucket.
+    pub(super) async fn pending(&self) -> Result<PendingUploads> {
+        self.context().pending_uploads().await.map_err(|failure| {
+            let error = failure.into_error(Operation::List, &self.location());
+            error.and("nothing is swept where it is not known which uploads wait for a commit")
+        })
+    }
+
+    /// Removes the records of pending uploads whose lifetime is over. Their sessions are swept like others.
+    pub(super) async fn remove_expired_records(&self) -> Result<()> {
+        for key in self.pending().await?.expired {
+            let root = self.with(self.context().root());
+            root.delete(&key).await?;
+        }
+        Ok(())
     }
 
     async fn roll(&self) -> Result<Roll> {

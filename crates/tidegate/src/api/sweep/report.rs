@@ -74,6 +74,8 @@ pub enum SweepOutcome {
 pub enum KeepReason {
     /// A live process has it.
     Live,
+    /// It waits for a commit: its [lifetime](crate::upload::PrepareBuilder::lifetime) is not over.
+    Pending,
     /// It is younger than the limit.
     Young,
     /// The store does not say when it began.
@@ -94,6 +96,8 @@ pub struct SweepReport {
     pub bytes: u64,
     /// Uploads left alone because a live process has them.
     pub live: u64,
+    /// Uploads left alone because they wait for a commit.
+    pub pending: u64,
     /// Uploads left alone because they are younger than the limit.
     pub young: u64,
     /// Uploads left alone because the store does not say when they began.
@@ -116,6 +120,7 @@ impl SweepReport {
                 *(if ended { &mut self.ended } else { &mut self.would_end }) += 1;
             }
             SweepOutcome::Kept(KeepReason::Live) => self.live += 1,
+            SweepOutcome::Kept(KeepReason::Pending) => self.pending += 1,
             SweepOutcome::Kept(KeepReason::Young) => self.young += 1,
             SweepOutcome::Kept(KeepReason::Ageless) => self.ageless += 1,
             SweepOutcome::Kept(KeepReason::Journaled) => self.journaled += 1,

@@ -55,7 +55,11 @@ impl AppendOrder {
 
 impl AppendTurn<'_> {
     /// Takes in whether the part was appended, and lets the next part have its turn.
-    fn end<T>(mut self, appended: Result<T>, checksum: impl FnOnce(&T) -> Option<Checksum>) -> Result<T> {
+    pub(in crate::upload) fn end<T>(
+        mut self,
+        appended: Result<T>,
+        checksum: impl FnOnce(&T) -> Option<Checksum>,
+    ) -> Result<T> {
         self.has_ended = true;
         match appended {
             Ok(appended) => {

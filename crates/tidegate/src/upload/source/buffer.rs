@@ -20,7 +20,7 @@ use crate::upload::fill::Taken;
 use crate::upload::intake::{Filling, Intake, MemoryWait};
 use crate::upload::part_buffer::PartBuffer;
 use crate::upload::plan::Plan;
-use crate::upload::session::{Ending, Upload};
+use crate::upload::session::{Ending, Remainder, Upload};
 use crate::upload::spool_first::SpoolFirst;
 use crate::upload::strategy::Policy;
 
@@ -158,6 +158,35 @@ impl Driver<Buffered> {
         ending.await.map_err(|error| error.again())
     }
 
+    /// Sends all bytes to the store, for an object that is published later; `until` is when its lifetime ends.
+    pub(in crate::upload) fn poll_prepare(
+        &mut self,
+        cx: &mut Context<'_>,
+        until: u64,
+    ) -> Poll<Result<Remainder>> {
+        if matches!(self.state, WriterState::Open) {
+            ready!(self.poll_all_taken(cx))?;
+            self.prepare(until)?;
+            self.source.part_buffer.release();
+        }
+        if !matches!(self.state, WriterState::Finishing | WriterState::Prepared) {
+            return Poll::Ready(Err(self.closed()));
+        }
+        self.poll_prepared(cx)
+    }
+
+    /// Waits until the last bytes can be sent.
+    fn poll_all_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.check_open()?;
+        ready!(self.poll_spooled(cx))?;
+        if self.plan.appends() {
+            ready!(self.poll_not_full(cx))?;
+        }
+        self.source.memory.forget();
+        self.source.adaptive_part_size = None;
+        Poll::Ready(self.source.part_buffer.finish().map_err(|error| self.fail(error)))
+    }
+
     /// Waits until the kept parts are in the spool.
     fn poll_spooled(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let Buffered { upload, relief, part_buffer, spool_first: Some(spool_first), .. } = &mut self.source
@@ -284,14 +313,7 @@ impl Intake for Driver<Buffered> {
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         if matches!(self.state, WriterState::Open) {
-            self.check_open()?;
-            ready!(self.poll_spooled(cx))?;
-            if self.plan.appends() {
-                ready!(self.poll_not_full(cx))?;
-            }
-            self.source.memory.forget();
-            self.source.adaptive_part_size = None;
-            self.source.part_buffer.finish().map_err(|error| self.fail(error))?;
+            ready!(self.poll_all_taken(cx))?;
             self.finish()?;
             self.source.part_buffer.release();
         }

@@ -167,6 +167,8 @@ impl PartsSender {
             Action::Open => self.link.open().await?,
             Action::Part { number, range } => self.part(number, range),
             Action::Put { size } => return self.link.put(size).await.map(Some),
+            // A journaled upload publishes itself.
+            Action::Prepared => {}
             Action::Last { .. } => {
                 let message = "parts are not appended to each other";
                 return Err(self.link.upload().error(ErrorKind::Unsupported, Operation::Part, message));

@@ -1,0 +1,71 @@
+//! A pending upload: a value that any process can commit or abandon.
+
+use std::time::SystemTime;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::errors;
+
+/// An upload that is complete and invisible. It travels as JSON, or pickled.
+#[pyclass(frozen, eq, module = "tidegate", from_py_object)]
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending(pub(crate) tidegate::upload::Pending);
+
+#[pymethods]
+impl Pending {
+    /// Reads the text of `to_json`.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, json: &str) -> PyResult<Self> {
+        tidegate::upload::Pending::from_json(json).map(Self).map_err(|error| errors::raised(py, &error))
+    }
+
+    /// As JSON, of one line.
+    fn to_json(&self) -> String {
+        self.0.to_json()
+    }
+
+    /// The address of the bucket.
+    #[getter]
+    fn url(&self) -> &str {
+        self.0.url()
+    }
+
+    /// The key of the object to be, in its bucket.
+    #[getter]
+    fn key(&self) -> &str {
+        self.0.key()
+    }
+
+    /// The size of the object to be, in bytes.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// When its lifetime ends.
+    #[getter]
+    fn until(&self) -> SystemTime {
+        self.0.until()
+    }
+
+    /// Why the store may end it before its lifetime; known only to the process that prepared it.
+    #[getter]
+    fn warning(&self) -> Option<&str> {
+        self.0.warning()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tidegate.Pending '{}/{}', {} bytes>", self.0.url(), self.0.key(), self.0.size())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyString>,))> {
+        let json = PyString::new(slf.py(), &slf.get().to_json());
+        Ok((slf.get_type().getattr("from_json")?, (json,)))
+    }
+}
+
+/// The result of an operation that prepares an upload.
+pub(crate) fn pending(py: Python<'_>, pending: tidegate::upload::Pending) -> PyResult<Py<PyAny>> {
+    Ok(Py::new(py, Pending(pending))?.into_any())
+}

@@ -1,0 +1,48 @@
+//! `tidegate commit`: publishes pending uploads.
+
+use crate::exit::Outcome;
+use crate::invocation::Invocation;
+use crate::options::ConnectionOptions;
+use crate::pending_files::{self, PendingAction};
+
+/// Publish uploads that `cp --prepare` or another program has prepared
+///
+///     tidegate cp table.parquet s3://BUCKET/t/1.parquet --prepare 1.json
+///     tidegate commit 1.json
+///
+/// Any machine with credentials for the bucket can publish them, and the same upload can be
+/// published again: the object is there once. If the command is interrupted, run it again.
+///
+/// With --manifest the files are one set: once the set's intent is in the bucket, this command,
+/// with or without the files, brings the set to its end on any machine. The object at the URL
+/// comes last and names the others: readers that begin with it see all of them or none.
+///
+///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json 1.json 2.json
+///     tidegate commit --manifest s3://BUCKET/t/snapshot-7.json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CommitArgs {
+    /// Files of pending uploads, one in each line; - is standard input.
+    #[arg(value_name = "FILE", required_unless_present = "manifest")]
+    files: Vec<std::path::PathBuf>,
+
+    /// Publish all together, with an object at this URL that names them. Without files, end the set that was begun there.
+    #[arg(long, value_name = "URL")]
+    manifest: Option<String>,
+
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+impl CommitArgs {
+    pub(crate) async fn run(self, invocation: &Invocation) -> Outcome {
+        match &self.manifest {
+            Some(pointer) => {
+                pending_files::commit_set(invocation, &self.connection, &self.files, pointer).await
+            }
+            None => {
+                pending_files::end_all(invocation, &self.connection, &self.files, PendingAction::Commit).await
+            }
+        }
+    }
+}

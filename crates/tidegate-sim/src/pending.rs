@@ -1,0 +1,339 @@
+//! Runs one seed of pending uploads: processes prepare, crash, commit elsewhere, twice, and after an abandon.
+//!
+//! Each process is an engine of its own on the same simulated store, and knows of an upload only its JSON. A crash drops
+//! what the process is doing. After the processes, one that never crashes ends each upload, and the model's history
+//! shows what was ever visible.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tidegate::settings::Concurrency;
+use tidegate::upload::Pending;
+use tidegate::{ErrorKind, Store, Tidegate};
+use tokio::time::{sleep, timeout};
+
+use crate::content::{content, mix};
+use crate::faults::RequestTrouble;
+use crate::run::{RunReport, Settings};
+use crate::scenario::Scenario;
+use crate::store::{SimStore, WRITER, writer_of};
+use crate::trace::RunTrace;
+use crate::witness::{WatchedWriter, Witness};
+
+/// Most calls with which the last process tries to end an upload. Each makes all the attempts of its retry policy.
+const CALLS: u32 = 60;
+
+/// What a process does with a pending upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Commit,
+    Abandon,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+enum CallEnd {
+    Done,
+    Failed(ErrorKind, String),
+    /// The process crashed in the middle.
+    Crashed,
+}
+
+/// One call of a process.
+#[derive(Clone, Debug)]
+struct Call {
+    deed: Deed,
+    end: CallEnd,
+    /// How many versions of the object there had been when the call ended.
+    versions: usize,
+}
+
+/// One upload: its plan, and what became of it.
+struct Case {
+    number: usize,
+    key: String,
+    size: u64,
+    create_only: bool,
+    /// When its first process crashes, in virtual milliseconds after its start.
+    crash: Option<u64>,
+    /// The processes after it: when each starts, what it does, and when it crashes.
+    others: Vec<(u64, Deed, Option<u64>)>,
+    /// Which deed ends it at last.
+    last: Deed,
+}
+
+impl Case {
+    fn draw(number: usize, scenario: &Scenario, random: &mut Rng) -> Self {
+        let limits = &scenario.capabilities;
+        let most = (limits.min_part * 6).min(limits.max_object).min(limits.max_part);
+        let size = if random.u8(0..6) == 0 { 0 } else { random.u64(0..=most) };
+        let deed = |random: &mut Rng| if random.u8(0..4) == 0 { Deed::Abandon } else { Deed::Commit };
+        let crash = |random: &mut Rng| random.bool().then(|| random.u64(0..=600));
+        let others = (0..random.usize(0..=4))
+            .map(|_| {
+                // Mostly at the same time.
+                let start = if random.bool() { 0 } else { random.u64(0..=2000) };
+                (start, deed(random), crash(random))
+            })
+            .collect();
+        Self {
+            number,
+            key: format!("key-{number}"),
+            size,
+            create_only: random.bool(),
+            crash: if random.u8(0..4) == 0 { Some(random.u64(0..=600)) } else { None },
+            others,
+            last: deed(random),
+        }
+    }
+}
+
+/// Runs the pending uploads of one seed.
+pub fn run(settings: &Settings) -> RunReport {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(simulate(settings)),
+        Err(error) => RunReport {
+            seed: settings.seed,
+            failures: vec![format!("no runtime: {error}")],
+            ..RunReport::default()
+        },
+    }
+}
+
+async fn simulate(settings: &Settings) -> RunReport {
+    let scenario = Scenario::new(settings.seed);
+    let mut random = Rng::with_seed(mix(settings.seed ^ 0x0070_656e_6469_6e67));
+    let trace = Arc::new(RunTrace::new(settings.trace));
+    let cases: Vec<Case> =
+        (0..random.usize(1..=4)).map(|number| Case::draw(number, &scenario, &mut random)).collect();
+    let subjects = cases
+        .iter()
+        .map(|case| WatchedWriter {
+            key: case.key.clone(),
+            content: content(settings.seed, case.number, case.size),
+            parts_in_flight: usize::MAX,
+            streamed: true,
+        })
+        .collect();
+    let store = SimStore::new(&scenario, Witness::new(subjects, None), random.fork(), trace.clone());
+    let mut report = RunReport { seed: settings.seed, ..RunReport::default() };
+    let run = Run { settings, scenario: &scenario, store: &store, trace: &trace };
+    for case in &cases {
+        let seed = random.u64(..);
+        if let Err(failure) = run.case(case, seed, &mut report).await {
+            report.failures.push(format!("{}: {failure}", case.key));
+        }
+    }
+    let state = store.state();
+    report.failures.extend(state.witness.violations.iter().cloned());
+    report.troubles = state.witness.troubles;
+    report.requests = state.witness.requests;
+    report.elapsed = Duration::from_millis(trace.now());
+    (report.hash, report.events, report.trace) = (trace.hash(), trace.events(), trace.lines());
+    report
+}
+
+/// What all processes of a run share.
+struct Run<'a> {
+    settings: &'a Settings,
+    scenario: &'a Scenario,
+    store: &'a SimStore,
+    trace: &'a Arc<RunTrace>,
+}
+
+impl Run<'_> {
+    /// A process: an engine of its own.
+    fn process(&self, seed: u64) -> Result<Store, String> {
+        let scenario = self.scenario;
+        let tide = Tidegate::builder()
+            .memory(scenario.memory.max(4 * scenario.capabilities.min_part))
+            .slab(scenario.slab)
+            .concurrency(scenario.concurrency.map_or(Concurrency::Auto, Concurrency::Fixed))
+            .retry(scenario.retry.clone())
+            .part_size(scenario.capabilities.min_part)
+            .aborts_on_writers_runtime()
+            .seed(seed)
+            .build();
+        let tide = tide.map_err(|error| format!("the engine refuses its settings: {error}"))?;
+        Ok(tide.store(Arc::new(self.store.clone())))
+    }
+
+    /// How many versions of the object were ever visible.
+    fn versions(&self, case: &Case) -> usize {
+        let state = self.store.state();
+        let ours = |version: &&crate::model::VisibleObject| {
+            writer_of(&version.object.attributes) == Some(case.number)
+        };
+        state.model.history(&case.key).iter().filter(ours).count()
+    }
+
+    async fn case(&self, case: &Case, seed: u64, report: &mut RunReport) -> Result<(), String> {
+        let prepared = self.prepare(case, seed).await?;
+        self.store.quiesce().await;
+        if self.versions(case) > 0 {
+            return Err("it was visible before a commit".to_owned());
+        }
+        let name = prepared.as_ref().map_or("not prepared", |_| "prepared");
+        *report.outcomes.entry(name.to_owned()).or_default() += 1;
+        let Some(json) = prepared else { return Ok(()) };
+        self.store.state().witness.seen[case.number].finishing = true;
+        let mut calls = self.others(case, seed, &json).await?;
+        let last = self.process(seed ^ 0xff)?;
+        for _ in 0..CALLS {
+            let call = self.call(&last, case, &json, case.last, None).await?;
+            let is_over = !matches!(&call.end, CallEnd::Failed(kind, _) if may_pass(*kind));
+            calls.push(call);
+            if is_over {
+                break;
+            }
+        }
+        self.store.quiesce().await;
+        self.check(case, &calls, report)
+    }
+
+    /// The first process: prepares the upload, unless it crashes or fails.
+    async fn prepare(&self, case: &Case, seed: u64) -> Result<Option<String>, String> {
+        let process = self.process(seed)?;
+        let builder = process.writer(case.key.clone()).metadata(WRITER, case.number.to_string());
+        let builder = if case.create_only { builder.create_only() } else { builder };
+        let bytes = content(self.settings.seed, case.number, case.size);
+        let prepare = async {
+            let mut writer = builder.await?;
+            writer.write_bytes(bytes).await?;
+            writer.prepare().await
+        };
+        let limit = case.crash.map_or(Duration::MAX, Duration::from_millis);
+        let prepared = match timeout(limit, prepare).await {
+            Ok(Ok(pending)) => Some(pending.to_json()),
+            Ok(Err(error)) => {
+                self.trace.note(format_args!("{} was not prepared: {:?}", case.key, error.kind()));
+                None
+            }
+            Err(_) => None,
+        };
+        process.tide().settled().await;
+        Ok(prepared)
+    }
+
+    /// The processes that commit or abandon it, some at once.
+    async fn others(&self, case: &Case, seed: u64, json: &str) -> Result<Vec<Call>, String> {
+        let mut processes = Vec::new();
+        for (number, (start, deed, crash)) in case.others.iter().copied().enumerate() {
+            let process = self.process(seed.wrapping_add(number as u64 + 1))?;
+            processes.push(async move {
+                sleep(Duration::from_millis(start)).await;
+                self.call(&process, case, json, deed, crash).await
+            });
+        }
+        futures::future::join_all(processes).await.into_iter().collect()
+    }
+
+    async fn call(
+        &self,
+        process: &Store,
+        case: &Case,
+        json: &str,
+        deed: Deed,
+        crash: Option<u64>,
+    ) -> Result<Call, String> {
+        let pending = Pending::from_json(json).map_err(|error| error.to_string())?;
+        self.trace.note(format_args!("{}: {deed:?} begins", case.key));
+        let call = async {
+            match deed {
+                Deed::Commit => process.commit(&pending).await.map(|object| object.size),
+                Deed::Abandon => process.abandon(&pending).await.map(|()| case.size),
+            }
+        };
+        let limit = crash.map_or(Duration::MAX, Duration::from_millis);
+        let end = match timeout(limit, call).await {
+            Ok(Ok(size)) if size != case.size => {
+                return Err(format!("{size} bytes were committed of {}", case.size));
+            }
+            Ok(Ok(_)) => CallEnd::Done,
+            Ok(Err(error)) => CallEnd::Failed(error.kind(), error.to_string()),
+            Err(_) => CallEnd::Crashed,
+        };
+        self.trace.note(format_args!("{}: {deed:?} ends: {}", case.key, name_of(&end)));
+        Ok(Call { deed, end, versions: self.versions(case) })
+    }
+
+    fn check(&self, case: &Case, calls: &[Call], report: &mut RunReport) -> Result<(), String> {
+        let versions = self.versions(case);
+        for call in calls {
+            *report.outcomes.entry(format!("{:?}: {}", call.deed, name_of(&call.end))).or_default() += 1;
+        }
+        let failure = |what: &str| Err(format!("{what}: {versions} versions, {calls:#?}"));
+        if versions > 1 {
+            return failure("it was published more than once");
+        }
+        let content = content(self.settings.seed, case.number, case.size);
+        {
+            let state = self.store.state();
+            if state.model.history(&case.key).iter().any(|version| version.pieces.concat() != content) {
+                return failure("a torn object was visible");
+            }
+        }
+        let began = |deed| calls.iter().any(|call| call.deed == deed);
+        for call in calls {
+            match (&call.end, call.deed) {
+                (CallEnd::Done, Deed::Commit) if call.versions != 1 => {
+                    return failure("a commit has succeeded, and no object was there");
+                }
+                (CallEnd::Done, Deed::Abandon) if versions != 0 => {
+                    return failure("it was abandoned, and published");
+                }
+                (CallEnd::Failed(ErrorKind::SessionLost, _), Deed::Commit) if versions != 0 => {
+                    return failure("a commit says that nothing is published, and it was");
+                }
+                (CallEnd::Failed(ErrorKind::SessionLost, _), Deed::Commit)
+                    if !began(Deed::Abandon) && !self.may_lose_sessions() =>
+                {
+                    return failure("it is lost, and nobody has abandoned it");
+                }
+                (CallEnd::Failed(ErrorKind::Closed, _), Deed::Abandon) if call.versions != 1 => {
+                    return failure("an abandon says that it was committed, and it was not");
+                }
+                (CallEnd::Failed(kind, said), _) if !is_explained(*kind, call.deed) => {
+                    return failure(&format!("an error without a reason, {said}"));
+                }
+                _ => {}
+            }
+        }
+        let last = calls.last().map(|call| &call.end);
+        if matches!(last, Some(CallEnd::Failed(kind, _)) if may_pass(*kind)) {
+            return failure("it could not be ended");
+        }
+        report.committed += if versions == 1 { case.size } else { 0 };
+        Ok(())
+    }
+
+    /// Whether the store may have ended a session itself, or have replaced a part by a late copy of it.
+    fn may_lose_sessions(&self) -> bool {
+        let troubles = &self.store.state().witness.troubles;
+        troubles[RequestTrouble::Expired.index()] > 0 || self.scenario.copies_differ
+    }
+}
+
+/// Whether a later call may succeed after this error.
+fn may_pass(kind: ErrorKind) -> bool {
+    use ErrorKind::{Integrity, PermissionDenied, Throttled, Timeout, Unavailable, Uncertain};
+    matches!(kind, Integrity | PermissionDenied | Throttled | Timeout | Unavailable | Uncertain)
+}
+
+/// Whether the store's faults, or what other processes did, explain this error.
+fn is_explained(kind: ErrorKind, deed: Deed) -> bool {
+    match deed {
+        Deed::Commit => may_pass(kind) || kind == ErrorKind::SessionLost,
+        Deed::Abandon => may_pass(kind) || kind == ErrorKind::Closed,
+    }
+}
+
+fn name_of(end: &CallEnd) -> String {
+    match end {
+        CallEnd::Done => "done".to_owned(),
+        CallEnd::Failed(kind, _) => format!("{kind:?}"),
+        CallEnd::Crashed => "crashed".to_owned(),
+    }
+}
