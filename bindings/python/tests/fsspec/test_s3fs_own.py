@@ -24,6 +24,7 @@ def test_s3fs(moto, tmp_path):
         AWS_SECRET_ACCESS_KEY="secret",
         AWS_DEFAULT_REGION="us-east-1",
     )
-    names = {name.rpartition("test_s3fs.")[2] for name in failed}
+    # The module, which the plugin has loaded, has no name in the report.
+    names = {name.partition(".")[2] for name in failed}
     assert names - SLOW == set(FAILS) - SLOW, printed
     assert len(passed) > 140, printed
