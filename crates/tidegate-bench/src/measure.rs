@@ -3,7 +3,7 @@
 //! A second process of this program ([`MEASURED`]) stands between this program and the measured one. That
 //! process starts the measured program, waits for it, and reports the rusage of its only child. The process is
 //! also small: the kernel starts a process's peak memory at the size of its parent. To see this floor, measure
-//! `true`: `floor`.
+//! `true`.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
