@@ -7,9 +7,9 @@ import pytest
 
 from harness import MIB
 from harness.azure import Container
+from harness.lines import one_sentence
 from harness.s3 import Bucket, GoogleBucket
 from pending_kills import OWN, kills_in_a_set, round_of_kills, visible
-from said import one_sentence
 
 
 @pytest.fixture(params=["minio", "versitygw", "google", "azurite"])
