@@ -103,7 +103,8 @@ pub fn run(settings: &Settings) -> RunReport {
 }
 
 async fn simulate(settings: &Settings) -> RunReport {
-    let scenario = Scenario::new(settings.seed);
+    // A commit, or an abandon, says nothing of an object that was replaced since.
+    let scenario = Scenario { is_contested: false, ..Scenario::new(settings.seed) };
     let mut random = Rng::with_seed(mix(settings.seed ^ 0x0070_656e_6469_6e67));
     let trace = Arc::new(RunTrace::new(settings.trace));
     let cases: Vec<Case> =

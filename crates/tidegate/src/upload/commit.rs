@@ -238,7 +238,7 @@ impl<'a> PendingUpload<'a> {
             true => String::new(),
             false => format!(" (it was prepared at {}, and this is {endpoint})", pending.endpoint()),
         };
-        error.and(&format!("nothing was published: {why}{elsewhere}"))
+        error.and(&format!("no commit publishes it any more: {why}{elsewhere}"))
     }
 
     /// Removes the record after the commit. If that fails, a sweep removes it when the lifetime is over.

@@ -147,9 +147,9 @@ pub(super) async fn conditions_of_a_pending_upload_are_decided_by_its_commit(sto
     let before = store.head("k").await.unwrap();
     let (replacing, late) = (process(store), process(store));
     let mut uploads = Vec::new();
-    for face in [&replacing, &late] {
+    for (face, bytes) in [(&replacing, "replaced"), (&late, "too late")] {
         let mut writer = face.writer(store.key("k")).replaces(before.clone()).await.unwrap();
-        writer.write_bytes("replaced".into()).await.unwrap();
+        writer.write_bytes(bytes.into()).await.unwrap();
         uploads.push(Pending::from_json(&writer.prepare().await.unwrap().to_json()).unwrap());
     }
     commit(store, &uploads[0]).await.unwrap();
