@@ -89,21 +89,21 @@ pub(crate) struct CpArgs {
     /// nothing is, and the exit code is the command's own: 128 and the number of the signal that ended it, 127 if there
     /// is no such command, 124 if its time was up. Of `command | tidegate cp -`, a part that looks whole would be
     /// published. If cp is interrupted, the command is sent SIGTERM.
-    #[arg(long, conflicts_with = "to_command")]
+    #[arg(long, conflicts_with = "to_command", help_heading = TRANSFER)]
     from_command: bool,
 
     /// Hand the object to a command as its standard input, in place of a DST. The command follows after `--`. If it
     /// fails, the exit code is its own.
-    #[arg(long)]
+    #[arg(long, help_heading = TRANSFER)]
     to_command: bool,
 
-    /// End the command with SIGTERM if it runs for longer than this: its bytes then do not count.
-    #[arg(long, value_parser = values::duration, value_name = "TIME")]
+    /// End the command if it runs for longer than this. It is sent SIGTERM, and its bytes do not count.
+    #[arg(long, value_parser = values::duration, value_name = "TIME", help_heading = TRANSFER)]
     command_timeout: Option<Duration>,
 
-    /// The command of --from-command or --to-command, with its arguments. It is run without a shell.
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    /// The command of --from-command or --to-command. It is run without a shell.
+    #[arg(last = true, value_name = "COMMAND", help_heading = TRANSFER)]
+    program: Vec<OsString>,
 
     #[command(flatten)]
     distinct: DistinctOption,
@@ -145,13 +145,13 @@ impl CpArgs {
                 return usage("--command-timeout: it goes with --from-command or --to-command".to_owned());
             }
             (false, false) => {
-                self.copy.add_paths(std::mem::take(&mut self.command));
+                self.copy.add_paths(std::mem::take(&mut self.program));
                 return Ok(Piped::Nothing);
             }
             (true, _) => "--from-command s3://BUCKET/KEY",
             (false, true) => "--to-command s3://BUCKET/KEY",
         };
-        let Some((program, arguments)) = self.command.split_first() else {
+        let Some((program, arguments)) = self.program.split_first() else {
             return usage(format!("the command is missing: `tidegate cp {option} -- COMMAND`"));
         };
         let command = ExternalCommand::new(program, arguments).timeout(self.command_timeout);

@@ -10,6 +10,8 @@ use bytes::Bytes;
 
 use crate::backend::{Attempt, Backend, Session};
 use crate::recover::{ClaimedUpload, LeftUpload};
+use crate::store::Manifest;
+use crate::upload::{Pending, PrepareBuilder};
 use crate::{Object, Store, Tidegate, Writer};
 
 fn is_send(_: impl Future + Send + 'static) {}
@@ -28,6 +30,23 @@ fn engine(tide: fn() -> Tidegate) {
         tide().resume("id"),
         tide().create_bucket("s3://b"),
         tide().remove_bucket("s3://b"),
+    );
+}
+
+fn pending(
+    store: fn() -> Store,
+    pending: fn() -> Pending,
+    set: fn() -> Manifest,
+    part: fn() -> PrepareBuilder,
+) {
+    sent!(
+        part(),
+        store().commit(&pending()),
+        store().abandon(&pending()),
+        store().prepare_all("k", [part()]),
+        store().commit_all(&set()),
+        store().roll_forward("k"),
+        store().abandon_all(&set()),
     );
 }
 
@@ -151,7 +170,7 @@ fn public_futures(directory: &Path, names: &mut BTreeSet<String>) {
 #[test]
 fn every_public_future_is_named_in_this_file() {
     // Never called: the test is that these functions compile.
-    let _ = (engine, store, recovered, backends);
+    let _ = (engine, pending, store, recovered, backends);
     #[cfg(feature = "prefix")]
     let _ = prefixed;
     let mut names = BTreeSet::new();

@@ -284,14 +284,14 @@ impl Store {
 
     /// Commits every upload of a set. One that fails does not keep the others.
     async fn commit_each(&self, manifest: &Manifest) -> Result<Vec<Object>> {
-        let commits = stream::iter(manifest.pending()).map(|pending| self.commit(pending));
-        let committed: Vec<Result<Object>> = commits.buffered(AT_ONCE).collect().await;
+        let commits: Vec<_> = manifest.pending().iter().map(|pending| self.commit(pending)).collect();
+        let committed: Vec<Result<Object>> = stream::iter(commits).buffered(AT_ONCE).collect().await;
         committed.into_iter().collect()
     }
 
     async fn abandon_each(&self, pending: &[Pending]) -> Result<()> {
-        let abandons = stream::iter(pending).map(|pending| self.abandon(pending));
-        abandons.buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+        let abandons: Vec<_> = pending.iter().map(|pending| self.abandon(pending)).collect();
+        stream::iter(abandons).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
     }
 
     /// Writes the pointer, unless it is there.

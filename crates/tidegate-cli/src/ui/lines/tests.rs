@@ -5,10 +5,12 @@ use crate::CommandLine;
 
 /// The types of the lines that each command prints with `--json`. A command without any refuses the option.
 const PRINTED: &[(&str, &[&str])] = &[
+    ("abandon", &["pending"]),
     ("cat", &[]),
     ("check", &["difference"]),
+    ("commit", &["pending"]),
     ("completions", &[]),
-    ("cp", &["copy", "skip"]),
+    ("cp", &["copy", "pending", "skip"]),
     ("doctor", &["finding"]),
     ("du", &["usage", "total"]),
     ("journal abort", &["abort"]),
