@@ -276,8 +276,9 @@ def test_a_large_buffer_may_change_after_a_write_has_returned(url, view):
 
 def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
     server = Embedded(tmp_path)
+    bucket = Bucket(server.endpoint)
     try:
-        store = tidegate.Store(Bucket(server.endpoint).url(), **reached_by(server.endpoint))
+        store = tidegate.Store(bucket.url(), **reached_by(server.endpoint))
         whole = bytes(range(256)) * 4096
         store.put("a", whole)
         few = store.put("few", b"0123456789")
@@ -305,6 +306,7 @@ def test_damaged_bytes_are_not_read_and_a_later_read_asks_again(tmp_path):
         reader.seek(0)
         assert reader.read() == whole
     finally:
+        Bucket.made.remove(bucket)  # its server ends here
         server.stop()
 
 
