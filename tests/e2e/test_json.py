@@ -123,6 +123,11 @@ def test_every_command_prints_lines_of_the_schema_and_every_type_is_printed(
     ages = ("--older-than", "0s")
     assert run("sweep", on.url("left/"), *ages, "--dry-run").json[0]["fate"] == "would_end"
     assert run("sweep", on.url("left/"), *ages).json[0]["fate"] == "ended"
+    [prepared] = run("cp", "--prepare", tmp_path / "p.json", tree / "a", on.url("pending")).json
+    assert (prepared["type"], prepared["state"], prepared["bytes"]) == ("pending", "prepared", 3), prepared
+    assert run("commit", tmp_path / "p.json").json[0]["state"] == "committed"
+    assert run("cp", "--prepare", tmp_path / "q.json", tree / "a", on.url("never")).json[0]["url"] == on.url("never")
+    assert run("abandon", tmp_path / "q.json").json[0]["state"] == "abandoned"
     left_behind(tidegate, on, journal, b"x" * (2 * PART))
     [left] = run("journal", "ls", journal).json
     assert run("journal", "show", journal, left["id"]).json[0]["bytes"] == 2 * PART

@@ -150,6 +150,15 @@ const LACKS: &[Lack] = &[
         "left: PartMismatch",
         "it answers InvalidPart to a part's number that is too small",
     ),
+    Lack {
+        at_times: true,
+        ..lack(
+            "rclone_s3",
+            "two_commits_at_once_give_one_object",
+            "the object is published, and it is not there",
+            "it loses the object if a session is completed twice at once",
+        )
+    },
     lack(
         "seaweedfs",
         "a_session_becomes_an_object",
@@ -193,6 +202,24 @@ const LACKS: &[Lack] = &[
         "an_object_is_copied_in_parts",
         "left: Transient",
         "it answers 500 to a part of a session that it does not have",
+    ),
+    lack(
+        "moto",
+        "an_abandoned_upload_is_lost",
+        "Internal Server Error (HTTP 500)",
+        "it answers 500 to the completion of a session that it does not have",
+    ),
+    lack(
+        "moto",
+        "a_sweep_spares_a_pending_upload_for_its_lifetime",
+        "Internal Server Error (HTTP 500)",
+        "it answers 500 to the completion of a session that it does not have",
+    ),
+    lack(
+        "moto",
+        "conditions_of_a_pending_upload_are_decided_by_its_commit",
+        "`Result::unwrap_err()` on an `Ok` value",
+        "it ignores the conditions of a completion",
     ),
     lack(
         "moto",
