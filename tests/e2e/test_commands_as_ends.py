@@ -104,6 +104,12 @@ def test_a_command_has_only_its_time_and_whoever_holds_its_output_is_named(on, c
     assert not on.exists("k")
 
 
+def test_whoever_holds_the_output_open_is_waited_for_and_named(on, cp):
+    run = produced(on, cp, "(sleep 11; printf behind) & printf before")
+    assert run.returncode == 0 and on.get("k") == b"beforebehind", run
+    assert b"with the output of sh open" in run.stderr and b"(sleep)" in run.stderr, run
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_too(on, tmp_path, number):
     script = "trap 'touch ended; exit 0' TERM; touch begun; head -c 6000000 /dev/zero; while :; do sleep 0.05; done"
@@ -179,9 +185,11 @@ def test_words_after_two_dashes_are_sources_without_a_command(on, cp, tmp_path):
 
 
 def test_standard_input_that_is_a_file_is_uploaded_as_one(on, cp, tmp_path):
-    """In one request, because its size is known; what was read before is not part of it."""
+    """Its size is known before a byte is sent; what was read before is not part of it."""
     (tmp_path / "f").write_bytes(b"line\n" * MIB)
     with (tmp_path / "f").open("rb") as file:
+        run = cp("--expect-size", "7", "-", on.url("k"), stdin=file)
+        assert (run.returncode, b"it has 5242880 bytes" in run.stderr) == (2, True), run
         assert cp("-", on.url("k"), stdin=file).returncode == 0
         assert len(on.get("k")) == 5 * MIB
         file.seek(5)

@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SOURCE: &str = "source";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum TransferKind {
     Up,
     Down,
     Pipe,
@@ -42,18 +42,18 @@ enum Network {
 }
 
 #[derive(Clone, Copy)]
-struct Transfer {
+struct MeasuredTransfer {
     name: &'static str,
-    direction: Direction,
+    kind: TransferKind,
     network: Network,
     objects: u64,
     /// Bytes of each object.
     size: u64,
 }
 
-impl Transfer {
-    const fn of(name: &'static str, direction: Direction, network: Network, objects: u64, size: u64) -> Self {
-        Self { name, direction, network, objects, size }
+impl MeasuredTransfer {
+    const fn of(name: &'static str, kind: TransferKind, network: Network, objects: u64, size: u64) -> Self {
+        Self { name, kind, network, objects, size }
     }
 
     /// A thirty-second of the transfer.
@@ -66,19 +66,19 @@ impl Transfer {
     }
 }
 
-const TRANSFERS: [Transfer; 12] = [
-    Transfer::of("upload", Direction::Up, Network::Plain, 1, GIB),
-    Transfer::of("upload-slow", Direction::Up, Network::Slow, 1, GIB),
-    Transfer::of("upload-tls", Direction::Up, Network::Tls, 1, GIB),
-    Transfer::of("download", Direction::Down, Network::Plain, 1, GIB),
-    Transfer::of("download-slow", Direction::Down, Network::Slow, 1, GIB),
-    Transfer::of("download-tls", Direction::Down, Network::Tls, 1, GIB),
-    Transfer::of("pipe", Direction::Pipe, Network::Plain, 1, 2 * GIB),
-    Transfer::of("pipe-slow", Direction::Pipe, Network::Slow, 1, 2 * GIB),
-    Transfer::of("upload-1000", Direction::Up, Network::Plain, 1000, MIB),
-    Transfer::of("download-1000-slow", Direction::Down, Network::Slow, 1000, MIB),
-    Transfer::of("upload-10000", Direction::Up, Network::Plain, 10_000, 4 * KIB),
-    Transfer::of("download-10000", Direction::Down, Network::Plain, 10_000, 4 * KIB),
+const TRANSFERS: [MeasuredTransfer; 12] = [
+    MeasuredTransfer::of("upload", TransferKind::Up, Network::Plain, 1, GIB),
+    MeasuredTransfer::of("upload-slow", TransferKind::Up, Network::Slow, 1, GIB),
+    MeasuredTransfer::of("upload-tls", TransferKind::Up, Network::Tls, 1, GIB),
+    MeasuredTransfer::of("download", TransferKind::Down, Network::Plain, 1, GIB),
+    MeasuredTransfer::of("download-slow", TransferKind::Down, Network::Slow, 1, GIB),
+    MeasuredTransfer::of("download-tls", TransferKind::Down, Network::Tls, 1, GIB),
+    MeasuredTransfer::of("pipe", TransferKind::Pipe, Network::Plain, 1, 2 * GIB),
+    MeasuredTransfer::of("pipe-slow", TransferKind::Pipe, Network::Slow, 1, 2 * GIB),
+    MeasuredTransfer::of("upload-1000", TransferKind::Up, Network::Plain, 1000, MIB),
+    MeasuredTransfer::of("download-1000-slow", TransferKind::Down, Network::Slow, 1000, MIB),
+    MeasuredTransfer::of("upload-10000", TransferKind::Up, Network::Plain, 10_000, 4 * KIB),
+    MeasuredTransfer::of("download-10000", TransferKind::Down, Network::Plain, 10_000, 4 * KIB),
 ];
 
 /// Which transfers to measure, and with which programs.
@@ -123,7 +123,7 @@ pub struct PerformanceReport {
 }
 
 impl PerformanceTrial {
-    /// Makes the transfers with the named programs, or with the program `tidegate` where none is named.
+    /// Measures the transfers with the given programs, or with `tidegate` if none is given.
     ///
     /// # Errors
     /// If there is no room, a server does not start, or a transfer fails, takes too long, or leaves something out.
@@ -133,7 +133,7 @@ impl PerformanceTrial {
         let before = machine::load();
         let mut lines = Vec::new();
         let is_wanted =
-            |one: &Transfer| self.only.is_empty() || self.only.iter().any(|name| name == one.name);
+            |one: &MeasuredTransfer| self.only.is_empty() || self.only.iter().any(|name| name == one.name);
         for transfer in TRANSFERS.into_iter().filter(is_wanted) {
             lines.extend(self.measure(transfer, programs, tidegate)?);
         }
@@ -141,7 +141,12 @@ impl PerformanceTrial {
     }
 
     /// The runs of all programs, in turn.
-    fn measure(&self, transfer: Transfer, programs: &[PathBuf], tidegate: &Path) -> Result<Vec<Line>> {
+    fn measure(
+        &self,
+        transfer: MeasuredTransfer,
+        programs: &[PathBuf],
+        tidegate: &Path,
+    ) -> Result<Vec<Line>> {
         let (transfer, runs) = if self.quick { (transfer.small(), 1) } else { (transfer, self.runs) };
         let course = Course::prepare(transfer, self, tidegate)?;
         let line = |program: &PathBuf| Line {
@@ -169,7 +174,7 @@ impl PerformanceTrial {
 
 /// One transfer with its server, its network and its files.
 struct Course {
-    transfer: Transfer,
+    transfer: MeasuredTransfer,
     server: Embedded,
     proxy: Option<Toxiproxy>,
     scratch: Scratch,
@@ -179,15 +184,15 @@ struct Course {
 }
 
 impl Course {
-    fn prepare(transfer: Transfer, trial: &PerformanceTrial, tidegate: &Path) -> Result<Self> {
-        let Transfer { direction, network, objects, size, .. } = transfer;
+    fn prepare(transfer: MeasuredTransfer, trial: &PerformanceTrial, tidegate: &Path) -> Result<Self> {
+        let MeasuredTransfer { kind, network, objects, size, .. } = transfer;
         // Room for the source and a copy; a file takes whole pages.
         let room = 2 * objects * size.next_multiple_of(4 * KIB);
         let scratch = Scratch::new(trial.scratch.as_deref(), room)?;
         scratch.remove_when_interrupted()?;
         let logs = tempfile::tempdir()?;
         // Only objects that are read again must be kept.
-        let storage = if direction == Direction::Down { "memory" } else { "discard" };
+        let storage = if kind == TransferKind::Down { "memory" } else { "discard" };
         let start = if network == Network::Tls { Embedded::storing_over_tls } else { Embedded::storing };
         let server = start(tidegate, logs.path(), storage)?;
         let mut proxy = None;
@@ -198,7 +203,7 @@ impl Course {
         }
         let source = if objects == 1 { scratch.file(size)? } else { scratch.files(objects, size)? };
         let course = Self { transfer, server, proxy, scratch, source, logs };
-        if direction == Direction::Down {
+        if kind == TransferKind::Down {
             let put =
                 course.copy(tidegate).arg(course.place(course.source.display())).arg(course.object(SOURCE));
             measure::measure(&put, &course.logs.path().join("put.log"), LIMIT)?;
@@ -230,17 +235,17 @@ impl Course {
         let copy = self.copy(program);
         // Each upload has a key of its own: a copy skips what is there already.
         let new = self.object(fastrand::u64(..));
-        let copy = match self.transfer.direction {
-            Direction::Down => copy.arg(self.object(SOURCE)).arg(self.place(target.display())),
-            Direction::Up => copy.arg(self.place(self.source.display())).arg(new),
-            Direction::Pipe => Program { stdin: Some(self.source.clone()), ..copy.arg("-").arg(new) },
+        let copy = match self.transfer.kind {
+            TransferKind::Down => copy.arg(self.object(SOURCE)).arg(self.place(target.display())),
+            TransferKind::Up => copy.arg(self.place(self.source.display())).arg(new),
+            TransferKind::Pipe => Program { stdin: Some(self.source.clone()), ..copy.arg("-").arg(new) },
         };
         self.server.forget()?;
         let usage = measure::measure(&copy, &self.logs.path().join("run.log"), LIMIT)?;
         let counts = self.server.counts()?;
         // Bytes alone are not enough: they may belong to a session that was never completed.
         let (sent, stored) = (counts.bytes_in, counts.checksums.values().sum::<u64>());
-        if self.transfer.direction == Direction::Down {
+        if self.transfer.kind == TransferKind::Down {
             self.compare(&target)?;
         } else if sent < self.transfer.objects * self.transfer.size || stored < self.transfer.objects {
             return Err(format!("{}: {sent} bytes and {stored} objects arrived", self.transfer.name).into());

@@ -54,7 +54,8 @@ pub(crate) fn input() -> Outcome<File> {
     copied.map(File::from).map_err(|error| CommandFailure::Failed(format!("standard input: {error}")))
 }
 
-/// A path to standard input, if that is a regular file of which nothing has been read: it can be uploaded as a file.
+/// A path to standard input, if standard input is a regular file and nobody has read from it yet: then it is uploaded as a
+/// file.
 ///
 /// # Errors
 /// As [`input`].

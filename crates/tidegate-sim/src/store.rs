@@ -55,6 +55,8 @@ pub struct StoreState {
     pub witness: Witness,
     /// How many requests without a normal answer have still to take effect.
     pub late: usize,
+    /// Whether requests are answered without faults for now, whatever the profile.
+    pub is_calm: bool,
     random: Rng,
 }
 
@@ -84,7 +86,7 @@ impl SimStore {
     pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<RunTrace>) -> Self {
         let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
         let model = Model::new(capabilities.clone(), scenario.lenient_abort, scenario.copies_differ);
-        let state = StoreState { model, witness, late: 0, random };
+        let state = StoreState { model, witness, late: 0, is_calm: false, random };
         let stall = scenario.stall.map(|(at, length)| {
             let from = Instant::now() + Duration::from_millis(at);
             (from, from + Duration::from_millis(length))
@@ -178,7 +180,10 @@ impl SimStore {
         let part = asked.session.zip(asked.part).map(|(session, (number, _))| (session.id.clone(), number));
         let id = state.witness.arrive(*operation, writers.clone(), label.clone(), part, bytes, held);
         let pieces = usize::try_from(bytes / 1024).unwrap_or(0);
-        let fate = self.shared.profile.draw(&mut state.random, *operation, pieces);
+        let mut fate = self.shared.profile.draw(&mut state.random, *operation, pieces);
+        if state.is_calm {
+            fate.trouble = None;
+        }
         if let Some(trouble) = fate.trouble {
             state.witness.injected(*operation, writers, trouble);
         }

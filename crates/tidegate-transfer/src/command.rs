@@ -26,7 +26,8 @@ mod holders;
 
 /// The size to give a pipe, so that each read finds many bytes: Linux's default limit for unprivileged users.
 const PIPE: usize = 1 << 20;
-/// How long the pipe of a program that has ended may stay open before a warning says which process holds it.
+/// How long the pipe of a program that has ended may stay open before a notice says which process holds it, and how long
+/// until the next notice.
 const HELD: Duration = Duration::from_secs(10);
 
 /// A source that knows whether its bytes are whole. An upload from it is published only if it says so.
@@ -267,17 +268,15 @@ impl Drop for RunningCommand {
 pub struct CommandOutput {
     command: RunningCommand,
     output: ChildStdout,
-    /// Once the program has ended: when a warning says which process holds its output open.
+    /// Once the program has ended: when the next notice says which process holds its output open.
     held: Option<Pin<Box<Sleep>>>,
 }
 
-impl CommandOutput {
-    /// The processes that hold the output open, in words.
-    fn holders(&self) -> String {
-        match holders::of(&self.output) {
-            holders if holders.is_empty() => String::new(),
-            holders => format!(": its output is still open in {}", holders.join(", ")),
-        }
+/// The processes that hold the output open, in words.
+fn holders_of(output: &ChildStdout) -> String {
+    match holders::of(output) {
+        holders if holders.is_empty() => "a process of another user".to_owned(),
+        holders => holders.join(", "),
     }
 }
 
@@ -299,16 +298,16 @@ impl AsyncRead for CommandOutput {
         }
         // It has succeeded, and another process may still write to the pipe.
         if this.command.is_time_up(cx) {
-            let holders = this.holders();
+            let holders = format!(": its output is still open in {}", holders_of(&this.output));
             this.command.ended = Some(this.command.timed_out(holders));
             return Poll::Ready(Ok(()));
         }
         let held = this.held.get_or_insert_with(|| Box::pin(sleep(HELD)));
-        if held.as_mut().poll(cx).is_ready() {
-            let holders = this.holders();
-            tracing::warn!(target: "tidegate::answer", "{} has ended, and is waited for{holders}", this.command.name);
-            this.held = Some(Box::pin(sleep(Duration::from_secs(3600))));
-            cx.waker().wake_by_ref();
+        while held.as_mut().poll(cx).is_ready() {
+            held.as_mut().reset(Instant::now() + HELD);
+            let at = format!("{}, with the output of {} open", holders_of(&this.output), this.command.name);
+            let pause_ms = HELD.as_millis() as u64;
+            tracing::info!(target: "tidegate::answer", at, pause_ms, is_work = true, "a command's output is held open");
         }
         Poll::Pending
     }

@@ -17,7 +17,7 @@ use crate::figures::count;
 use crate::links::{LinkRules, WriteLinks, skipped_links};
 use crate::listing::{OrderedListing, TreeObject};
 use crate::merge::merge;
-use crate::plan::{Change, NoObjects, Step, TreePlan};
+use crate::plan::{Change, NoObjects, PlanStep, TreePlan};
 use crate::planted::Planted;
 use crate::resolved::resolved;
 use crate::select::ObjectFilter;
@@ -127,7 +127,7 @@ impl Trees {
     }
 
     /// The steps for the keys of both trees, in order. Lists both sides.
-    pub(crate) fn steps(&self) -> impl Stream<Item = Step> + '_ {
+    pub(crate) fn steps(&self) -> impl Stream<Item = PlanStep> + '_ {
         let as_files = self.source.is_local() || self.target.is_local();
         let names = self.filter.of_names();
         let source = OrderedListing::new(self.source.list(&names, as_files));
@@ -139,8 +139,8 @@ impl Trees {
     pub(crate) fn changes(&self) -> impl Stream<Item = Change> + '_ {
         let changes = self.steps().map(move |step| async move {
             match step {
-                Step::Do(change) => change,
-                Step::Compare { source, target } => match self.ask(&source, &target).await {
+                PlanStep::Do(change) => change,
+                PlanStep::Compare { source, target } => match self.ask(&source, &target).await {
                     Ok(Some(how)) => Change::Replace(source, how),
                     Ok(None) => Change::None,
                     Err(error) => Change::Fail(Failure::new(event::Step::List, None, error)),

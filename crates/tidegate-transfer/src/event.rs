@@ -42,7 +42,7 @@ pub enum Event {
     Started(Transfer),
     /// The transfer of this id is over, well or not.
     Ended(u64),
-    /// How far the operation is, as often as [`Run::progress_every`](crate::Run::progress_every) asks for it.
+    /// How far the operation is. Comes at the interval that [`Run::progress_every`](crate::Run::progress_every) sets.
     Progress(RunProgress),
     /// An object is at its target, whole, and its store has confirmed it.
     Copied(Box<CopiedObject>),

@@ -26,9 +26,9 @@ mod taken;
 pub(crate) use no_objects::NoObjects;
 use taken::TakenNames;
 
-/// What a plan says of a key.
+/// What the plan decides for one key.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     /// The listings do not tell whether both sides have the same object: compare further. The answer is
     /// [`Change::None`] or [`Change::Replace`].
     Compare {
@@ -125,7 +125,7 @@ impl TreePlan {
 
     /// The step for the next pair; `None` for nothing. If both sides have the object, the source's decides whether the
     /// filter takes it; what only the target has stays if the filter would not take it from the source.
-    pub(crate) fn next(&mut self, pair: Pair, disk: &impl TargetDisk) -> Option<Step> {
+    pub(crate) fn next(&mut self, pair: Pair, disk: &impl TargetDisk) -> Option<PlanStep> {
         self.no_objects.see(&pair);
         match pair {
             Pair::Both { source, target } => self.source_has(source, Some(target), disk),
@@ -133,7 +133,7 @@ impl TreePlan {
             Pair::TargetOnly(object) => self.only_target_has(object, disk),
             Pair::SourceMissed(Missed::LeftOut(path, kind)) => {
                 let is_taken = self.no_objects.takes_source(&path);
-                is_taken.then_some(Step::Do(Change::LeaveOut(path, kind)))
+                is_taken.then_some(PlanStep::Do(Change::LeaveOut(path, kind)))
             }
             Pair::SourceMissed(Missed::Failed(error)) => Some(self.missed(Side::Source, error)),
             Pair::TargetMissed(missed) if missed.is_harmless() => None,
@@ -142,7 +142,7 @@ impl TreePlan {
             Pair::Disorder(_) if self.rules.options.plants.has(Planted::UnorderedListing) => None,
             Pair::Disorder(disorder) => {
                 let failure = Failure::new(event::Step::List, None, disorder.into());
-                Some(Step::Do(Change::Stop(failure)))
+                Some(PlanStep::Do(Change::Stop(failure)))
             }
         }
     }
@@ -152,24 +152,24 @@ impl TreePlan {
         source: TreeObject,
         target: Option<Object>,
         disk: &impl TargetDisk,
-    ) -> Option<Step> {
+    ) -> Option<PlanStep> {
         if !self.filter.takes(&source.key, &source.object) {
             return None;
         }
         self.objects += 1;
         let by = self.taken.as_mut().and_then(|taken| taken.taken_by(&source.key, disk)).map(str::to_owned);
         if let Some(by) = by {
-            return Some(Step::Do(Change::Refuse { source, by }));
+            return Some(PlanStep::Do(Change::Refuse { source, by }));
         }
-        let Some(target) = target else { return Some(Step::Do(Change::Add(source))) };
+        let Some(target) = target else { return Some(PlanStep::Do(Change::Add(source))) };
         Some(match self.rules.compare(&source.object, &target) {
-            Verdict::Same => Step::Do(Change::None),
-            Verdict::Different(how) => Step::Do(Change::Replace(source, how)),
-            Verdict::Unknown | Verdict::Fresh => Step::Compare { source, target: target.into() },
+            Verdict::Same => PlanStep::Do(Change::None),
+            Verdict::Different(how) => PlanStep::Do(Change::Replace(source, how)),
+            Verdict::Unknown | Verdict::Fresh => PlanStep::Compare { source, target: target.into() },
         })
     }
 
-    fn only_target_has(&self, object: TreeObject, disk: &impl TargetDisk) -> Option<Step> {
+    fn only_target_has(&self, object: TreeObject, disk: &impl TargetDisk) -> Option<PlanStep> {
         let plants = self.rules.options.plants;
         // The source may have it there too, behind what is no object.
         let is_unsure =
@@ -178,13 +178,13 @@ impl TreePlan {
             return None;
         }
         let follows = self.target_links.is_some_and(|(_, lists)| lists == LinkPolicy::Follow);
-        Some(Step::Do(match follows.then(|| disk.link_above(&object.key)).flatten() {
+        Some(PlanStep::Do(match follows.then(|| disk.link_above(&object.key)).flatten() {
             Some(behind) => Change::Keep { object, behind },
             None => Change::Remove(object),
         }))
     }
 
-    fn missed(&self, side: Side, error: Error) -> Step {
+    fn missed(&self, side: Side, error: Error) -> PlanStep {
         let is_local = match side {
             Side::Source => self.rules.sides.source_is_local(),
             Side::Target => self.rules.sides.target_is_local(),
@@ -192,7 +192,7 @@ impl TreePlan {
         // The listing of a store ends with its error; the walk of a directory continues.
         let ends = !is_local && matches!(error, Error::Store(_) | Error::Unsorted { .. });
         let failure = Failure::new(event::Step::List, Some(side), error);
-        Step::Do(if ends { Change::Stop(failure) } else { Change::Fail(failure) })
+        PlanStep::Do(if ends { Change::Stop(failure) } else { Change::Fail(failure) })
     }
 
     /// What is in the way of an object of the source, if the target is a directory.
@@ -277,9 +277,9 @@ pub(crate) mod tests {
 
     /// The steps of all pairs, in words.
     fn steps(plan: &mut TreePlan, disk: &Names, pairs: Vec<Pair>) -> String {
-        let word = |step: Step| match step {
-            Step::Compare { source, .. } => format!("?{}", source.key),
-            Step::Do(change) => match change {
+        let word = |step: PlanStep| match step {
+            PlanStep::Compare { source, .. } => format!("?{}", source.key),
+            PlanStep::Do(change) => match change {
                 Change::None => "=".to_owned(),
                 Change::Add(object) => format!("+{}", object.key),
                 Change::Replace(object, how) => format!("+{}:{}", object.key, how.finding().name()),

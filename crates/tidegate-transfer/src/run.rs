@@ -140,7 +140,7 @@ impl Run {
         self
     }
 
-    /// Adds an [`Event::Progress`] to the stream as often as this, for a bar. Needs a runtime with a timer.
+    /// Adds an [`Event::Progress`] to the stream at this interval, for a progress bar. Needs a runtime with a timer.
     ///
     /// # Panics
     /// The first poll panics without one, and if `period` is zero.

@@ -22,10 +22,10 @@ use crate::{output, text, values};
 ///     tidegate sweep s3://BUCKET/ --dry-run
 ///     tidegate sweep s3://BUCKET/tables/ --older-than 12h
 ///
-/// Stores charge for the parts of unfinished uploads. Those that a live tidegate of this user on
-/// this machine is writing are left alone, however old they are, and so are pending uploads (`cp
-/// --prepare`) of all machines until their lifetime is over. Other uploads by other machines and
-/// other programs are not known here: choose an age that these never reach.
+/// Stores charge for the parts of unfinished uploads. Two kinds are left alone, however old they
+/// are: uploads that a live tidegate of this user writes on this machine, and pending uploads (`cp
+/// --prepare`) of any machine until their lifetime ends. Sweep cannot know the uploads of other
+/// machines and other programs: choose an age that these never reach.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SweepArgs {

@@ -18,7 +18,7 @@ use crate::event::{self, Event, Failure};
 use crate::figures::count;
 use crate::listing::TreeObject;
 use crate::obstacle::InTheWay;
-use crate::plan::{Change, Step, Way};
+use crate::plan::{Change, PlanStep, Way};
 use crate::planted::Planted;
 
 /// The copies of a synchronization, and what it has found so far.
@@ -128,18 +128,18 @@ impl<'a> Copying<'a> {
     }
 
     /// The step, unless it needs no work.
-    fn without_work(&self, step: Step) -> Option<Step> {
+    fn without_work(&self, step: PlanStep) -> Option<PlanStep> {
         match step {
-            Step::Do(Change::None) => {
+            PlanStep::Do(Change::None) => {
                 self.found().unchanged += 1;
                 None
             }
-            Step::Do(Change::Remove(object)) => {
+            PlanStep::Do(Change::Remove(object)) => {
                 let unkept = self.found().extra.as_mut()?.push(&object).err()?;
                 let failure = Failure::new(event::Step::Remove, None, lost_keys(&unkept));
-                Some(Step::Do(Change::Stop(failure)))
+                Some(PlanStep::Do(Change::Stop(failure)))
             }
-            Step::Do(Change::Keep { object, behind }) => {
+            PlanStep::Do(Change::Keep { object, behind }) => {
                 self.work.keep(&object.key, &behind);
                 None
             }
@@ -147,17 +147,19 @@ impl<'a> Copying<'a> {
         }
     }
 
-    async fn carry_out(&self, step: Step) -> CopyOutcome {
+    async fn carry_out(&self, step: PlanStep) -> CopyOutcome {
         let change = match step {
-            Step::Do(change) => change,
-            Step::Compare { source, target } => match Box::pin(self.work.trees.ask(&source, &target)).await {
-                Ok(Some(how)) => Change::Replace(source, how),
-                Ok(None) => {
-                    self.found().unchanged += 1;
-                    Change::None
+            PlanStep::Do(change) => change,
+            PlanStep::Compare { source, target } => {
+                match Box::pin(self.work.trees.ask(&source, &target)).await {
+                    Ok(Some(how)) => Change::Replace(source, how),
+                    Ok(None) => {
+                        self.found().unchanged += 1;
+                        Change::None
+                    }
+                    Err(failure) => return CopyOutcome::Failed(failure),
                 }
-                Err(failure) => return CopyOutcome::Failed(failure),
-            },
+            }
         };
         match change {
             Change::Add(source) | Change::Replace(source, _) => self.copy(source).await,

@@ -2,8 +2,8 @@
 //!
 //! A set has a *pointer*, the key by which readers find it, and passes three points:
 //!
-//! 1. The *intent* is written below `.tidegate/manifests/`, only if there is none. Before it nothing is visible, and
-//!    the set can be given up. Of two sets with one pointer, one has the intent.
+//! 1. The *intent* is written below `.tidegate/manifests/` with `create_only`, so of two sets with one pointer only one
+//!    gets it. Until the intent exists, nothing is visible and the set can be given up.
 //! 2. Every upload is committed. That may be repeated, by any process that reads the intent.
 //! 3. The pointer is written, and names the objects. Then the intent is removed.
 //!
@@ -327,7 +327,7 @@ impl Store {
         Manifest::from_json(&String::from_utf8_lossy(&bytes)).map(Some)
     }
 
-    /// Reads an object; `None` if there is none.
+    /// Reads the object of this key; `None` if it does not exist.
     async fn find(&self, key: &str) -> Result<Option<bytes::Bytes>> {
         match self.get(key).await {
             Ok(bytes) => Ok(Some(bytes)),

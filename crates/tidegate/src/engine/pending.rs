@@ -66,7 +66,7 @@ fn mark(session: &str) -> u64 {
 pub(crate) struct PendingUploads {
     /// When each ends, by the marks of their sessions.
     until: HashMap<u64, SystemTime>,
-    /// The keys of records whose time is over.
+    /// The keys of records of uploads whose lifetime is over.
     pub(crate) expired: Vec<String>,
 }
 

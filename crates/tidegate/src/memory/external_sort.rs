@@ -70,11 +70,11 @@ impl<R: Record> SortedRuns<R> {
     pub fn merge(mut self) -> io::Result<MergedRuns<R>> {
         // Taken from the end, so the first key comes last.
         self.waiting.sort_unstable_by(|one, other| other.key().cmp(one.key()));
-        let mut runs = vec![Run::Memory(self.waiting)];
+        let mut runs = vec![SortedRun::Memory(self.waiting)];
         if let Some(file) = self.file.map(Arc::new) {
             let mut start = 0;
             for end in self.ends {
-                runs.push(Run::File(BufReader::new(Section { file: file.clone(), at: start, end })));
+                runs.push(SortedRun::File(BufReader::new(Section { file: file.clone(), at: start, end })));
                 start = end;
             }
         }
@@ -123,7 +123,7 @@ impl<R: Record> Iterator for MergedRuns<R> {
 /// A run and its first record. The greatest is the one whose key comes first.
 struct Head<R> {
     first: R,
-    run: Run<R>,
+    run: SortedRun<R>,
 }
 
 impl<R: Record> Ord for Head<R> {
@@ -146,13 +146,13 @@ impl<R: Record> PartialEq for Head<R> {
     }
 }
 
-enum Run<R> {
+enum SortedRun<R> {
     /// The records in descending order.
     Memory(Vec<R>),
     File(BufReader<Section>),
 }
 
-impl<R: Record> Run<R> {
+impl<R: Record> SortedRun<R> {
     fn next(&mut self) -> io::Result<Option<R>> {
         match self {
             Self::Memory(records) => Ok(records.pop()),

@@ -1,4 +1,4 @@
-//! Publishes or gives up a pending upload, in any process: as often as one likes, once in effect.
+//! Publishes a pending upload, or gives it up. Any process may do so, and may repeat it: the object is published once.
 
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -189,7 +189,7 @@ impl Store {
         })
     }
 
-    /// Removes the records of pending uploads whose lifetime is over. Their sessions are swept like others.
+    /// Removes the records of pending uploads whose lifetime is over. Their sessions are then swept like any unfinished upload.
     pub(super) async fn remove_expired_records(&self) -> Result<()> {
         for key in self.pending().await?.expired {
             let root = self.with(self.context().root());
