@@ -8,6 +8,7 @@ import pytest
 from harness import MIB
 from harness.azure import Container
 from harness.lines import one_sentence
+from harness.process import until
 from harness.s3 import Bucket, GoogleBucket
 from pending_kills import OWN, kills_in_a_set, round_of_kills, visible
 
@@ -53,6 +54,20 @@ def test_what_is_abandoned_is_gone(tidegate, bucket, tmp_path):
     run = tidegate("commit", file, env=bucket.env)
     assert run.exit != 0 and "abandoned" in run.err, run
     assert bucket.keys() == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_prepared(tidegate, embedded_bucket, tmp_path):
+    source, file = tmp_path / "grows", tmp_path / "one.json"
+    source.write_bytes(b"p" * (60 * MIB))
+    # With so little memory, most of the file is read after the first parts are sent.
+    slowly = ("--part-size", "5MiB", "--memory", "16MiB", "--bandwidth", "20MB/s")
+    run = tidegate.start("cp", source, embedded_bucket.url("k"), "--prepare", file, *slowly, env=embedded_bucket.env)
+    until("a part is there", lambda: embedded_bucket.parts("k") >= 1)
+    with source.open("ab") as growing:
+        growing.write(b"more")
+    one_sentence(run.wait(60), "the file changed while it was read", exit=1)
+    assert not file.exists()
+    embedded_bucket.assert_untouched("k")
 
 
 def test_a_condition_holds_at_the_commit(tidegate, bucket, tmp_path):

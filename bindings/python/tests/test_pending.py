@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,17 @@ def test_the_same_in_asyncio(store):
         assert await target.get("k") == b"bytes"
 
     asyncio.run(main())
+
+
+def test_the_example_of_the_docs_commits_what_was_prepared_elsewhere(store):
+    """docs/PENDING.md: the committer, with the test's store in place of the bucket."""
+    text = (Path(__file__).resolve().parents[3] / "docs" / "PENDING.md").read_text()
+    example = text.split("```python\n")[1].split("```")[0]
+    assert 'store = tidegate.Store("s3://warehouse/t")' in example
+    names = {"tidegate": tidegate, "store": store}
+    exec(example.split('"s3://warehouse/t")')[1], names)
+    results = [names["work"](number, b"rows") for number in range(2)]
+    assert not store.exists("part-0.parquet")
+    for _ in range(2):
+        names["commit"](results)
+    assert sorted(entry.key for entry in store.list()) == ["part-0.parquet", "part-1.parquet"]

@@ -44,6 +44,8 @@ use item::{CopyItem, ItemSource};
 pub use job::{AfterCopy, IfExists};
 use job::{CopyJob, CopyWriteSettings, Sides};
 use link::DeferredLinks;
+#[doc(hidden)]
+pub use opened::OpenedFile;
 use sources::CopyTarget;
 
 /// What is copied.

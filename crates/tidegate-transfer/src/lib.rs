@@ -33,6 +33,8 @@ mod walk;
 pub use ahead::ahead;
 pub use check::CheckTrees;
 pub use compare::{Comparison, Tree};
+#[doc(hidden)]
+pub use copy::OpenedFile;
 pub use copy::{AfterCopy, CopyTrees, IfExists, NameList, journaled, naming};
 pub use copy::{is_single, is_stream};
 pub use error::{Error, ErrorClass, Reach, Result, sentence_of};

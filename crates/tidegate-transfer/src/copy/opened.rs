@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// An open file, with its size and modification time when it was opened.
 #[derive(Debug)]
-pub(crate) struct OpenedFile {
+pub struct OpenedFile {
     path: PathBuf,
     file: File,
     size: u64,
@@ -20,14 +20,20 @@ pub(crate) struct OpenedFile {
 
 impl OpenedFile {
     /// Opens the file. Blocks while the disk responds.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let found = file.metadata()?;
         Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
     }
 
     /// A handle to read the file. Call it once: clones share one position in the file.
-    pub(crate) fn source(&self) -> io::Result<tokio::fs::File> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn source(&self) -> io::Result<tokio::fs::File> {
         Ok(tokio::fs::File::from_std(self.file.try_clone()?))
     }
 
@@ -42,7 +48,10 @@ impl OpenedFile {
     }
 
     /// Fails if the file was written to while its bytes were `read`.
-    pub(crate) fn check_unchanged(&self, read: u64) -> Result {
+    ///
+    /// # Errors
+    /// [`Error::Failed`], which names the file.
+    pub fn check_unchanged(&self, read: u64) -> Result {
         let now = self.file.metadata().map_err(|error| self.failure(&error))?;
         let is_same = match self.size {
             // The system generates some files as they are read (/proc); it reports their size as 0.
@@ -54,8 +63,8 @@ impl OpenedFile {
         }
         let (path, before, now) = (self.path.display(), self.size, now.len());
         Err(Error::Failed(format!(
-            "{path}: the file changed while it was read: it had {before} bytes and has {now}; nothing was published, \
-             and what was read is in the journal (copy it again: if it has only grown, that goes on)"
+            "{path}: the file changed while it was read: it had {before} bytes and has {now}; nothing was \
+             published"
         )))
     }
 }

@@ -146,7 +146,11 @@ async fn stream(
     writer.read_from(&mut &mut *input).await.map_err(of_size)?;
     input.complete().await?;
     if let Some(file) = file {
-        file.check_unchanged(writer.position())?;
+        file.check_unchanged(writer.position()).map_err(|changed| {
+            Error::Failed(format!(
+                "{changed}, and what was read is in the journal (copy it again: if it has only grown, that goes on)"
+            ))
+        })?;
     }
     let object = writer.finish().await.map_err(of_size)?;
     let done = live.done(source, to.url(), object.size, &object);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate::location::Location;
 use tidegate::{Strategy, TidegateBuilder};
+use tidegate_transfer::{OpenedFile, is_stream};
 use tokio::io::AsyncRead;
 
 use super::{CopyArguments, CopyEnd, CopyMethod, CopySource, Stdin, StdinWait};
@@ -67,8 +68,11 @@ impl CopyArguments {
             };
             let mut writer = builder.await?;
             let begun = stores.unfinished().begin(false);
-            let mut input = open(stores, source).await?;
-            writer.read_from(&mut input).await?;
+            let (mut input, file_before) = open(stores, source).await?;
+            let read = writer.read_from(&mut input).await?;
+            if let Some(before) = file_before {
+                before.check_unchanged(read)?;
+            }
             let builder = writer.prepare();
             let builder = match to.lifetime {
                 Some(lifetime) => builder.lifetime(lifetime),
@@ -92,21 +96,28 @@ impl CopyArguments {
     }
 }
 
-/// Opens the source of an upload.
-async fn open(stores: &Stores, source: &CopySource) -> Outcome<Box<dyn AsyncRead + Unpin + Send>> {
+type Input = Box<dyn AsyncRead + Unpin + Send>;
+
+/// Opens the source of an upload. A file must not change while it is read.
+async fn open(stores: &Stores, source: &CopySource) -> Outcome<(Input, Option<OpenedFile>)> {
     Ok(match source {
-        CopySource::Standard => Box::new(Stdin::open(StdinWait::Here)?),
+        CopySource::Standard => (Box::new(Stdin::open(StdinWait::Here)?), None),
         CopySource::Command(_) => {
             return Err(CommandFailure::Usage("--prepare: it does not go with a command".to_owned()));
         }
         CopySource::Place(source) => match &source.location {
-            Location::Local { path } => {
+            Location::Local { path } if is_stream(path) => {
                 let opened = tokio::fs::File::open(path).await;
-                Box::new(opened.map_err(|error| CommandFailure::of_file(path, &error))?)
+                (Box::new(opened.map_err(|error| CommandFailure::of_file(path, &error))?), None)
+            }
+            Location::Local { path } => {
+                let failed = |error| CommandFailure::of_file(path, &error);
+                let opened = OpenedFile::open(path).map_err(failed)?;
+                (Box::new(opened.source().map_err(failed)?), Some(opened))
             }
             location => {
                 let place = stores.object(location).await?;
-                Box::new(place.store.reader(&place.key).await?)
+                (Box::new(place.store.reader(&place.key).await?), None)
             }
         },
     })
