@@ -452,11 +452,13 @@ async fn copy_many(
         Some(distinct) => distinct.checked(found),
         None => found,
     });
-    let items = items.map(|found| async move {
-        match found {
-            Ok(item) => item::copy(job, item).await,
-            Err(outcome) => outcome,
-        }
+    let items = items.map(|found| {
+        Box::pin(async move {
+            match found {
+                Ok(item) => item::copy(job, item).await,
+                Err(outcome) => outcome,
+            }
+        })
     });
     copies::all(job, &Vec::from_iter(&found.stores), items).await?;
     link::copy_deferred(job).await?;

@@ -1,6 +1,7 @@
 //! Copies of many objects, in flight at once.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, Stream, StreamExt};
@@ -45,7 +46,13 @@ impl From<Result<Box<CopiedObject>>> for CopyOutcome {
 /// Runs all copies between these stores, as many at once as allowed; returns how many there were. A copy that fails is
 /// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
 /// those in flight are waited for and counted, and the cause is the error.
-pub(crate) async fn all<F>(job: &CopyJob, stores: &[&Store], copies: impl Stream<Item = F>) -> Result<u64>
+///
+/// A copy is boxed, because on its way here it would be copied several times, and has ten thousand bytes.
+pub(crate) async fn all<F>(
+    job: &CopyJob,
+    stores: &[&Store],
+    copies: impl Stream<Item = Pin<Box<F>>>,
+) -> Result<u64>
 where
     F: Future<Output = CopyOutcome>,
 {

@@ -40,7 +40,7 @@ pub(crate) async fn copy_deferred(job: &CopyJob) -> Result {
     let Some(first) = links.first() else { return Ok(()) };
     let store = first.source.place().store.clone();
     let stores: Vec<_> = (!first.source.place().is_local()).then_some(&store).into_iter().collect();
-    let copies = stream::iter(links).map(|link| item::copy_now(job, link));
+    let copies = stream::iter(links).map(|link| Box::pin(item::copy_now(job, link)));
     copies::all(job, &stores, copies).await.map(drop)
 }
 

@@ -59,7 +59,7 @@ impl<'a> Copying<'a> {
         let found = self.job.events.found();
         let steps = trees.steps().filter_map(|step| future::ready(self.without_work(step)));
         let steps = steps.inspect(move |_| _ = found.fetch_add(1, Relaxed));
-        let copies = steps.map(|step| self.carry_out(step));
+        let copies = steps.map(|step| Box::pin(self.carry_out(step)));
         let sides = [&trees.source, &trees.target];
         let stores: Vec<_> =
             sides.into_iter().filter(|tree| !tree.is_local()).map(|tree| &tree.store).collect();
@@ -92,7 +92,7 @@ impl<'a> Copying<'a> {
         }
         removed?;
         let (blocked, unread) = blocked.read().map_err(|error| lost_keys(&error))?;
-        let copies = blocked.map(|ExtraObject { key, .. }| self.copy_now(key, None));
+        let copies = blocked.map(|ExtraObject { key, .. }| Box::pin(self.copy_now(key, None)));
         copies::all(self.job, stores, copies).await?;
         unread.get().map_or(Ok(()), |error| Err(lost_keys(error)))
     }

@@ -71,12 +71,14 @@ impl Chunk {
         }
         let (object, asked) = (object.clone(), range.clone());
         let receiving = Receiving { source: source.clone(), into: received.clone() };
-        let task = runtime.spawn(async move {
+        let receive = async move {
             let Receiving { source, into } = &receiving;
             let ended = source.receive(asked.clone(), &object, &**into, None, AcceptedAnswer::Range).await;
             let at = asked.start + into.inflow.got();
             into.end(ended.map_err(|failure| source.failed(failure, at)));
-        });
+        };
+        // Boxed, because a task moves its future several times.
+        let task = runtime.spawn(Box::pin(receive));
         received.lock().task = Some(task.abort_handle());
         Some(Self { range, received })
     }

@@ -299,7 +299,8 @@ impl DownloadBuilder {
         let batch = self.context.engine().batches.here();
         let gives = self.gives;
         let small = Small { source, destination, how, gives, algorithm, began, batch, waiting };
-        let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
+        // Boxed, because a task moves its future several times.
+        let ended = AbortOnDropHandle::new(tokio::spawn(Box::pin(small.run()))).await;
         if ended.is_ok() {
             waiter.done();
         } // else the runtime is shutting down, and the work may still be in flight
@@ -355,7 +356,7 @@ impl DownloadBuilder {
             while tasks.len() < width.as_ref().map_or(most, Width::now)
                 && let Some(chunk) = missing.next()
             {
-                tasks.spawn(arriving.clone().receive(chunk, stream.take()));
+                tasks.spawn(Box::pin(arriving.clone().receive(chunk, stream.take())));
             }
             let next_look = async {
                 match &width {

@@ -320,7 +320,8 @@ impl<S: UploadSource> Driver<S> {
 
     fn spawn(&mut self, request: impl Future<Output = Result<Done>> + Send + 'static) {
         let upload = self.source.upload();
-        upload.tasks().spawn_on(request, &upload.runtime);
+        // Boxed, because a task moves its future several times.
+        upload.tasks().spawn_on(Box::pin(request), &upload.runtime);
     }
 
     /// Takes in the results of requests that have ended.
