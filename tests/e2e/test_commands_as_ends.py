@@ -135,6 +135,39 @@ def test_a_journaled_upload_is_published_when_the_command_has_succeeded(on, cp, 
     assert not [name for name in os.listdir(tmp_path / "journal") if name.endswith(".journal")]
 
 
+def test_a_rerun_of_a_command_that_fails_says_that(on, cp, tmp_path):
+    """Not that its output differs from the journal, which would be given up then."""
+    (tmp_path / "journal").mkdir()
+    options = ("--journal", "journal", "--part-size", "5MiB")
+    run = produced(on, cp, "head -c 12000000 /dev/zero; exit 3", *options)
+    assert run.returncode == 3, run
+    for script, code in [("exit 7", 7), ("head -c 1000 /dev/zero; kill -KILL $$", 137)]:
+        run = produced(on, cp, script, *options)
+        assert run.returncode == code and b"abort" not in run.stderr, run
+    run = produced(on, cp, "echo other; sleep 0.2", *options)
+    assert run.returncode == 1 and b"does not begin with them" in run.stderr, run
+    run = produced(on, cp, "head -c 12000000 /dev/zero", *options)
+    assert (run.returncode, len(on.get("k"))) == (0, 12_000_000), run
+
+
+@pytest.mark.parametrize("end", ["from", "to"])
+def test_a_process_that_ignores_the_ends_of_children_knows_them(on, tmp_path, end):
+    on.put("old", b"abc")
+    key, script = ("k", "echo hi") if end == "from" else ("old", "cat > got")
+    words = ["env", "--ignore-signal=CHLD", binary(), "cp", f"--{end}-command", on.url(key), "--", "sh", "-c", script]
+    run = subprocess.run(words, env=clean_env(on.env), cwd=tmp_path, capture_output=True, timeout=PATIENCE)
+    assert run.returncode == 0, run
+    assert on.get("k") == b"hi\n" if end == "from" else (tmp_path / "got").read_bytes() == b"abc"
+    words[-1] += "; exit 5"
+    run = subprocess.run(words, env=clean_env(on.env), cwd=tmp_path, capture_output=True, timeout=PATIENCE)
+    assert run.returncode == 5, run
+
+
+def test_a_consumer_is_not_started_for_an_object_that_is_not_there(on, cp, tmp_path):
+    run = cp("--to-command", on.url("none"), "--", "sh", "-c", "touch started; cat")
+    assert run.returncode == 3 and not (tmp_path / "started").exists(), run
+
+
 def test_a_consumer_must_succeed(on, cp, tmp_path):
     on.put("k", bytes(3 * MIB))
     for script, code, says in [

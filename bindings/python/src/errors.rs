@@ -45,6 +45,7 @@ fn system_error(error: &tidegate::Error) -> Option<i32> {
 /// The exception for an error of an operation on trees, to be returned instead of raised.
 pub(crate) fn of_trees(py: Python<'_>, error: &tidegate_transfer::Error) -> PyResult<Py<PyAny>> {
     use tidegate_transfer::Error;
+    use tidegate_transfer::command::CommandError;
     let mut cause = error;
     while let Error::At { error, .. } = cause {
         cause = error;
@@ -56,6 +57,9 @@ pub(crate) fn of_trees(py: Python<'_>, error: &tidegate_transfer::Error) -> PyRe
         Error::Stopped => "closed",
         Error::NotFound(_) => "not_found",
         Error::Denied(_) => "permission_denied",
+        Error::Command(CommandError::Missing { .. }) => "not_found",
+        Error::Command(CommandError::TimedOut { .. }) => "timeout",
+        Error::Command(_) => "source",
         _ => "failed",
     };
     let fields = PyDict::new(py);

@@ -86,7 +86,7 @@ impl Store {
         data: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Operation> {
-        let builder = WriteOptions::of(options)?.set(self.get(py)?.put(key, bytes_of(data)?));
+        let builder = WriteOptions::of_bytes(options)?.set(self.get(py)?.put(key, bytes_of(data)?));
         let progress = builder.progress();
         Ok(Operation::new(&self.shared, Some(progress), builder.into_future(), object))
     }
@@ -392,7 +392,7 @@ impl Store {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Operation> {
         let url = url_of(self.get(py)?, &key);
-        let builder = WriteOptions::of(options)?.set(self.get(py)?.writer(key));
+        let builder = WriteOptions::of_bytes(options)?.set(self.get(py)?.writer(key));
         let shared = self.shared.clone();
         Ok(Operation::new(&self.shared, None, builder.into_future(), move |py, writer| {
             Ok(Py::new(py, Writer::new(&shared, writer, url))?.into_any())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use tidegate::object::Encryption;
@@ -41,6 +41,16 @@ impl WriteOptions {
             }
         }
         Ok(taken)
+    }
+
+    /// The same for bytes that are no file's: they have nothing to preserve.
+    pub(crate) fn of_bytes(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        match Self::of(options)? {
+            Self { preserve: true, .. } => {
+                Err(PyTypeError::new_err("there is no option 'preserve': no file is uploaded"))
+            }
+            options => Ok(options),
+        }
     }
 
     fn take(&mut self, given: &Argument<'_, '_>) -> PyResult<()> {

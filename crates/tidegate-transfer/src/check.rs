@@ -92,7 +92,10 @@ impl CheckTrees {
         }
         trees.skipped_line().into_iter().for_each(|line| events.say(line));
         trees.incomparable_line().into_iter().for_each(|line| events.warn(line));
-        failed.map_or(Ok(()), |failure| Err(failure.error))
+        if let Some(failure) = failed {
+            return Err(failure.error);
+        }
+        trees.refuse_nothing()
     }
 }
 

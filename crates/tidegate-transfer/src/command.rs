@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tidegate::text::printable;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::error::{Error, Result};
@@ -93,6 +94,14 @@ pub enum CommandError {
         /// The signal's number.
         signal: u8,
     },
+    /// The program has ended, and the system does not say how.
+    #[error("{program}: it is not known how the command ended: {why}")]
+    StatusUnknown {
+        /// The program.
+        program: String,
+        /// The system's message.
+        why: String,
+    },
     /// The program did not end in the time that it had.
     #[error("{program}: the command did not end within {} seconds{holders}", limit.as_secs_f64())]
     TimedOut {
@@ -107,11 +116,13 @@ pub enum CommandError {
 
 impl CommandError {
     /// The exit code that a shell gives: the program's own; 128 and the number of the signal that ended it; 127 if there
-    /// is no such program, 126 if it could not be started; 124 if its time was up, as `timeout` has it.
+    /// is no such program, 126 if it could not be started; 124 if its time was up, as `timeout` has it; 1 if it is not
+    /// known how it ended.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Missing { .. } => 127,
             Self::NotStarted { .. } => 126,
+            Self::StatusUnknown { .. } => 1,
             Self::Exited { code, .. } => *code,
             Self::Killed { signal, .. } => signal.saturating_add(128),
             Self::TimedOut { .. } => 124,
@@ -167,6 +178,8 @@ impl ExternalCommand {
 
     fn start(&self, stdin: Stdio, stdout: Stdio) -> Result<RunningCommand> {
         let name = self.name();
+        // A process that ignores SIGCHLD, as some programs start others, would never know how the child ends.
+        drop(signal(SignalKind::child()).map_err(|error| CommandError::of_start(&name, &error))?);
         let child = Command::new(&self.program).args(&self.arguments).stdin(stdin).stdout(stdout).spawn();
         let child = child.map_err(|error| CommandError::of_start(&name, &error))?;
         let limit = self.limit.map(|limit| (limit, Box::pin(sleep_until(Instant::now() + limit))));
@@ -227,7 +240,9 @@ impl RunningCommand {
         let waited = pin!(self.child.wait()).poll(cx);
         let ended = match waited {
             Poll::Ready(Ok(status)) => CommandError::of_status(&self.name, status),
-            Poll::Ready(Err(error)) => Err(CommandError::of_start(&self.name, &error)),
+            Poll::Ready(Err(error)) => {
+                Err(CommandError::StatusUnknown { program: self.name.clone(), why: error.to_string() })
+            }
             Poll::Pending if self.is_time_up(cx) => self.timed_out(String::new()),
             Poll::Pending => return Poll::Pending,
         };

@@ -121,6 +121,17 @@ impl Trees {
         self.filter.is_everything()
     }
 
+    /// Fails if nothing lies below a prefix, which is more often mistyped than meant. An empty bucket or directory is
+    /// fine. For the end of [`steps`](Self::steps).
+    pub(crate) fn refuse_nothing(&self) -> Result {
+        let source = &self.source;
+        let is_prefix = !source.is_local() && !source.is_whole_store();
+        if self.plan().objects() == 0 && is_prefix && self.takes_everything() {
+            return Err(Error::nothing_at(&source.name(), "there is no object below it"));
+        }
+        Ok(())
+    }
+
     /// The plan, as far as [`steps`](Self::steps) has come.
     pub(crate) fn plan(&self) -> MutexGuard<'_, TreePlan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)

@@ -442,10 +442,12 @@ async fn copy_many(
         None => sources::find(job, places, target, is_recursive, filter).await?,
     };
     job.events.push(Event::Trees { source: source_label, target: found.target });
-    // Of one source, no two objects have the same target, unless one is a link.
+    // Of one source, no two objects have the same target, unless one is a link or links are followed.
     let makes_links = job.writing.links() == Links::Preserve && is_local(target);
-    let is_one_tree =
-        places.len() == 1 && !is_listed && !makes_links || job.plants.has(Planted::ReplacedSource);
+    // Two names of a target with links may be one file.
+    let follows = job.writing.links() == Links::Follow && is_local(target);
+    let is_one_tree = places.len() == 1 && !is_listed && !makes_links && !follows
+        || job.plants.has(Planted::ReplacedSource);
     let mut distinct =
         (!is_one_tree).then(|| DistinctTargets::new(found.named, found.trees, job.writing.links()));
     let items = found.items.map(|found| match &mut distinct {
@@ -481,6 +483,7 @@ async fn copy_one(job: &CopyJob, source: &Location, target: &Location, asks_size
     }
     let from = job.stores.source.object(source).await?;
     let to = CopyTarget::of_one(job, source, target).await?;
+    link::refuse_file_as_link(job.writing.links(), &from, &to)?;
     let source = match source {
         Location::Local { path } if job.is_plain() => {
             return upload::path(job, source.to_string(), path, &to).await;

@@ -56,8 +56,8 @@ impl Obstacle {
         }
     }
 
-    /// The failure of a copy to `target` below `root`; `None` if it only replaces what is there.
-    pub(crate) fn failure(&self, root: &Path, target: &str) -> Option<Error> {
+    /// The failure of a copy to `target` below `root`.
+    pub(crate) fn failure(&self, root: &Path, target: &str) -> Error {
         let path = |name: &str| root.join(name).display().to_string();
         let why = match self {
             Self::Link(name) => format!(
@@ -67,9 +67,12 @@ impl Obstacle {
             ),
             Self::File(name) => format!("{} is a file, and it would need to be a directory", path(name)),
             Self::Directory(name) => format!("{} is a directory", path(name)),
-            Self::Replaced(_) => return None,
+            Self::Replaced(name) => format!(
+                "{} is a file of the target alone, and a symbolic link would replace it: remove it, or add --delete",
+                path(name)
+            ),
         };
-        Some(Error::Failed(printable(&format!("{target}: {why}")).into_owned()))
+        Error::Failed(printable(&format!("{target}: {why}")).into_owned())
     }
 }
 

@@ -3,6 +3,8 @@
 //! A check, a synchronization and its dry run take the same steps from one plan. What a step needs of the target's disk
 //! comes from a [`TargetDisk`]; whether an object has changed that the listings do not tell apart is a step of its own.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use tidegate::Object;
@@ -82,6 +84,10 @@ pub(crate) trait TargetDisk {
     /// The first name above this key that is a symbolic link.
     fn link_above(&self, key: &str) -> Option<PathBuf>;
 
+    /// The name below the target of the file that the object of this key becomes, where links are written through, and its
+    /// path if that is elsewhere; `None` where no links are.
+    fn file_behind_links(&self, key: &str) -> Option<String>;
+
     /// What is in the way of the object of this key.
     fn obstacle(&self, key: &str) -> Option<Obstacle>;
 }
@@ -95,6 +101,10 @@ pub(crate) struct TreePlan {
     target_links: Option<(Links, LinkPolicy)>,
     /// The names that objects of the source take on the target's disk.
     taken: Option<TakenNames>,
+    /// Hashes of the files that objects of the source become, where links of the target are written through: two names
+    /// may be one file.
+    files: HashSet<u64>,
+    hasher: RandomState,
     no_objects: NoObjects,
     /// How many objects the source has, without those that the filter leaves out.
     objects: u64,
@@ -110,7 +120,8 @@ impl TreePlan {
     ) -> Self {
         let may_share_names = !rules.options.plants.has(Planted::LinkOverFile);
         let taken = target_links.filter(|_| may_share_names).map(|(links, _)| TakenNames::new(links));
-        Self { rules, filter, target_links, taken, no_objects, objects: 0 }
+        let (files, hasher) = Default::default();
+        Self { rules, filter, target_links, taken, files, hasher, no_objects, objects: 0 }
     }
 
     /// How many objects the source has so far, without those that the filter leaves out.
@@ -158,7 +169,10 @@ impl TreePlan {
         }
         self.objects += 1;
         let by = self.taken.as_mut().and_then(|taken| taken.taken_by(&source.key, disk)).map(str::to_owned);
-        if let Some(by) = by {
+        let same_file = || {
+            disk.file_behind_links(&source.key).filter(|file| !self.files.insert(self.hasher.hash_one(file)))
+        };
+        if let Some(by) = by.or_else(same_file) {
             return Some(PlanStep::Do(Change::Refuse { source, by }));
         }
         let Some(target) = target else { return Some(PlanStep::Do(Change::Add(source))) };
@@ -237,6 +251,8 @@ pub(crate) mod tests {
         pub(crate) directories: Vec<&'static str>,
         pub(crate) files: Vec<&'static str>,
         pub(crate) links: Vec<&'static str>,
+        /// A link that is followed, and the directory that it leads to.
+        pub(crate) leads: Option<(&'static str, &'static str)>,
         pub(crate) obstacle: Option<Obstacle>,
     }
 
@@ -252,6 +268,11 @@ pub(crate) mod tests {
         fn link_above(&self, key: &str) -> Option<PathBuf> {
             let is_above = |link: &&&str| key.strip_prefix(**link).is_some_and(|rest| rest.starts_with('/'));
             self.links.iter().find(is_above).map(PathBuf::from)
+        }
+
+        fn file_behind_links(&self, key: &str) -> Option<String> {
+            let (link, to) = self.leads?;
+            Some(key.strip_prefix(link).map_or_else(|| key.to_owned(), |rest| format!("{to}{rest}")))
         }
 
         fn obstacle(&self, _: &str) -> Option<Obstacle> {
@@ -396,5 +417,13 @@ pub(crate) mod tests {
             let way = plan.way_of(key, &disk);
             assert_eq!(matches!(way, Way::Extra(_)), is_extra, "{key} {links:?}: {way:?}");
         }
+    }
+
+    #[test]
+    fn two_names_of_one_file_of_the_target_are_one_object() {
+        let mut plan = plan(Sides::ToDisk, Links::Follow, LinkPolicy::Follow, ObjectFilter::default());
+        let disk = Names { leads: Some(("e/", "d/")), ..Names::default() };
+        let pairs = ["a", "d/f", "e/f", "e/g"].map(|key| Pair::SourceOnly(at(key, 1, 1)));
+        assert_eq!(steps(&mut plan, &disk, pairs.into()), "+a +d/f !e/f<d/f +e/g");
     }
 }

@@ -298,16 +298,11 @@ impl SyncWork<'_> {
         }
     }
 
-    /// Fails if nothing lies below a prefix, which is more often mistyped than meant. An empty bucket or directory is
-    /// fine.
     fn refuse_nothing(&self) -> Result {
-        let source = &self.trees.source;
-        let is_prefix = !source.is_local() && !source.is_whole_store();
-        let takes_all = self.options.extra != Extra::RemoveAll && self.trees.takes_everything();
-        if self.trees.plan().objects() == 0 && is_prefix && takes_all {
-            return Err(Error::nothing_at(&source.name(), "there is no object below it"));
+        match self.options.extra {
+            Extra::RemoveAll => Ok(()),
+            _ => self.trees.refuse_nothing(),
         }
-        Ok(())
     }
 
     /// Refuses to remove `extra` objects if that is more than allowed, or if the source is empty.

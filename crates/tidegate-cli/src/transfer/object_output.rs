@@ -49,17 +49,22 @@ impl ObjectOutput<'_> {
             let bytes = from.store.head(&from.key).await?.known_size();
             return report.tell(Event::WouldCopy { source, target, bytes }).await;
         }
-        let output = match self.to {
-            StreamTarget::Output => Sink::Bytes(ByteOutput::stdout()?),
-            StreamTarget::Command(command) => Sink::Command(Box::new(command.consume()?)),
-            StreamTarget::Device(path) => {
+        write(stores, report, (source, target), &from, &self.to).await
+    }
+}
+
+impl StreamTarget<'_> {
+    async fn open(&self) -> Outcome<Sink> {
+        match self {
+            Self::Output => Ok(Sink::Bytes(ByteOutput::stdout()?)),
+            Self::Command(command) => Ok(Sink::Command(Box::new(command.consume()?))),
+            Self::Device(path) => {
                 // Opening a named pipe waits for a reader.
                 let opened = tokio::fs::File::options().write(true).open(path).await;
                 let failed = |error| CommandFailure::of_file(path, &error);
-                Sink::Bytes(ByteOutput::new(opened.map_err(failed)?.into_std().await))
+                Ok(Sink::Bytes(ByteOutput::new(opened.map_err(failed)?.into_std().await)))
             }
-        };
-        write(stores, report, (source, target), &from, output).await
+        }
     }
 }
 
@@ -90,13 +95,15 @@ async fn write(
     report: &mut CopyReport<'_>,
     (source, target): (String, String),
     from: &Place,
-    mut output: Sink,
+    to: &StreamTarget<'_>,
 ) -> Outcome {
     let began = Instant::now();
     let builder = from.store.reader(&from.key);
     let progress = builder.progress();
     let shown = |bytes| RunProgress::of_one(&from.key, &progress, bytes);
     let mut reader = report.drawing(|| shown(None), async { Ok(builder.await?) }).await?;
+    // A command is not started for an object that is not there.
+    let mut output = to.open().await?;
     let (object, range) = (reader.object().clone(), reader.range());
     let bytes = range.end - range.start;
     let mut written = 0;

@@ -12,10 +12,11 @@ use tidegate::{ErrorKind, Store, Tidegate};
 
 use crate::ahead;
 use crate::error::Error;
-use crate::links::{LinkRules, Links};
+use crate::links::{LinkRules, Links, WriteLinks};
 use crate::obstacle::Obstacle;
 use crate::place::{Place, Stores, address};
 use crate::plan::TargetDisk;
+use crate::resolved::resolved;
 use crate::select::{ObjectFilter, is_own_key};
 use crate::two_addresses;
 use crate::walk::{self, Missed, OtherTree};
@@ -148,7 +149,9 @@ impl Tree {
         match (&self.directory, &other.directory) {
             (Some(ours), Some(theirs)) => two_addresses::are_nested(ours, theirs),
             (None, None) => {
-                let (ours, theirs) = (address(self.url()), address(other.url()));
+                // With the slash behind the bucket: the name of one may begin with that of the other.
+                let text = |tree: &Self| format!("{}/{}", address(tree.store.location()), tree.prefix);
+                let (ours, theirs) = (text(self), text(other));
                 self.store.shares_endpoint_with(&other.store)
                     && (ours.starts_with(&theirs) || theirs.starts_with(&ours))
             }
@@ -238,6 +241,13 @@ impl TargetDisk for Tree {
         let directory = self.directory.as_deref()?;
         let above = key.match_indices('/').map(|(at, _)| directory.join(&key[..at]));
         above.into_iter().find(|path| path.is_symlink())
+    }
+
+    fn file_behind_links(&self, key: &str) -> Option<String> {
+        let directory = self.directory.as_deref().filter(|_| self.rules.writes == WriteLinks::Follow)?;
+        let file = resolved(&directory.join(key));
+        let below = file.strip_prefix(resolved(directory)).ok().and_then(Path::to_str);
+        Some(below.map_or_else(|| file.display().to_string(), str::to_owned))
     }
 
     fn obstacle(&self, key: &str) -> Option<Obstacle> {

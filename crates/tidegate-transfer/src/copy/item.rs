@@ -86,6 +86,9 @@ pub(crate) async fn copy(job: &CopyJob, item: CopyItem) -> CopyOutcome {
 }
 
 pub(super) async fn copy_now(job: &CopyJob, item: CopyItem) -> CopyOutcome {
+    if let Err(error) = link::refuse_file_as_link(job.writing.links(), &item.source.place, &item.to) {
+        return CopyOutcome::Failed(error);
+    }
     let wants_proof = item.source.may_replace.is_some() && job.distinct.wants_proof()
         || job.wants_proof(&item.source.place, &item.to);
     if job.is_plain() && !wants_proof {
@@ -191,7 +194,11 @@ fn refuse_obstacle(job: &CopyJob, to: &Place) -> Result {
     }
     let root = local_root(&to.store.location());
     let obstacle = Obstacle::find(&root, &to.key, job.writing.links(), to.links);
-    obstacle.and_then(|obstacle| obstacle.failure(&root, &to.url())).map_or(Ok(()), Err)
+    match obstacle {
+        // The copy has its name, as that of a file has.
+        None | Some(Obstacle::Replaced(_)) => Ok(()),
+        Some(obstacle) => Err(obstacle.failure(&root, &to.url())),
+    }
 }
 
 /// Refuses a copy onto an object that may be one of its source, by another address of its server. If both addresses

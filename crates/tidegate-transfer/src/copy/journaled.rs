@@ -6,12 +6,14 @@
 //! The journal is claimed before it is compared. Until then another process may resume it, and the listing may show
 //! only the beginning of its bytes.
 
+use futures::FutureExt;
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
 use tidegate::recover::{ClaimedUpload, LeftUpload, Resumed};
 use tidegate::upload::WriterBuilder;
 use tidegate::{ErrorKind, Progress, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::unconstrained;
 
 use super::job::CopyJob;
 use crate::command::Producer;
@@ -81,13 +83,25 @@ pub(crate) async fn begin(
     if let Some(expected) = job.writing.expect_size {
         check_size(left, &claimed, expected, to)?;
     }
-    compare(left, &claimed, &mut &mut *input, to, source).await?;
+    if let Err(differs) = compare(left, &claimed, &mut &mut *input, to, source).await {
+        // What has ended early may have failed; then that is what is wrong.
+        if has_ended(input).await {
+            input.complete().await?;
+        }
+        return Err(differs);
+    }
     if claimed.recovered().state.finish.is_some() {
         // Only publishing is left.
         input.complete().await?;
     }
     let live = live(&claimed.progress());
     Ok((live, claimed.resume().await?))
+}
+
+/// Whether the input has no more bytes now.
+async fn has_ended(input: &mut dyn Producer) -> bool {
+    // Of bytes that are still to come, nobody waits for the next.
+    matches!(unconstrained(input.read(&mut [0])).now_or_never(), Some(Ok(0)))
 }
 
 /// Claims an upload that was found, so that no other process adds to it.

@@ -62,6 +62,27 @@ pub(super) fn is_local_link(place: &Place) -> bool {
     link.is_some_and(|link| local_root(&place.store.location()).join(link).is_symlink())
 }
 
+/// Refuses to copy a file on this machine whose name is kept for a link, to another place on this machine: with
+/// [`Links::Preserve`] a link would be made there, whose text are the bytes of the file.
+pub(crate) fn refuse_file_as_link(links: Links, from: &Place, to: &Place) -> Result {
+    let is_kept = |key: &str| {
+        key.strip_suffix(LINK_SUFFIX).is_some_and(|link| !link.is_empty() && !link.ends_with('/'))
+    };
+    if links != Links::Preserve
+        || !to.is_local()
+        || !from.is_local()
+        || !is_kept(&to.key)
+        || is_local_link(from)
+    {
+        return Ok(());
+    }
+    let path = from.file()?.display().to_string();
+    Err(Error::Failed(format!(
+        "{}: not copied: it is a file, and with --links preserve such a name makes a symbolic link",
+        printable(&path)
+    )))
+}
+
 /// How a path on this machine names a symbolic link that is copied as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NamedLink {

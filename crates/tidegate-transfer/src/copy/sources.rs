@@ -132,13 +132,14 @@ pub(crate) async fn find_listed<'a>(
         let is_local = matches!(source.location, Location::Local { .. });
         let (names, overlap) = match to.overlap(&store, &prefix) {
             None => (names.boxed(), None),
-            Some(overlap) => overlap.with_names(names).await,
+            Some(overlap) => overlap.with_names(names, job.writing.links()).await,
         };
         names
             .map(move |name| {
                 let name = name.map_err(CopyOutcome::Failed)?;
                 let name = name.strip_prefix("./").unwrap_or(&name);
-                if let Some(other) = overlap.as_ref().and_then(|overlap| overlap.replaced_by(name))
+                if let Some(other) =
+                    overlap.as_ref().and_then(|overlap| overlap.replaced_by(name, &to.place(name)))
                     && !job.plants.has(Planted::ReplacedSource)
                 {
                     let (done, verb) = if job.moves() { ("moved", "move") } else { ("copied", "copy") };

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::event::{self, Event, Failure};
 use crate::figures::count;
 use crate::listing::TreeObject;
-use crate::obstacle::InTheWay;
+use crate::obstacle::{InTheWay, Obstacle};
 use crate::plan::{Change, PlanStep, Way};
 use crate::planted::Planted;
 
@@ -177,16 +177,26 @@ impl<'a> Copying<'a> {
 
     async fn copy(&self, source: TreeObject) -> CopyOutcome {
         let trees = self.work.trees;
-        if self.work.deletes()
-            && let Way::Extra(obstacle) = trees.plan().way_of(&source.key, &trees.target)
-            && !trees.rules.options.plants.has(Planted::LastingObstacle)
-        {
-            let found = &mut *self.found();
-            found.in_the_way.add(obstacle, trees.target.links);
-            return match found.blocked.push(&source) {
-                Ok(()) => CopyOutcome::LeftOut,
-                Err(unkept) => CopyOutcome::Stopped(lost_keys(&unkept)),
-            };
+        let (from, to) = (trees.source.place(&source.key), trees.target.place(&source.key));
+        if let Err(error) = link::refuse_file_as_link(trees.target.links, &from, &to) {
+            return CopyOutcome::Failed(error);
+        }
+        let lasts = trees.rules.options.plants.has(Planted::LastingObstacle);
+        match trees.plan().way_of(&source.key, &trees.target) {
+            Way::Extra(obstacle) if self.work.deletes() && !lasts => {
+                let found = &mut *self.found();
+                found.in_the_way.add(obstacle, trees.target.links);
+                return match found.blocked.push(&source) {
+                    Ok(()) => CopyOutcome::LeftOut,
+                    Err(unkept) => CopyOutcome::Stopped(lost_keys(&unkept)),
+                };
+            }
+            // The write itself would replace it.
+            Way::Extra(obstacle @ Obstacle::Replaced(_)) | Way::Blocked(obstacle @ Obstacle::Replaced(_)) => {
+                let root = trees.target.path("").unwrap_or_default();
+                return CopyOutcome::Failed(obstacle.failure(&root, &to.url()));
+            }
+            _ => {}
         }
         self.copy_now(source.key, Some(source.object)).await
     }

@@ -5,6 +5,7 @@ use futures::StreamExt;
 use super::SyncWork;
 use super::extra::{ExtraObjects, lost_keys};
 use crate::compare::Tree;
+use crate::copy::link;
 use crate::error::{Error, Result};
 use crate::event::{Event, Failure, Step};
 use crate::plan::{Change, Way};
@@ -57,12 +58,16 @@ impl SyncWork<'_> {
     /// The failure of a copy that something is in the way of, and stays there.
     fn blocked(&self, key: &str) -> Option<Error> {
         let target = &self.trees.target;
+        let (from, to) = (self.trees.source.place(key), target.place(key));
+        if let Err(error) = link::refuse_file_as_link(target.links, &from, &to) {
+            return Some(error);
+        }
         let obstacle = match self.trees.plan().way_of(key, target) {
             Way::Free => return None,
             Way::Extra(_) if self.deletes() => return None,
             Way::Extra(obstacle) | Way::Blocked(obstacle) => obstacle,
         };
-        obstacle.failure(&target.path("")?, &target.place(key).url())
+        Some(obstacle.failure(&target.path("")?, &target.place(key).url()))
     }
 
     /// Says what a real run would remove.

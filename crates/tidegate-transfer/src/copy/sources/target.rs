@@ -1,7 +1,7 @@
 //! Where the objects of a tree are copied to, and whether that overlaps the tree.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
@@ -13,7 +13,7 @@ use crate::copy::copies::CopyOutcome;
 use crate::copy::job::CopyJob;
 use crate::copy::naming;
 use crate::error::{Error, Result};
-use crate::links::{LinkRules, WriteLinks};
+use crate::links::{LinkRules, Links, WriteLinks};
 use crate::place::{Place, address};
 use crate::resolved::resolved;
 use crate::select::Source;
@@ -116,14 +116,19 @@ impl CopyTarget {
         }
     }
 
-    /// How the target of a list of names overlaps their source, which is below `prefix` of `from`.
+    /// How the target of a list of names may overlap their source, which is below `prefix` of `from`. On this machine, a
+    /// name may lead anywhere by links.
     pub(super) fn overlap(&self, from: &Store, prefix: &str) -> Option<ListOverlap> {
+        if from.is_local() && self.store.is_local() {
+            let root = local_root(&from.location()).join(prefix);
+            return Some(ListOverlap::Files { root, links: Links::Files, names: HashMap::new() });
+        }
         let (source, target) = self.comparable(from, prefix)?;
         let way = match target.strip_prefix(&source) {
             Some(down) => Way::Down(down.to_owned()),
             None => Way::Up(source.strip_prefix(&target)?.to_owned()),
         };
-        Some(ListOverlap { way, names: HashSet::new() })
+        Some(ListOverlap::Keys { way, names: HashSet::new() })
     }
 
     /// The path without links, if it is a directory on this machine.
@@ -175,14 +180,16 @@ impl CopyTarget {
     }
 }
 
-/// A list of names within one tree: the copy of one object could replace another that is still to be read.
-pub(super) struct ListOverlap {
-    way: Way,
-    names: HashSet<String>,
+/// A list of names, where the copy of one object could replace another that is still to be read.
+pub(super) enum ListOverlap {
+    /// Keys of one bucket.
+    Keys { way: Way, names: HashSet<String> },
+    /// Files below `root`: their names, by the paths without links of what is read.
+    Files { root: PathBuf, links: Links, names: HashMap<PathBuf, String> },
 }
 
 /// Where the target is, seen from the source.
-enum Way {
+pub(super) enum Way {
     /// Below the source, at this prefix of its names.
     Down(String),
     /// Above the source, which is at this prefix of the target's names.
@@ -194,19 +201,46 @@ impl ListOverlap {
     pub(super) async fn with_names<'a>(
         mut self,
         names: impl Stream<Item = Result<String>> + Send + 'a,
+        follows: Links,
     ) -> (BoxStream<'a, Result<String>>, Option<Self>) {
-        let names: Vec<_> = names.collect().await;
+        let all: Vec<_> = names.collect().await;
         let plain = |name: &String| name.strip_prefix("./").unwrap_or(name).to_owned();
-        self.names = names.iter().flatten().map(plain).collect();
-        (stream::iter(names).boxed(), Some(self))
+        match &mut self {
+            Self::Keys { names, .. } => *names = all.iter().flatten().map(plain).collect(),
+            Self::Files { root, links, names } => {
+                *links = follows;
+                let read = |name: String| (file_of(&root.join(&name), follows == Links::Preserve), name);
+                *names = all.iter().flatten().map(plain).map(read).collect();
+            }
+        }
+        (stream::iter(all).boxed(), Some(self))
     }
 
-    /// The listed name, if any, of the object that the copy of `name` would replace.
-    pub(super) fn replaced_by(&self, name: &str) -> Option<&str> {
-        let target = match &self.way {
-            Way::Down(prefix) => format!("{prefix}{name}"),
-            Way::Up(prefix) => name.strip_prefix(&**prefix)?.to_owned(),
-        };
-        self.names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
+    /// The listed name, if any, of the object that the copy of `name` to `target` would replace.
+    pub(super) fn replaced_by(&self, name: &str, target: &Place) -> Option<&str> {
+        match self {
+            Self::Keys { way, names } => {
+                let target = match way {
+                    Way::Down(prefix) => format!("{prefix}{name}"),
+                    Way::Up(prefix) => name.strip_prefix(&**prefix)?.to_owned(),
+                };
+                names.get(&target).filter(|replaced| *replaced != name).map(String::as_str)
+            }
+            Self::Files { root, links, names } => {
+                let path = local_root(&target.store.location()).join(&target.key);
+                let written = file_of(&path, target.links == WriteLinks::Refuse);
+                // Of two names of one file, one is remembered.
+                let read = file_of(&root.join(name), *links == Links::Preserve);
+                names.get(&written).filter(|_| written != read).map(String::as_str)
+            }
+        }
+    }
+}
+
+/// The path without links; `is_itself` if a link in the last place is meant itself, and not what the link leads to.
+fn file_of(path: &Path, is_itself: bool) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(directory), Some(name)) if is_itself => resolved(directory).join(name),
+        _ => resolved(path),
     }
 }
