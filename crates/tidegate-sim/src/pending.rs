@@ -207,7 +207,7 @@ impl PendingRun<'_> {
         let point = self.persist(case, seed).await?;
         let mut prepared = self.prepare(case, point.as_ref(), seed).await?;
         self.store.quiesce().await;
-        if let Some(point) = point.as_ref().filter(|_| prepared.is_none() || case.number % 2 == 0) {
+        if let Some(point) = point.as_ref().filter(|_| prepared.is_none() || case.number.is_multiple_of(2)) {
             // Another process continues from the same point, and what it prepares counts.
             prepared = self.prepare(case, Some(point), seed ^ 0xff00).await?.or(prepared);
             self.store.quiesce().await;
