@@ -139,8 +139,9 @@ impl Session {
     ///
     /// let session = |id: &str| Session { key: "k".to_owned(), id: id.to_owned() };
     /// assert_eq!(session("2~abc").public_id(), "2~abc");
-    /// let address = session("https://storage.googleapis.com/upload?upload_id=SECRET").public_id();
-    /// assert!(address.starts_with("secret-") && !address.contains("SECRET"));
+    /// let resumable = session("https://storage.googleapis.com/upload?upload_id=SECRET");
+    /// let name = resumable.public_id();
+    /// assert!(name.starts_with("secret-") && !name.contains("SECRET"));
     /// ```
     pub fn public_id(&self) -> Cow<'_, str> {
         if self.shown_id() == self.id {
