@@ -101,6 +101,12 @@ def test_a_lifecycle_rule_that_is_shorter_is_warned_of(tidegate, embedded, tmp_p
     assert tidegate("lifecycle", "ensure", bucket.url(), env=bucket.env).exit == 0
     run = prepare(tidegate, bucket, "k", b"few", tmp_path / "one.json")
     assert run.exit == 0 and "after 1 day" in run.err, run
+    for command in ("show", "ensure"):
+        run = tidegate("lifecycle", command, bucket.url(), env=bucket.env)
+        assert run.exit == 0 and "before the lifetime of 1 pending upload" in run.err, run
+    assert tidegate("abandon", tmp_path / "one.json", env=bucket.env).exit == 0
+    run = tidegate("lifecycle", "show", bucket.url(), env=bucket.env)
+    assert run.exit == 0 and run.err == "", run
     short = prepare(tidegate, bucket, "k", b"few", tmp_path / "two.json", "--lifetime", "12h")
     assert short.exit == 0 and short.err == "", short
 

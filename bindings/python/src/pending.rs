@@ -1,4 +1,4 @@
-//! A pending upload: a value that any process can commit or abandon.
+//! A pending upload, and a point of an upload: values that any process can commit, continue or abandon.
 
 use std::time::SystemTime;
 
@@ -63,6 +63,76 @@ impl Pending {
         let json = PyString::new(slf.py(), &slf.get().to_json());
         Ok((slf.get_type().getattr("from_json")?, (json,)))
     }
+}
+
+/// A point of an upload, from which any process can continue it. It travels as JSON, or pickled.
+#[pyclass(frozen, eq, module = "tidegate", from_py_object)]
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resumable(pub(crate) tidegate::upload::Resumable);
+
+#[pymethods]
+impl Resumable {
+    /// Reads the text of `to_json`.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, json: &str) -> PyResult<Self> {
+        tidegate::upload::Resumable::from_json(json).map(Self).map_err(|error| errors::raised(py, &error))
+    }
+
+    /// As JSON, of one line.
+    fn to_json(&self) -> String {
+        self.0.to_json()
+    }
+
+    /// The address of the bucket.
+    #[getter]
+    fn url(&self) -> &str {
+        self.0.url()
+    }
+
+    /// The key of the object to be, in its bucket.
+    #[getter]
+    fn key(&self) -> &str {
+        self.0.key()
+    }
+
+    /// How many bytes come before the point.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// When its lifetime ends.
+    #[getter]
+    fn until(&self) -> SystemTime {
+        self.0.until()
+    }
+
+    /// Why the store may end it before its lifetime; known only to the process that persisted it.
+    #[getter]
+    fn warning(&self) -> Option<&str> {
+        self.0.warning()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<tidegate.Resumable '{}/{}' at byte {}>", self.0.url(), self.0.key(), self.0.size())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyString>,))> {
+        let json = PyString::new(slf.py(), &slf.get().to_json());
+        Ok((slf.get_type().getattr("from_json")?, (json,)))
+    }
+}
+
+/// An upload that can be given up.
+#[derive(FromPyObject)]
+pub(crate) enum Unpublished {
+    Pending(Pending),
+    Resumable(Resumable),
+}
+
+/// The result of an operation that persists a point.
+pub(crate) fn resumable(py: Python<'_>, point: tidegate::upload::Resumable) -> PyResult<Py<PyAny>> {
+    Ok(Py::new(py, Resumable(point))?.into_any())
 }
 
 /// The result of an operation that prepares an upload.

@@ -24,7 +24,7 @@ use crate::left::LeftUpload;
 use crate::listing::Listing;
 use crate::objects::{Object, object};
 use crate::operation::{Operation, wait};
-use crate::pending::Pending;
+use crate::pending::{Pending, Resumable, Unpublished};
 use crate::process::OfProcess;
 use crate::reader::{self, Reader};
 use crate::settings;
@@ -300,11 +300,34 @@ impl Store {
         Ok(Operation::new(&self.shared, None, async move { store.commit(&pending.0).await }, object))
     }
 
-    /// Gives a pending upload up.
-    fn abandon(&self, py: Python<'_>, pending: Pending) -> PyResult<Operation> {
+    /// Gives up an upload that is pending, or that has a point.
+    fn abandon(&self, py: Python<'_>, upload: Unpublished) -> PyResult<Operation> {
         let store = self.get(py)?.clone();
-        let abandon = async move { store.abandon(&pending.0).await };
+        let abandon = async move {
+            match &upload {
+                Unpublished::Pending(pending) => store.abandon(&pending.0).await,
+                Unpublished::Resumable(point) => store.abandon(&point.0).await,
+            }
+        };
         Ok(Operation::new(&self.shared, None, abandon, |py, ()| Ok(py.None())))
+    }
+
+    /// Continues an upload from a point.
+    fn resume(&self, py: Python<'_>, point: Resumable) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let url: Arc<str> = format!("{}/{}", point.0.url(), point.0.key()).into();
+        let shared = self.shared.clone();
+        let resume = async move { store.resume(&point.0).await };
+        Ok(Operation::new(&self.shared, None, resume, move |py, writer| {
+            Ok(Py::new(py, Writer::new(&shared, writer, url))?.into_any())
+        }))
+    }
+
+    /// Removes what is kept for one point alone.
+    fn forget(&self, py: Python<'_>, point: Resumable) -> PyResult<Operation> {
+        let store = self.get(py)?.clone();
+        let forget = async move { store.forget(&point.0).await };
+        Ok(Operation::new(&self.shared, None, forget, |py, ()| Ok(py.None())))
     }
 
     /// A URL to read the object, or to write it.

@@ -19,7 +19,7 @@ use crate::engine::Shared;
 use crate::errors;
 use crate::objects::{Progress, object};
 use crate::operation::{Operation, Outcome, Work, outcome, poll_once, wait};
-use crate::pending::pending;
+use crate::pending::{pending, resumable};
 use crate::process::OfProcess;
 use crate::store::bytes_of;
 
@@ -285,9 +285,7 @@ impl Writer {
 
     /// Ends the write with all bytes at the store and nothing visible, unless a write has failed.
     fn prepare(&self, py: Python<'_>, lifetime: Option<f64>) -> PyResult<Operation> {
-        let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
-        let lifetime =
-            lifetime.map_err(|_| PyValueError::new_err("lifetime: this is no number of seconds"))?;
+        let lifetime = lifetime_of(lifetime)?;
         let (open, url) = (self.begin(py)?, self.url.clone());
         let progress = open.progress.clone();
         let work: Work = Box::pin(async move {
@@ -305,6 +303,24 @@ impl Writer {
             }
         });
         Ok(Operation::of(&self.shared, Some(progress), work))
+    }
+
+    /// Makes all bytes outlast this process and this machine, unless a write has failed.
+    fn persist(&self, py: Python<'_>, lifetime: Option<f64>) -> PyResult<Operation> {
+        let lifetime = lifetime_of(lifetime)?;
+        let (open, url) = (self.begin(py)?, self.url.clone());
+        let work: Work = Box::pin(async move {
+            let mut guard = open.writer.lock().await;
+            let has_failed = open.has_failed.load(SeqCst);
+            let Some(writer) = guard.as_mut().filter(|_| !has_failed) else { return ended(url, &open) };
+            let builder = writer.persist();
+            let builder = match lifetime {
+                Some(lifetime) => builder.lifetime(lifetime),
+                None => builder,
+            };
+            outcome(builder.await, resumable)
+        });
+        Ok(Operation::of(&self.shared, None, work))
     }
 
     /// Aborts the upload, and waits for that. A journal is removed.
@@ -389,6 +405,11 @@ impl Writer {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.reports.get().map_or(Ok(()), |reports| visit.call(&reports.callback))
     }
+}
+
+fn lifetime_of(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let lifetime = seconds.map(Duration::try_from_secs_f64).transpose();
+    lifetime.map_err(|_| PyValueError::new_err("lifetime: this is no number of seconds"))
 }
 
 fn ended(url: Arc<str>, open: &OpenWriter) -> Outcome {

@@ -1,6 +1,7 @@
 """Uploads that one process prepares and another commits or abandons."""
 
 import asyncio
+import gc
 import os
 import pickle
 from pathlib import Path
@@ -52,6 +53,71 @@ def test_a_writer_that_has_ended_or_failed_is_not_prepared(store):
         store.writer("k").prepare(lifetime=-1)
     with pytest.raises(tidegate.Error, match="no pending upload"):
         tidegate.Pending.from_json("{}")
+
+
+@pytest.mark.parametrize("create_only", [False, True])
+def test_another_process_continues_from_a_point(store, create_only):
+    data = os.urandom(600_001)
+    writer = store.writer("k", create_only=create_only, content_type="text/x")
+    writer.write(data[:300_000])
+    point = writer.persist()
+    assert (point.key, point.size, point.warning) == ("k", 300_000, None)
+    writer.write(b"behind the point, and lost")
+    with pytest.warns(tidegate.NotPublishedWarning, match="last point"):
+        del writer
+        gc.collect()
+    again = tidegate.Resumable.from_json(point.to_json())
+    assert again == point == pickle.loads(pickle.dumps(point))
+    assert "http" not in repr(point).replace(point.url, "")
+    with store.resume(again) as resumed:
+        assert resumed.tell() == 300_000
+        resumed.write(data[300_000:])
+    assert store.get("k") == data
+    assert store.head("k").content_type == "text/x"
+    with pytest.raises(tidegate.SessionLostError):
+        store.resume(again)
+    assert [entry.key for entry in store.list()] == ["k"]
+
+
+def test_a_point_is_given_up_or_superseded(store):
+    writer = store.writer("k")
+    first = writer.persist()
+    writer.write(b"more")
+    second = writer.persist(lifetime=3600)
+    store.forget(first)
+    assert second.until == first.until, "one record speaks for both"
+    store.abandon(second)
+    with pytest.raises(tidegate.SessionLostError):
+        store.resume(second)
+    with pytest.raises(tidegate.SessionLostError):
+        writer.close()
+    with pytest.raises(ValueError):
+        writer.persist()
+    with pytest.raises(tidegate.Error, match="no point"):
+        tidegate.Resumable.from_json("{}")
+    assert list(store.list()) == []
+
+
+def test_a_point_in_asyncio(store):
+    async def main():
+        target = tidegate.aio.Store(store.url, **dict(store._options))
+        async with target.writer("k") as writer:
+            await writer.write(b"bytes")
+            point = await writer.persist()
+            await writer.discard()
+        with pytest.raises(tidegate.SessionLostError):
+            await target.resume(point)
+        writer = await target.writer("k")
+        await writer.write(b"bytes")
+        point = await writer.persist()
+        async with target.resume(point) as resumed:
+            await resumed.write(b" and more")
+        assert await target.get("k") == b"bytes and more"
+        await writer.discard()
+        with pytest.raises(tidegate.ClosedError):
+            await target.abandon(point)
+
+    asyncio.run(main())
 
 
 def test_the_same_in_asyncio(store):

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use tidegate::location::Location;
 use tidegate::store::Manifest;
@@ -17,6 +18,9 @@ use crate::options::ConnectionOptions;
 use crate::stores::Stores;
 use crate::ui::lines::OutputLine;
 use crate::{output, standard, text};
+
+/// Uploads that are committed or abandoned at the same time; the engine's limits hold as well.
+const AT_ONCE: usize = 64;
 
 /// The end of a pending upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +188,7 @@ pub(crate) async fn end_all(
     Stores::with(invocation, connection.reached(Tidegate::builder()), async |stores| {
         let mut out = output::text(invocation.format())?;
         let mut failed = Vec::new();
-        for pending in &read {
+        let ends = read.iter().map(async |pending| {
             let ended = async {
                 let store = store(stores, pending).await?;
                 match action {
@@ -194,6 +198,10 @@ pub(crate) async fn end_all(
                 Ok(())
             };
             let ended: Outcome = ended.await;
+            (pending, ended)
+        });
+        let mut ends = std::pin::pin!(stream::iter(ends).buffered(AT_ONCE));
+        while let Some((pending, ended)) = ends.next().await {
             match ended {
                 Ok(()) => {
                     let state = if action == PendingAction::Commit { "committed" } else { "abandoned" };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use tidegate::backend::BucketEntry;
+use tidegate::backend::{BucketEntry, Session};
 use tidegate::location::Location;
 use tidegate::upload::Unsettled;
 use tidegate::{Error, Store, Tidegate, TidegateBuilder};
@@ -344,6 +344,8 @@ fn say_left_behind(uploads: &[Unsettled]) {
 
 fn left(upload: &Unsettled) -> String {
     let Unsettled { object, session, may_be_there, .. } = upload;
+    let session = session.clone().map(|id| Session { key: String::new(), id });
+    let session = session.as_ref().map(Session::public_id);
     let published = "the request that publishes it was in flight, so the object may be there";
     match (session, may_be_there) {
         (Some(id), true) => format!("uncertain: {object}: {published} (upload id {id})"),

@@ -1,16 +1,17 @@
-//! Runs one seed of pending uploads: processes prepare, crash, commit elsewhere, twice, and after an abandon.
+//! Runs one seed of pending uploads: processes prepare, crash, commit elsewhere, twice, and after an abandon. Before that,
+//! some persist points and crash, and others continue from there, from an older point, or twice from one.
 //!
 //! Each process is an engine of its own on the same simulated store, and knows of an upload only its JSON. A crash drops
 //! what the process is doing. After the processes, one that never crashes ends each upload on a store without faults, and
 //! the model's history shows what was ever visible.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
 use tidegate::settings::Concurrency;
-use tidegate::upload::Pending;
-use tidegate::{ErrorKind, Store, Tidegate};
+use tidegate::upload::{Pending, Resumable};
+use tidegate::{ErrorKind, Store, Tidegate, Writer};
 use tokio::time::{sleep, timeout};
 
 use crate::content::{content, mix};
@@ -52,12 +53,44 @@ struct Case {
     key: String,
     size: u64,
     create_only: bool,
-    /// When its first process crashes, in virtual milliseconds after its start.
+    /// The processes before the one that prepares it: each persists a point that the next one may continue from.
+    legs: Vec<Leg>,
+    /// When the process that prepares it crashes, in virtual milliseconds after its start.
     crash: Option<u64>,
     /// The processes after it: when each starts, what it does, and when it crashes.
     others: Vec<(u64, Deed, Option<u64>)>,
     /// Which deed ends it at last.
     last: Deed,
+}
+
+/// A process that persists a point.
+#[derive(Clone, Debug)]
+struct Leg {
+    /// How many bytes come before its point, if the one before it was no later.
+    to: u64,
+    /// To which byte it goes on behind its point.
+    beyond: u64,
+    persists_again: bool,
+    /// Whether the point goes into a checkpoint, which the next process continues from.
+    is_kept: bool,
+    /// When it crashes, in virtual milliseconds after its start.
+    crash: Option<u64>,
+}
+
+impl Leg {
+    fn draw_some(size: u64, random: &mut Rng) -> Vec<Self> {
+        let mut legs: Vec<Self> = (0..random.usize(1..=3))
+            .map(|_| Self {
+                to: random.u64(0..=size),
+                beyond: random.u64(0..=size),
+                persists_again: random.bool(),
+                is_kept: random.u8(0..4) > 0,
+                crash: random.bool().then(|| random.u64(0..=900)),
+            })
+            .collect();
+        legs.sort_by_key(|leg| leg.to);
+        legs
+    }
 }
 
 impl Case {
@@ -74,10 +107,12 @@ impl Case {
                 (start, deed(random), crash(random))
             })
             .collect();
+        let legs = if random.bool() { Leg::draw_some(size, random) } else { Vec::new() };
         Self {
             number,
             key: format!("key-{number}"),
             size,
+            legs,
             create_only: random.bool(),
             crash: if random.u8(0..4) == 0 { Some(random.u64(0..=600)) } else { None },
             others,
@@ -113,6 +148,7 @@ async fn simulate(settings: &Settings) -> RunReport {
             content: content(settings.seed, case.number, case.size),
             parts_in_flight: usize::MAX,
             streamed: true,
+            resumed: !case.legs.is_empty(),
         })
         .collect();
     let store = SimStore::new(&scenario, Witness::new(subjects, None), random.fork(), trace.clone());
@@ -168,33 +204,160 @@ impl PendingRun<'_> {
     }
 
     async fn case(&self, case: &Case, seed: u64, report: &mut RunReport) -> Result<(), String> {
-        let prepared = self.prepare(case, seed).await?;
+        let point = self.persist(case, seed).await?;
+        let mut prepared = self.prepare(case, point.as_ref(), seed).await?;
         self.store.quiesce().await;
+        if let Some(point) = point.as_ref().filter(|_| prepared.is_none() || case.number.is_multiple_of(2)) {
+            // Another process continues from the same point, and what it prepares counts.
+            prepared = self.prepare(case, Some(point), seed ^ 0xff00).await?.or(prepared);
+            self.store.quiesce().await;
+        }
         if self.versions(case) > 0 {
             return Err("it was visible before a commit".to_owned());
         }
-        let name = prepared.as_ref().map_or("not prepared", |_| "prepared");
+        let name = match (&prepared, &point) {
+            (Some(_), Some(_)) => "prepared from a point",
+            (Some(_), None) => "prepared",
+            (None, _) => "not prepared",
+        };
         *report.outcomes.entry(name.to_owned()).or_default() += 1;
-        let Some(json) = prepared else { return Ok(()) };
+        let Some(json) = prepared else {
+            return match point {
+                Some(point) => self.give_up(case, &point, seed).await,
+                None => Ok(()),
+            };
+        };
         self.store.state().witness.seen[case.number].finishing = true;
         let mut calls = self.others(case, seed, &json).await?;
         let last = self.process(seed ^ 0xff)?;
         self.store.quiesce().await;
         self.store.state().is_calm = true;
         calls.push(self.call(&last, case, &json, case.last, None).await?);
+        let is_done = matches!(calls.last().map(|call| &call.end), Some(CallEnd::Done));
+        let checked = match point.filter(|_| is_done) {
+            Some(point) => self.check_gone(&last, &point).await,
+            None => Ok(()),
+        };
         self.store.state().is_calm = false;
+        checked?;
         self.check(case, &calls, report)
     }
 
-    /// The first process: prepares the upload, unless it crashes or fails.
-    async fn prepare(&self, case: &Case, seed: u64) -> Result<Option<String>, String> {
-        let process = self.process(seed)?;
-        let builder = process.writer(case.key.clone()).metadata(WRITER, case.number.to_string());
-        let builder = if case.create_only { builder.create_only() } else { builder };
+    /// Gives up an upload that has a point and was not prepared.
+    async fn give_up(&self, case: &Case, point: &Resumable, seed: u64) -> Result<(), String> {
+        let process = self.process(seed ^ 0xfff)?;
+        self.store.state().is_calm = true;
+        let abandoned = process.abandon(point).await;
+        let checked = self.check_gone(&process, point).await;
+        self.store.state().is_calm = false;
+        abandoned.map_err(|error| format!("{}: its point was not given up: {error}", case.key))?;
+        checked
+    }
+
+    /// Nothing continues from a point of an upload that has ended, and nothing is left of it.
+    async fn check_gone(&self, process: &Store, point: &Resumable) -> Result<(), String> {
+        match process.resume(point).await {
+            Err(error) if error.kind() == ErrorKind::SessionLost => {}
+            Err(error) => return Err(format!("a point of an upload that has ended: {error}")),
+            Ok(_) => return Err("an upload that has ended was continued".to_owned()),
+        }
+        let state = self.store.state();
+        let is_left = |key: &&str| {
+            key.starts_with(".tidegate/") && key.contains(point.token()) && state.model.current(key).is_some()
+        };
+        match state.model.keys().filter(is_left).count() {
+            0 => Ok(()),
+            left => Err(format!("{left} records or tails are left of an upload that has ended")),
+        }
+    }
+
+    /// Begins the upload, or continues it from a point; gives the writer all bytes up to `to`.
+    async fn write(
+        &self,
+        process: &Store,
+        case: &Case,
+        point: Option<&Resumable>,
+        to: u64,
+    ) -> tidegate::Result<Writer> {
+        let mut writer = match point {
+            Some(point) => process.resume(point).await?,
+            None => {
+                let builder = process.writer(case.key.clone()).metadata(WRITER, case.number.to_string());
+                if case.create_only { builder.create_only().await? } else { builder.await? }
+            }
+        };
         let bytes = content(self.settings.seed, case.number, case.size);
+        let from = usize::try_from(writer.position()).unwrap_or(usize::MAX).min(bytes.len());
+        let to = usize::try_from(to).unwrap_or(usize::MAX).clamp(from, bytes.len());
+        writer.write_bytes(bytes.slice(from..to)).await?;
+        Ok(writer)
+    }
+
+    /// The processes that persist points. Each may crash, also after it went on behind its point. The last point that went
+    /// into a checkpoint is the result.
+    async fn persist(&self, case: &Case, seed: u64) -> Result<Option<Resumable>, String> {
+        let mut last: Option<Resumable> = None;
+        for (number, leg) in case.legs.iter().enumerate() {
+            let process = self.process(seed ^ ((number as u64 + 1) << 32))?;
+            let persisted = Mutex::new(None);
+            let run = async {
+                let mut writer = self.write(&process, case, last.as_ref(), leg.to).await?;
+                let point = writer.persist().await?;
+                *persisted.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.to_json());
+                let more = leg.beyond.saturating_sub(writer.position());
+                let bytes = content(self.settings.seed, case.number, case.size);
+                let from = usize::try_from(writer.position()).unwrap_or(usize::MAX).min(bytes.len());
+                let to = bytes.len().min(from + usize::try_from(more).unwrap_or(usize::MAX));
+                writer.write_bytes(bytes.slice(from..to)).await?;
+                if leg.persists_again {
+                    writer.persist().await?;
+                }
+                Ok::<(), tidegate::Error>(())
+            };
+            let limit = leg.crash.map_or(Duration::MAX, Duration::from_millis);
+            let ended = match timeout(limit, run).await {
+                Ok(Ok(())) => "done".to_owned(),
+                Ok(Err(error)) if last.is_some() => self.explained(&error)?,
+                Ok(Err(error)) => format!("{:?}", error.kind()),
+                Err(_) => "crashed".to_owned(),
+            };
+            self.trace.note(format_args!("{}: a process that persists has ended: {ended}", case.key));
+            process.tide().settled().await;
+            // What it had sent may arrive later, and replace what the next process sends.
+            self.store.quiesce().await;
+            let persisted = persisted.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if let Some(json) = persisted.filter(|_| leg.is_kept) {
+                let point = Resumable::from_json(&json).map_err(|error| error.to_string())?;
+                if point.size() < leg.to.min(case.size) {
+                    return Err(format!("a point at {} is to be at {}", point.size(), leg.to));
+                }
+                last = Some(point);
+            }
+        }
+        Ok(last)
+    }
+
+    /// The error of a process that continues from a point. A point is lost only with its session.
+    fn explained(&self, error: &tidegate::Error) -> Result<String, String> {
+        match error.kind() {
+            ErrorKind::SessionLost if !self.may_lose_sessions() => {
+                Err(format!("a point is lost, and nobody has ended its upload: {error}"))
+            }
+            kind if may_pass(kind) || kind == ErrorKind::SessionLost => Ok(format!("{kind:?}")),
+            _ => Err(format!("a point is not continued, without a reason: {error}")),
+        }
+    }
+
+    /// The last process of those that write: prepares the upload, unless it crashes or fails.
+    async fn prepare(
+        &self,
+        case: &Case,
+        point: Option<&Resumable>,
+        seed: u64,
+    ) -> Result<Option<String>, String> {
+        let process = self.process(seed)?;
         let prepare = async {
-            let mut writer = builder.await?;
-            writer.write_bytes(bytes).await?;
+            let writer = self.write(&process, case, point, case.size).await?;
             writer.prepare().await
         };
         let limit = case.crash.map_or(Duration::MAX, Duration::from_millis);
@@ -202,6 +365,9 @@ impl PendingRun<'_> {
             Ok(Ok(pending)) => Some(pending.to_json()),
             Ok(Err(error)) => {
                 self.trace.note(format_args!("{} was not prepared: {:?}", case.key, error.kind()));
+                if point.is_some() {
+                    self.explained(&error)?;
+                }
                 None
             }
             Err(_) => None,

@@ -22,6 +22,8 @@ pub struct WatchedWriter {
     /// Whether bytes may be streamed from a file or a spool disk, so that requests hold less memory than their
     /// length.
     pub streamed: bool,
+    /// Whether the upload may be continued from a point by another process, which cuts its parts anew from there.
+    pub resumed: bool,
 }
 
 /// Everything seen of one writer.
@@ -224,7 +226,7 @@ impl Witness {
         }
         if let Some((number, _)) = part {
             let first = *self.seen[writer].parts.entry(number).or_insert((offset, len));
-            if first != (offset, len) {
+            if first != (offset, len) && !self.subjects[writer].resumed {
                 self.violation(format!("{label}: part {number} was {first:?}, is ({offset}, {len})"));
             }
         }

@@ -45,7 +45,7 @@ pub use job::{AfterCopy, IfExists};
 use job::{CopyJob, CopyWriteSettings, Sides};
 use link::DeferredLinks;
 #[doc(hidden)]
-pub use opened::OpenedFile;
+pub(crate) use opened::OpenedFile;
 use sources::CopyTarget;
 
 /// What is copied.

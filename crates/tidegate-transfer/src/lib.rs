@@ -22,6 +22,7 @@ mod obstacle;
 mod place;
 mod plan;
 mod planted;
+mod prepare;
 mod removal;
 mod resolved;
 mod run;
@@ -33,8 +34,6 @@ mod walk;
 pub use ahead::ahead;
 pub use check::CheckTrees;
 pub use compare::{Comparison, Tree};
-#[doc(hidden)]
-pub use copy::OpenedFile;
 pub use copy::{AfterCopy, CopyTrees, IfExists, NameList, journaled, naming};
 pub use copy::{is_single, is_stream};
 pub use error::{Error, ErrorClass, Reach, Result, sentence_of};
@@ -47,6 +46,7 @@ pub use place::{OpenStore, Place, Stores};
 #[cfg(feature = "planted")]
 #[doc(hidden)]
 pub use planted::Planted;
+pub use prepare::{PreparedSource, prepare};
 pub use removal::RemoveTrees;
 pub use run::{Run, RunHandle};
 pub use select::{KeyPattern, Matches, ObjectFilter, Selection, Source, Wildcards};

@@ -40,7 +40,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._left import LeftUpload
-from ._native import Object, Other, Pending, Prefix, Progress, __version__
+from ._native import Object, Other, Pending, Prefix, Progress, Resumable, __version__
 from ._open import open
 from ._reader import Reader
 from ._recover import recover
@@ -80,6 +80,7 @@ __all__ = [
     "Progress",
     "Reader",
     "ReplacedError",
+    "Resumable",
     "SessionLostError",
     "SourceError",
     "StarvedError",

@@ -34,15 +34,18 @@ class State(Enum):
 class Ending:
     """The state of one upload, and what decides it."""
 
-    __slots__ = ("_state", "dropped", "native", "opening", "__weakref__")
+    __slots__ = ("_state", "dropped", "is_persisted", "native", "opening", "__weakref__")
 
     #: While a wrapper that has let go of the file closes: takes the file, if nobody else has a reference to it.
     dropped: list[Any] | None
+    #: Whether somebody has a point from which the upload can be continued.
+    is_persisted: bool
 
     def __init__(self, native: _native.Writer) -> None:
         self.native = native
         self.opening = Opening()
         self.dropped = None
+        self.is_persisted = False
         self._state = State.OPEN
         _open[id(self)] = weakref.ref(self)
         _watch_exit()
@@ -139,11 +142,18 @@ class Ending:
             self.drop_failed()
         elif self._drops():
             native = self.native
-            _unpublished.tell_of_forgotten(native.url, why, is_journaled=native.strategy == "journal")
+            is_journaled = native.strategy == "journal"
+            _unpublished.tell_of_forgotten(native.url, why, is_journaled=is_journaled, is_persisted=self.is_persisted)
 
     def prepared(self, warning: str | None) -> None:
         """The bytes wait for a commit; ``warning`` says why the store may not keep them so long."""
         self._state = State.PREPARED
+        if warning is not None:
+            warnings.warn(f"{self.native.url}: {warning}", stacklevel=3)
+
+    def persisted(self, warning: str | None) -> None:
+        """Somebody has a point from which the upload can be continued; ``warning`` as of :meth:`prepared`."""
+        self.is_persisted = True
         if warning is not None:
             warnings.warn(f"{self.native.url}: {warning}", stacklevel=3)
 

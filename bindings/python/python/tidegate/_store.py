@@ -10,7 +10,7 @@ from ._engine_settings import EngineSettings
 from ._files import open_file
 from ._reader import Reader
 from ._settings import Range, check_range, native_options
-from ._wait import wait
+from ._wait import ProgressCallback, wait
 from ._writer import Writer
 
 if TYPE_CHECKING:
@@ -64,6 +64,11 @@ class Store(Calls):
         progress = options.pop("progress", None)
         native = cast("_native.Writer", wait(self.native().writer(key, native_options(options))))
         return Writer(native, progress)
+
+    def resume(self, point: _native.Resumable, *, progress: ProgressCallback | None = None) -> Writer:
+        """Continues an upload that :meth:`Writer.persist` made a point of, in any process: a writer that goes on behind
+        the point. :class:`SessionLostError` if the upload was published or given up, or its lifetime is over."""
+        return Writer(cast("_native.Writer", wait(self.native().resume(point))), progress)
 
     def reader(
         self,

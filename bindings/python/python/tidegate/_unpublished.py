@@ -52,11 +52,13 @@ def tell_of_transaction(url: str, how: str | None) -> None:
     _tell(url, "its transaction was not completed", how)
 
 
-def tell_of_forgotten(url: str, why: str, *, is_journaled: bool) -> None:
+def tell_of_forgotten(url: str, why: str, *, is_journaled: bool, is_persisted: bool) -> None:
     """Nobody has closed the file."""
     how = "close() or a `with` block publishes it"
     if is_journaled:
         how += ", and tidegate.recover() resumes it from its journal"
+    elif is_persisted:
+        how += ", and Store.resume() continues it from its last point"
     _tell(url, why, how, NotClosedWarning)
 
 

@@ -79,6 +79,16 @@ class Upload:
         ending.prepared(pending.warning)
         return pending
 
+    def persist(self, *, lifetime: float | None = None) -> _native.Resumable:
+        """Makes all bytes so far outlast this process and this machine, and goes on. :meth:`Store.resume` continues from
+        the result in any process, and :meth:`Store.abandon` gives the upload up; from here on, only that, :meth:`discard`
+        and the end of the lifetime end what the store has. Wrappers such as text files have to be flushed before.
+        ``lifetime`` is in seconds, six days by default; a shorter life at the store is a :class:`UserWarning`."""
+        self._ending.check_open()
+        point = cast("_native.Resumable", wait(self._native.persist(lifetime)))
+        self._ending.persisted(point.warning)
+        return point
+
     def discard(self) -> None:
         """Publishes nothing, and waits until the store has released what was sent; but not in the handler of a signal
         that has interrupted a write. Has no effect after the end, nor in a forked child."""

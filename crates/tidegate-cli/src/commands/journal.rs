@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use tidegate::backend::Session;
 use tidegate::backend::s3::S3;
 use tidegate::checksum::Algorithm;
 use tidegate::journal::{JournalError, JournalState};
@@ -103,7 +104,10 @@ impl DescribedJournal {
             bytes: left.length(),
             acknowledged_bytes: found.map_or(0, acknowledged),
             parts: found.map_or(0, |state| state.parts.len()),
-            session: found.and_then(|state| Some(state.session.as_ref()?.id.clone())),
+            session: found.and_then(|state| {
+                let id = state.session.as_ref()?.id.clone();
+                Some(Session { key: String::new(), id }.public_id().into_owned())
+            }),
             created: created.map(text::time),
             age_seconds: age.map(|age| age.as_secs()),
             problem: left.problem().map(ToString::to_string),

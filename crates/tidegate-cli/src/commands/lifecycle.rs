@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde::Serialize;
+use tidegate::Store;
 use tidegate::backend::LifecycleRule;
 use tidegate::location::Location;
 
@@ -45,7 +46,8 @@ pub(crate) struct LifecycleShow {
 ///     tidegate lifecycle ensure s3://BUCKET/tables/
 ///
 /// Every other rule stays exactly as it is. The rules are read back: it is an error if the
-/// store refuses or drops the new rule.
+/// store refuses or drops the new rule. The rule also ends pending uploads (`cp --prepare`),
+/// whose lifetime is six days: there is a warning if the bucket has such uploads.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LifecycleEnsure {
@@ -115,6 +117,7 @@ impl LifecycleShow {
                 }
             }
             out.finish().await?;
+            warn_of_pending(&store, &lifecycle.rules).await;
             if lifecycle.rules.is_empty() {
                 output::say(&format!("{} has no lifecycle rules", store.location()));
             }
@@ -144,12 +147,34 @@ impl LifecycleEnsure {
                 writeln!(out, "{store}: {said} {id}, which aborts incomplete uploads after {days}")?;
             }
             out.finish().await?;
+            warn_of_pending(&store, std::slice::from_ref(rule)).await;
             for other in &ensured.disturbed {
                 output::warn(&format!("rule {other} reads differently now: look at it"));
             }
             Ok(())
         })
         .await
+    }
+}
+
+/// Says which rules end pending uploads of the bucket before their lifetime is over.
+async fn warn_of_pending(store: &Store, rules: &[LifecycleRule]) {
+    for rule in rules {
+        match store.uploads_cut_short(rule).await {
+            Ok(0) => {}
+            Ok(uploads) => {
+                let id = rule.id.as_deref().unwrap_or("without a name");
+                let days = text::count(rule.abort_after_days.unwrap_or_default().into(), "day");
+                let uploads = text::count(uploads, "pending upload");
+                output::warn(&format!(
+                    "rule {id} ends uploads after {days}, before the lifetime of {uploads}: commit them before, or make \
+                     the rule longer"
+                ));
+            }
+            Err(error) => {
+                output::warn(&format!("it is not known which pending uploads a rule ends: {error}"))
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `tidegate sessions`: lists and aborts unfinished uploads at a store.
 
+use std::borrow::Cow;
 use std::ops::Not;
 
 use serde::Serialize;
@@ -67,7 +68,8 @@ pub(super) struct SessionTotals {
 #[serde(tag = "type", rename = "session")]
 pub(super) struct DescribedSession<'a> {
     url: String,
-    id: &'a str,
+    /// The store's own, or a name in place of an address that is a secret.
+    id: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     started: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +100,7 @@ impl<'a> DescribedSession<'a> {
         };
         Self {
             url: format!("{root}/{}", found.open.session.key),
-            id: &found.open.session.id,
+            id: found.open.session.public_id(),
             started: found.open.started.map(text::time),
             age_seconds: found.age().map(|age| age.as_secs()),
             bytes: found.held.as_ref().map(|held| held.bytes),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// An open file, with its size and modification time when it was opened.
 #[derive(Debug)]
-pub struct OpenedFile {
+pub(crate) struct OpenedFile {
     path: PathBuf,
     file: File,
     size: u64,
@@ -23,7 +23,7 @@ impl OpenedFile {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let found = file.metadata()?;
         Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
@@ -33,7 +33,7 @@ impl OpenedFile {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn source(&self) -> io::Result<tokio::fs::File> {
+    pub(crate) fn source(&self) -> io::Result<tokio::fs::File> {
         Ok(tokio::fs::File::from_std(self.file.try_clone()?))
     }
 
@@ -51,7 +51,7 @@ impl OpenedFile {
     ///
     /// # Errors
     /// [`Error::Failed`], which names the file.
-    pub fn check_unchanged(&self, read: u64) -> Result {
+    pub(crate) fn check_unchanged(&self, read: u64) -> Result {
         let now = self.file.metadata().map_err(|error| self.failure(&error))?;
         let is_same = match self.size {
             // The system generates some files as they are read (/proc); it reports their size as 0.

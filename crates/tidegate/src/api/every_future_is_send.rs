@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::backend::{Attempt, Backend, Session};
+use crate::backend::{Attempt, Backend, LifecycleRule, Session};
 use crate::recover::{ClaimedUpload, LeftUpload};
 use crate::store::Manifest;
-use crate::upload::{Pending, PrepareBuilder};
+use crate::upload::{Pending, PrepareBuilder, Resumable};
 use crate::{Object, Store, Tidegate, Writer};
 
 fn is_send(_: impl Future + Send + 'static) {}
@@ -38,11 +38,15 @@ fn pending(
     pending: fn() -> Pending,
     set: fn() -> Manifest,
     part: fn() -> PrepareBuilder,
+    point: fn() -> Resumable,
 ) {
     sent!(
         part(),
         store().commit(&pending()),
         store().abandon(&pending()),
+        store().abandon(&point()),
+        store().resume(&point()),
+        store().forget(&point()),
         store().prepare_all("k", [part()]),
         store().commit_all(&set()),
         store().roll_forward("k"),
@@ -50,7 +54,13 @@ fn pending(
     );
 }
 
-fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, session: fn() -> Session) {
+fn store(
+    store: fn() -> Store,
+    writer: fn() -> Writer,
+    object: fn() -> Object,
+    session: fn() -> Session,
+    rule: fn() -> LifecycleRule,
+) {
     sent!(
         store().put("k", "bytes"),
         store().get("k"),
@@ -79,6 +89,7 @@ fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, s
         store().abort_session(&session()),
         store().lifecycle(),
         store().ensure_lifecycle(),
+        store().uploads_cut_short(&rule()),
         store().versioning(),
         store().presign_get("k", Duration::ZERO),
         store().presign_put("k", Duration::ZERO),
@@ -91,6 +102,7 @@ fn store(store: fn() -> Store, writer: fn() -> Writer, object: fn() -> Object, s
         tokio::io::AsyncWriteExt::write_all(&mut writer, b"").await?;
         futures::SinkExt::send(&mut writer, Bytes::new()).await?;
         writer.sync().await?;
+        writer.persist().await?;
         let object = writer.finish().await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(object)
     });

@@ -19,8 +19,7 @@ use crate::engine::listing;
 use crate::engine::request::Failure;
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
-use crate::upload::CopyBuilder;
-use crate::upload::{Pending, WriterBuilder};
+use crate::upload::{CopyBuilder, Pending, Resumable, Unpublished, Writer, WriterBuilder};
 
 /// One bucket or root, or a prefix of it. A clone is the same store.
 #[derive(Clone, Debug)]
@@ -295,16 +294,70 @@ impl Store {
         crate::upload::commit(&self.context, pending).await
     }
 
-    /// Gives a pending upload up: its bytes are freed, and a later [`commit`](Self::commit) fails with
-    /// [`ErrorKind::SessionLost`]. Succeeds if it was given up before.
+    /// Continues an upload from a point that any process has persisted in this bucket: returns a writer that has the
+    /// bytes before the point, and goes on at its [`position`](crate::Writer::position). Attributes and conditions are
+    /// those of the write that was begun.
     ///
-    /// Azure Blob Storage has no abort: there the record goes, without which no commit begins, and the store discards the
-    /// blocks within a week. A commit that is under way at the same moment may still publish.
+    /// A point may be resumed again, and after its writer went on. Then the bytes behind the point are written anew: parts
+    /// that were sent meanwhile are replaced or left out. A resumable upload at Google only goes forward, so bytes that it
+    /// has behind the point count as sent; the store compares the checksum of the whole object before it publishes, and
+    /// refuses it if the producer has written others. If two writers of one upload go on at once, the first that finishes
+    /// publishes its own bytes, and the other fails ([`ErrorKind::SessionLost`]); but on a local disk, where nothing tells the
+    /// writes of two processes apart, only one process may go on at a time. A point without a session (of a store that has
+    /// none) is a write of its own in each process.
+    ///
+    /// While it resumes, the point's tail is held in memory beside the budget: less than a part.
+    ///
+    /// After the future is dropped the upload is as it was. The session stays when the writer is dropped, as after
+    /// [`Writer::persist`](crate::Writer::persist).
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] if the object was committed before and is there: it stays.
-    pub async fn abandon(&self, pending: &Pending) -> Result<()> {
-        crate::upload::abandon(&self.context, pending).await
+    /// [`ErrorKind::SessionLost`] if the upload was finished or given up, its lifetime is over, or the store has ended it.
+    /// [`ErrorKind::InvalidInput`] if it was begun in another bucket or with another checksum, or if its parts do not fit
+    /// in the memory budget. [`ErrorKind::Integrity`] if the tail is damaged.
+    pub async fn resume(&self, point: &Resumable) -> Result<Writer> {
+        crate::upload::resume(&self.context, point).await
+    }
+
+    /// Removes what is kept for this point alone: its tail, if it is an object. Nobody can continue from the point then,
+    /// while the upload and its later points go on. For a stream that needs only its last few checkpoints. Succeeds if it
+    /// was removed before; after the future is dropped it may be there or not.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+    /// let mut writer = store.writer("events").await?;
+    /// let first = writer.persist().await?;
+    /// writer.write_bytes("more".into()).await?;
+    /// let second = writer.persist().await?;
+    /// store.forget(&first).await?; // the checkpoint that has it is superseded
+    /// # store.abandon(&second).await?;
+    /// # Ok::<(), tidegate::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if it was persisted in another bucket; otherwise as [`delete`](Self::delete).
+    pub async fn forget(&self, point: &Resumable) -> Result<()> {
+        crate::upload::forget_point(&self.context, point).await
+    }
+
+    /// Gives up an upload that is pending, or that has a point: its bytes are freed, and a later
+    /// [`commit`](Self::commit) or [`resume`](Self::resume) fails with [`ErrorKind::SessionLost`]. Succeeds if it was given up
+    /// before. A writer that is still at work on it fails.
+    ///
+    ///
+    /// Azure Blob Storage has no abort: there the record goes, without which no commit begins, and the store discards the
+    /// blocks within a week. A commit that is under way at the same moment may still publish, and so may a writer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if the object was published before and is there: it stays.
+    pub async fn abandon<'a>(&self, upload: impl Into<Unpublished<'a>>) -> Result<()> {
+        match upload.into() {
+            Unpublished::Pending(pending) => crate::upload::abandon(&self.context, pending).await,
+            Unpublished::Resumable(point) => crate::upload::abandon_resumable(&self.context, point).await,
+        }
     }
 
     /// Lists the objects whose keys begin with `prefix`; see [`ListStream`].

@@ -30,6 +30,7 @@ mod listings;
 mod objects;
 mod pending;
 mod real_servers;
+mod resumed;
 mod sessions;
 
 /// Makes a module for each store and each real server, with a test for each case.
@@ -141,6 +142,12 @@ suite! {
             a_pending_upload_carries_its_attributes,
             a_sweep_spares_a_pending_upload_for_its_lifetime,
             a_dropped_writer_that_was_prepared_leaves_its_session,
+        }
+        resumed {
+            an_upload_is_continued_by_another_process,
+            an_old_point_is_continued_after_its_writer_went_on,
+            other_bytes_behind_an_old_point_are_not_published,
+            a_point_is_spared_by_sweeps_and_can_be_given_up,
         }
     }
 }

@@ -65,6 +65,7 @@ mod condition;
 mod copy;
 mod facts;
 mod fault;
+mod kept;
 mod links;
 mod no_links;
 mod parents;
@@ -191,11 +192,13 @@ impl Local {
         }
     }
 
-    /// Publishes a session's file. Fails if its size is not that of the parts together.
+    /// Publishes a session's file. Fails if its size is not that of the parts together. The file of a session that was
+    /// [kept](Parts::keep) is compared with the checksum: other processes may have written to it, also behind its end.
     async fn publish(
         &self,
         session: &Session,
         checked: Result<u64, Fault>,
+        checksum: Option<Checksum>,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let target = self.to_write(&session.key)?;
@@ -211,16 +214,27 @@ impl Local {
             };
             let file = temp::open(&path)?;
             let size = checked?;
-            let metadata = file.metadata().map_err(|error| fault(error, target.directory()))?;
-            let held = metadata.len();
-            if held != size {
+            let failed = |error| fault(error, target.directory());
+            let is_kept = kept::is_marked(&file).map_err(failed)?;
+            let held = file.metadata().map_err(failed)?.len();
+            if is_kept && held > size {
+                file.set_len(size).map_err(failed)?;
+            } else if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            // The time of a pending upload's file is the end of its lifetime.
-            let now = SystemTime::now();
-            let is_kept = metadata.modified().is_ok_and(|modified| modified > now);
-            let how = Publish { modified: how.modified.or_else(|| is_kept.then_some(now)), ..how };
-            temp::publish(&parents, &file, &path, &target, how, &waiting)
+            if let Some(checksum) = checksum.filter(|_| is_kept)
+                && !kept::has_bytes(&path, &checksum).map_err(failed)?
+            {
+                let message = "another process has written to the unfinished file: its bytes are not those of the parts";
+                return Err(Fault::new(FaultKind::Integrity, message));
+            }
+            let now = is_kept.then(SystemTime::now);
+            let how = Publish { modified: how.modified.or(now), ..how };
+            let object = temp::publish(&parents, &file, &path, &target, how, &waiting)?;
+            if is_kept {
+                kept::unmark(&file);
+            }
+            Ok(object)
         });
         let published = published.await;
         waiter.done();
@@ -452,10 +466,10 @@ impl Parts for Local {
         options: &WriteOptions,
         _attempt: Attempt,
     ) -> Result<Object, Fault> {
-        self.publish(session, check_parts(parts, checksum), options).await
+        self.publish(session, check_parts(parts, checksum), checksum.copied(), options).await
     }
 
-    /// The file's time becomes the end of the lifetime: a session's listing finds it there.
+    /// The file's times become the end of the lifetime: a session's listing finds it there.
     async fn keep(&self, session: &Session, until: SystemTime, _attempt: Attempt) -> Result<(), Fault> {
         let target = Target::of(&self.root, &session.key)?;
         let id = session.id.clone();
@@ -463,7 +477,7 @@ impl Parts for Local {
             let path = temp::find(&target, &id)?;
             let failed = |error| fault(error, target.directory());
             let file = temp::open(&path)?;
-            file.set_modified(until).map_err(failed)?;
+            kept::mark(&file, until).map_err(failed)?;
             file.sync_all().map_err(failed)?;
             parents::sync(path.parent().unwrap_or(&path)).map_err(failed)
         })

@@ -1,5 +1,6 @@
 //! The types that the engine and a backend exchange: limits, options, sessions, parts, listings and bodies.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::ops::Range;
 
@@ -128,6 +129,26 @@ impl Session {
     /// who knows the address can write to the upload without credentials.
     pub fn shown_id(&self) -> &str {
         shown_session_id(&self.id)
+    }
+
+    /// A name of the session that tells it from others and that everyone may see: the id, or in place of an id that is a
+    /// secret a checksum of it.
+    ///
+    /// ```
+    /// use tidegate::backend::Session;
+    ///
+    /// let session = |id: &str| Session { key: "k".to_owned(), id: id.to_owned() };
+    /// assert_eq!(session("2~abc").public_id(), "2~abc");
+    /// let resumable = session("https://storage.googleapis.com/upload?upload_id=SECRET");
+    /// let name = resumable.public_id();
+    /// assert!(name.starts_with("secret-") && !name.contains("SECRET"));
+    /// ```
+    pub fn public_id(&self) -> Cow<'_, str> {
+        if self.shown_id() == self.id {
+            return Cow::Borrowed(&self.id);
+        }
+        let sum = Checksum::of(Algorithm::Crc64Nvme, self.id.as_bytes()).value();
+        Cow::Owned(format!("secret-{sum:016x}"))
     }
 }
 

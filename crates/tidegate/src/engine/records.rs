@@ -265,6 +265,13 @@ impl RecordedSession {
         self.records.off(move |inner| inner.end(number)).await;
     }
 
+    /// Like [`ended`](Self::ended), where nothing can be awaited: for a session that others may go on with.
+    pub(crate) fn end_now(&self) {
+        if self.process == std::process::id() && !self.settled.swap(true, Ordering::Relaxed) {
+            self.records.inner.end(self.number);
+        }
+    }
+
     /// The upload has stopped using the session and could not end it.
     pub(crate) async fn left(&self) {
         self.settled.store(true, Ordering::Relaxed);

@@ -99,6 +99,11 @@ impl Requests {
 
     /// The same object's requests, each made in one attempt.
     pub(crate) fn once(&self) -> Self {
+        Self { is_once: true, ..self.again() }
+    }
+
+    /// The same object's requests.
+    pub(crate) fn again(&self) -> Self {
         Self {
             object: self.object.clone(),
             flow: self.flow.clone(),
@@ -107,7 +112,7 @@ impl Requests {
             retry: self.retry.clone(),
             progress: self.progress.clone(),
             brings: self.brings,
-            is_once: true,
+            is_once: self.is_once,
             span: self.span.clone(),
         }
     }

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use super::driver::Driver;
 use super::exact::WrongSize;
 use super::journal::Journaled;
-use super::plan::ScheduleError;
+use super::plan::Plan;
 use super::session::{Persistence, Upload};
 use super::source::file;
 use super::strategy::{Policy, Strategy, StrategyFacts};
@@ -310,7 +310,8 @@ impl WriteSettings {
         let key = Some(self.key.clone());
         let engine = self.context.engine().clone();
         let (strategy, upload) = (policy.strategy, Arc::new(self.into_upload(&policy)));
-        let driver = Driver::buffered(upload, policy, relief, line, idle_limit);
+        let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
+        let driver = Driver::buffered(upload, plan, policy, relief, line, idle_limit);
         let mut writer = Writer::direct(strategy, driver, engine);
         (writer.key, writer.exact) = (key, exact);
         Ok(writer)
@@ -410,19 +411,9 @@ impl WriteSettings {
             _ if is_whole => Strategy::Put,
             strategy => strategy,
         };
-        strategy.policy(&target).map_err(|refused| {
-            let kind = match refused {
-                ScheduleError::PartSize { .. }
-                | ScheduleError::Memory { .. }
-                | ScheduleError::NoSpool
-                | ScheduleError::NoJournal => ErrorKind::InvalidInput,
-                ScheduleError::TooLarge { .. }
-                | ScheduleError::PastRequest { .. }
-                | ScheduleError::PastMemory { .. }
-                | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
-            };
-            Error::new(kind, Operation::Write, self.url(), refused.to_string())
-        })
+        strategy
+            .policy(&target)
+            .map_err(|refused| Error::new(refused.kind(), Operation::Write, self.url(), refused.to_string()))
     }
 
     fn check_replaces(&self) -> Result<()> {
@@ -463,7 +454,7 @@ impl WriteSettings {
         let engine = self.context.engine().clone();
         let key = Some(self.key.clone());
         let mut upload = self.into_upload(&policy);
-        upload.persistence = Persistence::Journal;
+        upload.persists = Persistence::Resumable;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
         let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;

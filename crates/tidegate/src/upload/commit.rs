@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use futures::StreamExt;
 
 use super::pending::{Pending, PendingBytes, Tail};
 use super::session::{Persistence, SessionTakes, Upload};
 use super::settle::There;
 use super::source::copy::{CopyMethod, copy};
-use crate::backend::{Body, CopySource, FaultKind, PartOrigin, Session};
+use crate::backend::{CopySource, FaultKind, PartOrigin, Session};
 use crate::engine::Context;
-use crate::engine::records;
 use crate::journal::Part;
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -74,27 +72,9 @@ struct PendingUpload<'a> {
 
 impl<'a> PendingUpload<'a> {
     fn new(context: &Context, pending: &'a Pending, operation: Operation) -> Result<Self> {
-        context.engine().owner.check(operation, || pending.key.clone())?;
-        context.refuse_spread(operation, "pending uploads")?;
-        let (root, here) = (context.root(), records::root(&**context.backend()));
-        if pending.url() != here {
-            let message = format!("it was prepared in {}, and this store is {here}", pending.url());
-            let object = format!("{}/{}", pending.url(), pending.key);
-            return Err(Error::new(ErrorKind::InvalidInput, operation, object, message));
-        }
-        let options = pending.options();
-        root.check(operation, &pending.key, Some(&options))?;
-        let mut upload = Upload::new(&root, &pending.key, options, context.engine().progress.part());
-        let taken = pending.checksum.algorithm();
-        if taken != upload.backend.capabilities().checksum {
-            let message = format!(
-                "it was prepared with the checksum {}, and this store is used with {}",
-                taken.name(),
-                upload.backend.capabilities().checksum.name()
-            );
-            return Err(upload.error(ErrorKind::InvalidInput, operation, message));
-        }
-        upload.persistence = Persistence::MayBePublished;
+        let root = context.root();
+        let mut upload = pending.write.upload(context, &root, pending.checksum.algorithm(), operation)?;
+        upload.persists = Persistence::MayBePublished;
         let takes = match &pending.bytes {
             PendingBytes::Append { .. } => SessionTakes::AppendedBytes,
             PendingBytes::Parts { .. } | PendingBytes::Aside => SessionTakes::Parts(PartOrigin::Sent),
@@ -128,7 +108,8 @@ impl<'a> PendingUpload<'a> {
     /// that it does (fake-gcs-server).
     fn only_record_tells(&self) -> bool {
         let backend = &self.upload.backend;
-        let session = Session { key: self.pending.key.clone(), id: self.pending.bytes.session().to_owned() };
+        let session =
+            Session { key: self.pending.write.key.clone(), id: self.pending.bytes.session().to_owned() };
         match &self.pending.bytes {
             PendingBytes::Parts { .. } => !backend.capabilities().aborts,
             PendingBytes::Append { .. } => {
@@ -155,36 +136,12 @@ impl<'a> PendingUpload<'a> {
     /// The last bytes of a session that is appended to.
     async fn tail(&self, tail: &Tail) -> Result<Bytes> {
         let Tail::Record(size) = *tail else { return Ok(tail.inline().unwrap_or_default().into()) };
-        let damaged = || {
-            let message = "the record has not the last bytes of the object";
-            self.upload.error(ErrorKind::Integrity, Operation::Complete, message)
-        };
-        let most = self.upload.backend.capabilities().append.unwrap_or_default();
-        if size >= most {
-            return Err(damaged());
-        }
-        let record = self.record().await?;
-        if record.size != size {
-            return Err(damaged());
-        }
         let key = self.pending.record_name().key();
-        let get = |attempt| {
-            let key = &key;
-            async move {
-                let Body { mut stream, .. } = self.upload.backend.get(key, None, None, attempt).await?;
-                let mut bytes = Vec::new();
-                while let Some(piece) = stream.next().await {
-                    bytes.extend_from_slice(&piece?);
-                    if bytes.len() as u64 > size {
-                        break;
-                    }
-                }
-                Ok(Bytes::from(bytes))
-            }
-        };
-        let read = self.upload.requests.send(Operation::Get, None, None, get).await;
-        let bytes = read.map_err(|failure| self.upload.failed(failure, Operation::Get))?;
-        if bytes.len() as u64 == size { Ok(bytes) } else { Err(damaged()) }
+        if size >= self.upload.backend.capabilities().append.unwrap_or_default() {
+            let message = format!("`{key}` does not have the last bytes of the object");
+            return Err(self.upload.error(ErrorKind::Integrity, Operation::Complete, message));
+        }
+        self.upload.read_own(&key, size).await
     }
 
     /// Has the store copy the record to the key.
@@ -199,11 +156,11 @@ impl<'a> PendingUpload<'a> {
         let from = CopySource { location: self.upload.backend.location().to_owned(), key, object: verified };
         let mut upload = Upload::new(
             &self.root,
-            &self.pending.key,
-            self.pending.options(),
+            &self.pending.write.key,
+            self.pending.write.options(),
             self.upload.requests.progress.clone(),
         );
-        upload.persistence = Persistence::MayBePublished;
+        upload.persists = Persistence::MayBePublished;
         let copied = copy(upload, from, CopyMethod::Whole, 1).await?;
         self.upload.verify(copied, self.pending.size(), Some(self.pending.checksum), Operation::Copy)
     }
@@ -211,8 +168,11 @@ impl<'a> PendingUpload<'a> {
     /// The object, if the key has it now.
     async fn published(&self) -> Result<Option<Object>> {
         // Such an object has the time of a file that it was made of.
-        let since =
-            if self.pending.preserve && self.upload.backend.is_local() { 0 } else { self.pending.created };
+        let since = if self.pending.write.preserve && self.upload.backend.is_local() {
+            0
+        } else {
+            self.pending.created
+        };
         let there = self.upload.published(self.pending.checksum, since_1970(since)).await?;
         Ok(match there {
             There::Ours(object) => Some(*object),
@@ -249,14 +209,12 @@ impl<'a> PendingUpload<'a> {
     }
 
     async fn remove_record_or_fail(&self) -> Result<()> {
+        if self.pending.has_points {
+            self.upload.remove_points(self.pending.bytes.session()).await?;
+        }
         if self.upload.backend.is_local() {
             return Ok(());
         }
-        let key = self.pending.record_name().key();
-        let delete = |attempt| self.upload.backend.delete(&key, None, attempt);
-        let removed = self.upload.requests.send(Operation::Delete, None, None, delete).await;
-        removed.map_err(|failure| {
-            self.upload.failed(failure, Operation::Delete).and(&format!("it was removing the record `{key}`"))
-        })
+        self.upload.remove_own(&self.pending.record_name().key()).await
     }
 }

@@ -216,6 +216,20 @@ impl<S: UploadSource> Driver<S> {
         }
     }
 
+    /// Waits until all parts that were cut are at the store; also sends those that are kept until all bytes are in.
+    pub(super) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            self.poll_results(cx)?;
+            self.act()?;
+            if self.plan.outstanding() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if !self.send_kept()? {
+                return Poll::Pending;
+            }
+        }
+    }
+
     /// Carries out the plan's actions.
     pub(super) fn act(&mut self) -> Result<()> {
         while let Some(action) = self.plan.next() {
@@ -315,7 +329,14 @@ impl<S: UploadSource> Driver<S> {
         request: impl Future<Output = Result<Object>> + Send + 'static,
     ) {
         self.state = WriterState::Publishing(operation);
-        self.spawn(async move { request.await.map(Done::published) });
+        let upload = self.source.upload().clone();
+        self.spawn(async move {
+            let object = request.await?;
+            if upload.points.are_kept() {
+                upload.remove_points_of_published(&upload.session_id().await).await;
+            }
+            Ok(Done::published(object))
+        });
     }
 
     fn spawn(&mut self, request: impl Future<Output = Result<Done>> + Send + 'static) {

@@ -117,6 +117,14 @@ impl Fill {
         (self.pieces.iter().map(|piece| piece.bytes.clone()).collect(), trimmed)
     }
 
+    /// The part's bytes so far, which stay in the part; and how many unfilled bytes of the slab went back to the budget,
+    /// as of [`pieces`](Self::pieces).
+    pub(super) fn copy(&mut self) -> (Taken, u64) {
+        let (pieces, trimmed) = self.pieces();
+        let pieces = pieces.into_iter().filter(|bytes| !bytes.is_empty()).collect();
+        (Taken { stored: self.stored.clone(), pieces, checksum: self.hasher.clone().finish() }, trimmed)
+    }
+
     pub(super) fn stored(&self) -> &Stored {
         &self.stored
     }

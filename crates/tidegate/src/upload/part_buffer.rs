@@ -121,6 +121,14 @@ impl PartBuffer {
         Ok(taken)
     }
 
+    /// The part's bytes so far, which stay in the part.
+    pub(super) fn copy(&self) -> Taken {
+        let mut state = self.lock();
+        let (copied, trimmed) = state.fill.copy();
+        self.account.returned(trimmed);
+        copied
+    }
+
     /// Begins to open the session. Fails where the upload was ended as idle: its abort has already begun, and
     /// would miss a session that is opened now.
     pub(super) fn open(&self) -> Result<()> {

@@ -8,13 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{WriteOptions, shown_session_id};
+use super::described_write::{DescribedWrite, joined, read_versioned};
+use super::resumable::Resumable;
+use crate::backend::shown_session_id;
 use crate::engine::pending::RecordName;
-use crate::journal::{Part, sum};
+use crate::journal::{Part, SessionKind, sum};
 use crate::types::checksum::Checksum;
 use crate::types::date::since_1970;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
-use crate::types::object::{Attributes, Object};
 
 /// The version of the JSON that this version writes, and the latest that it reads.
 const VERSION: u32 = 1;
@@ -35,36 +36,20 @@ pub(super) const LONGEST_TAIL: usize = 4 << 10;
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pending {
     version: u32,
-    /// Where the bucket is: `s3://bucket`.
-    url: String,
-    /// At which endpoint it was prepared, for messages: another machine may reach the bucket by another address.
-    endpoint: String,
-    pub(super) key: String,
-    pub(super) token: String,
+    #[serde(flatten)]
+    pub(super) write: DescribedWrite,
     /// When it was prepared, and when it ends, in seconds since 1970.
     pub(super) created: u64,
     until: u64,
     #[serde(with = "sum")]
     pub(super) checksum: Checksum,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    create_only: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    replaces: Option<ReplacedObject>,
-    #[serde(default)]
-    attributes: Attributes,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) preserve: bool,
     pub(super) bytes: PendingBytes,
+    /// Whether points of it were persisted, whose records and tails end with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_points: bool,
     /// Why it may end before its lifetime.
     #[serde(skip)]
     pub(super) warning: Option<String>,
-}
-
-/// The object that is to be replaced, as far as stores compare it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct ReplacedObject {
-    etag: Option<String>,
-    version: Option<String>,
 }
 
 /// Where the bytes of a pending upload are.
@@ -114,6 +99,28 @@ impl Tail {
     }
 }
 
+/// An upload that any process can give up, by [`Store::abandon`](crate::Store::abandon).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Unpublished<'a> {
+    /// It is complete, and waits for its commit.
+    Pending(&'a Pending),
+    /// It has this point, from which it can be continued.
+    Resumable(&'a Resumable),
+}
+
+impl<'a> From<&'a Pending> for Unpublished<'a> {
+    fn from(pending: &'a Pending) -> Self {
+        Self::Pending(pending)
+    }
+}
+
+impl<'a> From<&'a Resumable> for Unpublished<'a> {
+    fn from(point: &'a Resumable) -> Self {
+        Self::Resumable(point)
+    }
+}
+
 impl PendingBytes {
     /// The id of the session; empty without one.
     pub(super) fn session(&self) -> &str {
@@ -122,70 +129,46 @@ impl PendingBytes {
             Self::Aside => "",
         }
     }
+
+    /// The kind of the session, if there is one.
+    pub(super) fn kind(&self) -> Option<SessionKind> {
+        match self {
+            Self::Parts { .. } => Some(SessionKind::Parts),
+            Self::Append { .. } => Some(SessionKind::Append),
+            Self::Aside => None,
+        }
+    }
 }
 
 impl Pending {
     /// `until` is in seconds since 1970.
     pub(super) fn new(
-        (url, endpoint): (String, String),
-        key: &str,
-        options: &WriteOptions,
+        write: DescribedWrite,
         checksum: Checksum,
         (created, until): (u64, u64),
         bytes: PendingBytes,
+        has_points: bool,
     ) -> Self {
-        let replaced =
-            |object: &Object| ReplacedObject { etag: object.etag.clone(), version: object.version.clone() };
-        Self {
-            version: VERSION,
-            url,
-            endpoint,
-            key: key.to_owned(),
-            token: options.token.clone().unwrap_or_default(),
-            created,
-            until,
-            checksum,
-            create_only: options.create_only,
-            replaces: options.replaces.as_deref().map(replaced),
-            attributes: options.attributes.clone(),
-            preserve: options.preserve,
-            bytes,
-            warning: None,
-        }
-    }
-
-    /// The options of the write that the commit completes.
-    pub(super) fn options(&self) -> WriteOptions {
-        let replaced = |replaced: &ReplacedObject| {
-            let ReplacedObject { etag, version } = replaced.clone();
-            Box::new(Object { etag, version, size_is_unknown: true, ..Object::default() })
-        };
-        WriteOptions {
-            attributes: self.attributes.clone(),
-            create_only: self.create_only,
-            replaces: self.replaces.as_ref().map(replaced),
-            token: Some(self.token.clone()),
-            preserve: self.preserve,
-        }
+        Self { version: VERSION, write, created, until, checksum, bytes, has_points, warning: None }
     }
 
     pub(super) fn record_name(&self) -> RecordName {
-        RecordName::new(self.until, self.bytes.session(), &self.token)
+        RecordName::new(self.until, self.bytes.session(), &self.write.token)
     }
 
     /// The address of the bucket, for [`Tidegate::open`](crate::Tidegate::open): `s3://bucket`.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.write.url
     }
 
     /// The endpoint that it was prepared at.
     pub fn endpoint(&self) -> &str {
-        &self.endpoint
+        &self.write.endpoint
     }
 
     /// The key of the object to be, in its bucket.
     pub fn key(&self) -> &str {
-        &self.key
+        &self.write.key
     }
 
     /// The size of the object to be, in bytes.
@@ -200,7 +183,7 @@ impl Pending {
 
     /// The mark that the object will have, [`Object::token`].
     pub fn token(&self) -> &str {
-        &self.token
+        &self.write.token
     }
 
     /// When its lifetime ends: sweeps leave it alone until then.
@@ -224,27 +207,10 @@ impl Pending {
     /// [`ErrorKind::InvalidInput`] if it is no pending upload, or one of a later version of Tidegate. The message shows
     /// nothing of the text.
     pub fn from_json(json: &str) -> Result<Self> {
-        let refused = |message: String| {
-            Error::new(ErrorKind::InvalidInput, Operation::Complete, "a pending upload", message)
-        };
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
-        // serde's messages may quote the text, and the text may have an address that is a secret.
-        let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
-        let versioned: Versioned = serde_json::from_str(json)
-            .map_err(|error| refused(format!("the text is no pending upload ({})", place(error))))?;
-        if versioned.version > VERSION {
-            let message = format!(
-                "it was written by a later version of Tidegate (format {}, and this version reads up to {VERSION})",
-                versioned.version
-            );
-            return Err(refused(message));
-        }
-        let pending: Self = serde_json::from_str(json)
-            .map_err(|error| refused(format!("the text is no whole pending upload ({})", place(error))))?;
-        pending.check().map_err(|what| refused(what.to_owned()))?;
+        let pending: Self = read_versioned(json, "pending upload", Operation::Complete, VERSION)?;
+        pending.check().map_err(|what| {
+            Error::new(ErrorKind::InvalidInput, Operation::Complete, "a pending upload", what)
+        })?;
         Ok(pending)
     }
 
@@ -252,20 +218,11 @@ impl Pending {
     fn check(&self) -> Result<(), &'static str> {
         let whole = match &self.bytes {
             PendingBytes::Parts { parts, .. } => {
-                let mut end = 0_u64;
-                let follow = parts.iter().zip(1..).all(|(part, number)| {
-                    let follows = part.number == number
-                        && part.offset == end
-                        && part.checksum.covers() == part.size
-                        && part.checksum.algorithm() == self.checksum.algorithm();
-                    end = end.saturating_add(part.size);
-                    follows
-                });
-                if !follow || parts.is_empty() {
+                let Some(whole) = joined(parts, self.checksum.algorithm()).filter(|_| !parts.is_empty())
+                else {
                     return Err("its parts do not follow each other");
-                }
-                let sums = parts.iter().map(|part| part.checksum);
-                sums.reduce(|sum, next| sum.then(&next)) == Some(self.checksum)
+                };
+                whole == self.checksum
             }
             PendingBytes::Append { tail, .. } => tail.len().is_some_and(|len| len <= self.size()),
             PendingBytes::Aside => true,
@@ -273,20 +230,17 @@ impl Pending {
         if !whole {
             return Err("its parts are not the whole object that its checksum is of");
         }
-        if self.token.is_empty() || self.key.is_empty() {
-            return Err("it has no key or no token");
-        }
-        Ok(())
+        self.write.check()
     }
 }
 
 impl fmt::Debug for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pending")
-            .field("url", &self.url)
-            .field("key", &self.key)
+            .field("url", &self.write.url)
+            .field("key", &self.write.key)
             .field("checksum", &self.checksum)
-            .field("token", &self.token)
+            .field("token", &self.write.token)
             .field("until", &self.until())
             .field("session", &shown_session_id(self.bytes.session()))
             .finish_non_exhaustive()

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend::{Capabilities, Receipt};
 use crate::types::amount::Exactly;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -54,7 +56,8 @@ pub(crate) enum PlanError {
 }
 
 /// How an object is cut into requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Cut {
     /// One request, for an object of up to this many bytes.
     Whole { limit: u64 },
@@ -76,6 +79,15 @@ impl Cut {
     /// Whether the parts are appended to each other.
     pub(crate) fn appends(&self) -> bool {
         matches!(self, Self::Chunks(_))
+    }
+
+    /// The same for another memory budget, which holds the parts; `None` where it need not.
+    pub(crate) fn within(self, memory: Option<u64>) -> Result<Self, ScheduleError> {
+        Ok(match self {
+            Self::Whole { limit } => Self::Whole { limit: limit.min(memory.unwrap_or(u64::MAX)) },
+            Self::Parts(schedule) => Self::Parts(schedule.within(memory)?),
+            Self::Chunks(schedule) => Self::Chunks(schedule.within(memory)?),
+        })
     }
 }
 
@@ -99,6 +111,8 @@ pub(crate) struct Plan {
     /// Parts asked for and not yet acknowledged.
     outstanding: BTreeSet<u32>,
     receipts: BTreeMap<u32, Receipt>,
+    /// How many parts were ended before they were full.
+    ended_early: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +150,20 @@ impl Plan {
             stage: Stage::Lazy,
             outstanding: BTreeSet::new(),
             receipts: BTreeMap::new(),
+            ended_early: 0,
         }
+    }
+
+    /// Goes on behind `stored`, which an open session has. They are in order, and numbered from 1.
+    pub(crate) fn resumed(mut self, stored: Vec<Receipt>) -> Self {
+        self.size = stored.iter().map(|receipt| receipt.size).sum();
+        (self.start, self.stage) = (self.size, Stage::Open);
+        self.number = u32::try_from(stored.len()).unwrap_or(u32::MAX).saturating_add(1);
+        self.receipts = stored.into_iter().map(|receipt| (receipt.number, receipt)).collect();
+        if let Some(schedule) = self.cut.schedule() {
+            self.part = schedule.part_at(self.start);
+        }
+        self
     }
 
     /// Opens the session at once: the object goes in parts even if it is no larger than the first.
@@ -144,6 +171,40 @@ impl Plan {
         self.stage = Stage::Open;
         self.actions.push_back(Action::Open);
         self
+    }
+
+    /// Takes in that the session is opened before there is a part; false if it was asked for before, or if the object
+    /// goes in one request.
+    pub(crate) fn open_early(&mut self) -> bool {
+        let opens = self.stage == Stage::Lazy && self.cut.schedule().is_some();
+        if opens {
+            self.stage = Stage::Open;
+        }
+        opens
+    }
+
+    /// Takes in that the session could not be opened early.
+    pub(crate) fn not_opened(&mut self) {
+        if self.stage == Stage::Open && self.number == 1 {
+            self.stage = Stage::Lazy;
+        }
+    }
+
+    /// Ends the part that is being filled, if the store takes so small a part: of `least` bytes or more. Only an eighth of
+    /// the parts is ended so, because the others must add up to [`reach`](Self::reach).
+    pub(crate) fn end_part_early(&mut self, least: u64) {
+        let Cut::Parts(schedule) = self.cut else { return };
+        let filled = self.size - self.start;
+        if self.stage != Stage::Open || self.number >= self.max_parts {
+            return;
+        }
+        if filled < self.part {
+            if filled < least.max(1) || !schedule.grows() || self.ended_early >= self.max_parts / 8 {
+                return;
+            }
+            self.ended_early += 1;
+        }
+        self.cut_part();
     }
 
     /// Lets parts become smaller than scheduled, down to `least` bytes.
@@ -205,6 +266,16 @@ impl Plan {
         reach.min(self.max_object)
     }
 
+    /// How the object is cut.
+    pub(crate) fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// How many bytes the part has that is being filled.
+    pub(crate) fn filled(&self) -> u64 {
+        self.size - self.start
+    }
+
     /// The number of the part that the next byte belongs to.
     pub(crate) fn next_part(&self) -> u32 {
         if self.part_room() == 0 { self.number.saturating_add(1) } else { self.number }
@@ -259,7 +330,8 @@ impl Plan {
                 self.stage = Stage::Ended;
             }
             Stage::Open => {
-                if self.size > self.start {
+                // A session has at least one part, also if it was opened early and there are no bytes.
+                if self.size > self.start || self.number == 1 {
                     self.ask_for_part();
                 }
                 self.stage = Stage::Finishing;

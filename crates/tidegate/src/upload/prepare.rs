@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 
+use super::described_write::DescribedWrite;
 use super::driver::WriterState;
 use super::intake::Intake;
 use super::pending::{Pending, PendingBytes, Tail, lifetime_from_now};
@@ -21,8 +22,7 @@ use super::session::{Done, Remainder, Upload};
 use super::writer::{Side, Writer};
 use crate::backend::{Attempt, Receipt, WriteOptions};
 use crate::engine::pending::RecordName;
-use crate::engine::records;
-use crate::journal::Part;
+use crate::journal::{Part, SessionKind};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::date::since_1970;
@@ -32,7 +32,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// The longest lifetime that every store grants. Azure's uncommitted blocks and Google's resumable uploads live for a
 /// week, which begins before the end of the write.
-const SIX_DAYS: Duration = Duration::from_secs(6 * 86_400);
+pub(super) const SIX_DAYS: Duration = Duration::from_secs(6 * 86_400);
 
 /// Sets up the end of a write whose object is published later; from [`Writer::prepare`]. Awaited, it is the
 /// [`Pending`] upload.
@@ -61,7 +61,7 @@ impl PrepareBuilder {
         let Self { mut writer, lifetime } = self;
         let (created, until) = lifetime_from_now(lifetime);
         let remainder = poll_fn(|cx| writer.poll_prepare(cx, until)).await?;
-        let Side::Direct(direct) = &mut writer.side else { return Err(journaled(&writer)) };
+        let Side::Direct(direct) = &mut writer.side else { return Err(journaled(&writer, "prepare")) };
         let (upload, parts, checksum) =
             (Intake::upload(direct).clone(), direct.plan.parts(), direct.plan.checksum());
         let kept = upload.keep(parts, checksum, remainder, (created, until)).await;
@@ -73,7 +73,7 @@ impl PrepareBuilder {
             }
             Err(error) => {
                 // The first error is reported; an error of the abort is logged where it happens.
-                let _ = direct.abort().await;
+                let _ = direct.discard().await;
                 Err(error)
             }
         }
@@ -129,7 +129,7 @@ impl Writer {
     fn poll_prepare(&mut self, cx: &mut Context<'_>, until: u64) -> Poll<Result<Remainder>> {
         self.check_known()?;
         if matches!(self.side, Side::Journaled(_)) {
-            return Poll::Ready(Err(journaled(self)));
+            return Poll::Ready(Err(journaled(self, "prepare")));
         }
         if self.side.upload().is_spread {
             let message = "a commit may come after the layout of the prefixes has changed: prepare in the bucket itself";
@@ -140,14 +140,16 @@ impl Writer {
         self.check_all()?;
         match &mut self.side {
             Side::Direct(direct) => direct.poll_prepare(cx, until),
-            Side::Journaled(_) => Poll::Ready(Err(journaled(self))),
+            Side::Journaled(_) => Poll::Ready(Err(journaled(self, "prepare"))),
         }
     }
 }
 
-fn journaled(writer: &Writer) -> Error {
-    let message =
-        "the strategy `journal` resumes an upload from its own disk, and publishes it: prepare with another";
+/// The error of a writer with a journal that was to `prepare` or to `persist`.
+pub(super) fn journaled(writer: &Writer, verb: &str) -> Error {
+    let message = format!(
+        "the strategy `journal` resumes an upload from its own disk, and publishes it: {verb} with another"
+    );
     writer.side.upload().error(ErrorKind::Unsupported, Operation::Write, message)
 }
 
@@ -197,6 +199,10 @@ impl Upload {
             let stored = self.append(number, range, first, Some(permit)).await?;
             checksum = stored.checksum.unwrap_or(checksum);
         }
+        if self.points.appended() > range.start + whole {
+            let message = "another process has sent more bytes than the object has";
+            return Err(self.error(ErrorKind::SessionLost, Operation::Part, message).at_part(number, range));
+        }
         let unreadable = |error: std::io::Error| {
             self.error(ErrorKind::Source, Operation::Part, error.to_string()).with_source(error)
         };
@@ -233,7 +239,7 @@ impl Upload {
         })?;
         let name = RecordName::new(until, "", self.options.token.as_deref().unwrap_or_default());
         let size = payload.len();
-        self.put_record(&name, payload).await?;
+        self.put_record(&name.key(), payload).await?;
         self.requests.progress.acknowledged(size);
         let receipt = Receipt { number: 1, size, etag: String::new(), checksum: Some(checksum) };
         Ok(Done::Prepared(receipt, Remainder::Aside))
@@ -271,22 +277,23 @@ impl Upload {
                 false => PendingBytes::Parts { id: session.id, parts: self.with_offsets(&parts)? },
             }
         };
-        let place = (records::root(&*self.backend), self.backend.endpoint().to_owned());
-        let mut pending = Pending::new(place, &self.key, &self.options, checksum, (created, until), bytes);
+        let (write, has_points) = (DescribedWrite::of(self), self.points.are_kept());
+        let mut pending = Pending::new(write, checksum, (created, until), bytes, has_points);
         if !is_local && !is_aside {
             let has_tail = matches!(&pending.bytes, PendingBytes::Append { tail: Tail::Record(_), .. });
             let content = if has_tail { tail } else { Bytes::new() };
             let sum = Checksum::of(self.backend.capabilities().checksum, &content);
-            self.put_record(&pending.record_name(), Payload::from_memory(vec![content], sum)).await?;
+            self.put_record(&pending.record_name().key(), Payload::from_memory(vec![content], sum)).await?;
         }
-        pending.warning = self.ends_early(&pending).await;
+        let lifetime = pending.until().duration_since(since_1970(created)).unwrap_or_default();
+        pending.warning = self.ends_early(lifetime, Duration::ZERO, pending.bytes.kind()).await;
         if let Some(warning) = &pending.warning {
             tracing::warn!(object = %self.requests.object, "{warning}");
         }
         Ok(pending)
     }
 
-    fn with_offsets(&self, parts: &[Receipt]) -> Result<Vec<Part>> {
+    pub(super) fn with_offsets(&self, parts: &[Receipt]) -> Result<Vec<Part>> {
         let mut offset = 0;
         let placed = parts.iter().map(|receipt| {
             let part = Part::new(offset, receipt);
@@ -299,12 +306,11 @@ impl Upload {
         placed.collect()
     }
 
-    /// Writes a record. It belongs to this upload alone, so that a repeated request does no harm.
-    async fn put_record(&self, name: &RecordName, content: Payload) -> Result<()> {
-        let key = name.key();
+    /// Writes a record or a tail. It belongs to this upload alone, so that a repeated request does no harm.
+    pub(super) async fn put_record(&self, key: &str, content: Payload) -> Result<()> {
         let options = WriteOptions { token: self.options.token.clone(), ..WriteOptions::default() };
         let put = |attempt| {
-            let (key, content, options) = (&key, content.clone(), &options);
+            let (content, options) = (content.clone(), &options);
             async move { self.backend.put(key, content, options, attempt).await }
         };
         let sent = self.requests.send(Operation::Put, Some(&content), None, put).await;
@@ -313,18 +319,24 @@ impl Upload {
         })
     }
 
-    /// Why the store may end a pending upload before its lifetime, if it may.
-    async fn ends_early(&self, pending: &Pending) -> Option<String> {
-        let lifetime = pending.until().duration_since(since_1970(pending.created)).unwrap_or_default();
-        let lives_a_week = match &pending.bytes {
-            PendingBytes::Parts { .. } => !self.backend.capabilities().aborts,
-            PendingBytes::Append { .. } => true,
-            PendingBytes::Aside => false,
+    /// Why the store may end an upload before its lifetime, if it may. `age` is how long it has been there already, and
+    /// `kind` that of its session.
+    pub(super) async fn ends_early(
+        &self,
+        lifetime: Duration,
+        age: Duration,
+        kind: Option<SessionKind>,
+    ) -> Option<String> {
+        let lives_a_week = match kind {
+            Some(SessionKind::Parts) => !self.backend.capabilities().aborts,
+            Some(SessionKind::Append) => true,
+            None => false,
         };
-        if lives_a_week && lifetime > SIX_DAYS {
+        let whole = lifetime.saturating_add(age);
+        if lives_a_week && (lifetime > SIX_DAYS || whole > SIX_DAYS + DAY) {
             return Some("the store ends an upload that is not committed within a week".to_owned());
         }
-        if self.backend.is_local() || matches!(pending.bytes, PendingBytes::Append { .. }) {
+        if self.backend.is_local() || kind == Some(SessionKind::Append) {
             return None;
         }
         let admin = self.backend.admin()?;
@@ -348,7 +360,7 @@ impl Upload {
         });
         let (days, id) = days.min()?;
         let name = id.map_or(String::new(), |id| format!(" `{id}`"));
-        (lifetime > DAY * days).then(|| {
+        (whole > DAY * days).then(|| {
             format!("the bucket's lifecycle rule{name} ends uploads after {days} days, before the lifetime of this one")
         })
     }

@@ -19,7 +19,7 @@ use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 
 /// The parts that a session still has, of those that it had acknowledged.
-enum RemainingParts {
+pub(super) enum RemainingParts {
     /// All parts, each as the copy that is there.
     Copies(Vec<Receipt>),
     /// This part is missing, or has other bytes.
@@ -37,7 +37,7 @@ impl Upload {
         };
         let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
             Ok(made) => (made.answer, made.attempts),
-            Err(failure) if failure.doubt > Doubt::None || self.persistence.may_be_published() => {
+            Err(failure) if failure.doubt > Doubt::None || self.persistence().may_be_published() => {
                 let (size, checksum) = (payload.len(), payload.checksum());
                 let attempts = failure.attempts;
                 (Box::pin(self.settle(failure, Operation::Put, size, checksum)).await?, attempts)
@@ -67,7 +67,7 @@ impl Upload {
             Err(failure)
                 if failure.doubt > Doubt::None
                     || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
-                    || self.persistence.may_be_published() =>
+                    || self.persistence().may_be_published() =>
             {
                 let attempts = failure.attempts;
                 (Box::pin(self.settle(failure, Operation::Complete, size, checksum)).await?, attempts)
@@ -106,7 +106,7 @@ impl Upload {
                 // while it completed may report that as done, and so may one that is still completing for
                 // another process (versitygw 1.8.0 does).
                 Ok(made)
-                    if (made.doubt > Doubt::None || self.persistence.may_be_published())
+                    if (made.doubt > Doubt::None || self.persistence().may_be_published())
                         && self.backend.capabilities().tokens =>
                 {
                     let message = "the store has answered that the object is published, and it is not there";
@@ -147,7 +147,7 @@ impl Upload {
     }
 
     /// Asks the store which of these parts it has now.
-    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<RemainingParts, Failure> {
+    pub(super) async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<RemainingParts, Failure> {
         let list = |attempt| async move { self.backend.need_parts()?.stored_parts(session, attempt).await };
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,

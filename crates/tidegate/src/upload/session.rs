@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::given_up::GivenUp;
 use super::plan::Cut;
+use super::points::Points;
 use super::sink::order::AppendOrder;
 use crate::backend::{Backend, FaultKind, PartOrigin, Receipt, Session, WriteOptions};
 use crate::engine::Context;
@@ -95,7 +96,10 @@ pub(crate) struct Upload {
     pub(crate) records: Records,
     /// The record of the session whose opening was begun last.
     entry: Mutex<Option<Arc<RecordedSession>>>,
-    pub(super) persistence: Persistence,
+    /// How much outlasts this process, unless a point is [persisted](Self::persistence).
+    pub(super) persists: Persistence,
+    /// The points that other processes can continue from.
+    pub(super) points: Points,
     /// What the session is to take. [`is_appended`](Self::is_appended) says what an open one takes.
     takes: SessionTakes,
     /// The order of the parts, if the session is appended to.
@@ -124,8 +128,8 @@ impl From<Cut> for SessionTakes {
 pub(super) enum Persistence {
     /// Nothing: where the upload fails, its session is aborted.
     Process,
-    /// The bytes are in a journal. The session is kept where the upload can be resumed.
-    Journal,
+    /// The bytes are in a journal, or a point is persisted. The session is kept where the upload can be resumed.
+    Resumable,
     /// The same, and an earlier process may have published the object. So even a refused first attempt is checked by
     /// asking for the object.
     MayBePublished,
@@ -175,7 +179,8 @@ impl Upload {
             opening: Mutex::default(),
             records: engine.records.clone(),
             entry: Mutex::default(),
-            persistence: Persistence::Process,
+            persists: Persistence::Process,
+            points: Points::default(),
             takes: SessionTakes::Parts(PartOrigin::Sent),
             order: OnceLock::new(),
             is_spread: context.keys().is_some(),
@@ -185,6 +190,14 @@ impl Upload {
     /// The same upload, with another kind of session.
     pub(super) fn into_session_of(self, takes: SessionTakes) -> Self {
         Self { takes, ..self }
+    }
+
+    /// How much of the upload outlasts this process now.
+    pub(super) fn persistence(&self) -> Persistence {
+        match self.persists {
+            Persistence::Process if self.points.are_kept() => Persistence::Resumable,
+            persists => persists,
+        }
     }
 
     pub(super) fn order(&self) -> &AppendOrder {
@@ -390,9 +403,44 @@ impl Upload {
             return begun.clone();
         }
         self.ended.cancel();
-        let aborted = self.abort();
-        let aborted = async move { aborted.await.map_err(Arc::new) }.boxed().shared();
-        ending.insert(aborted).clone()
+        let ended = match self.points.are_kept() {
+            true => self.leave().boxed(),
+            false => self.abort().boxed(),
+        };
+        let ended = async move { ended.await.map_err(Arc::new) }.boxed().shared();
+        ending.insert(ended).clone()
+    }
+
+    /// Cancels the requests in flight, and leaves the session to those who have a point of it.
+    fn leave(self: &Arc<Self>) -> impl Future<Output = Result<()>> + use<> {
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        tasks.abort_all();
+        if let Some(entry) = self.entry() {
+            entry.end_now();
+        }
+        let patience = self.aborts.patience();
+        let wait = async move {
+            within(patience, ended(&mut tasks)).await;
+            Ok(())
+        };
+        let task = self.aborts.spawn(wait, None, &self.runtime);
+        async move {
+            if let Some(task) = task {
+                // It only waits, so there is nothing to report if its runtime is shut down.
+                let _ = task.await;
+            }
+            Ok(())
+        }
+    }
+
+    /// Takes in that nobody continues this upload any more: from here on it is aborted like any other, even if it was left
+    /// before. Whether it had points.
+    pub(super) fn forget_points(&self) -> bool {
+        let had_points = self.points.forget();
+        if had_points {
+            *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        had_points
     }
 
     /// Cancels the requests in flight, then aborts the session; another one may be opened in its stead. Runs in its own

@@ -167,11 +167,11 @@ impl Upload {
             _ if failure.doubt == Doubt::None => return Err(self.failed(failure, operation)),
             there => there?,
         };
-        let by = match (operation, self.persistence) {
+        let by = match (operation, self.persistence()) {
             (Operation::Put | Operation::Copy, _) => Publishing::Put,
             _ if !self.backend.capabilities().aborts => Publishing::UnabortedSession,
             (_, Persistence::Process) => Publishing::Session,
-            (_, Persistence::Journal | Persistence::MayBePublished) => Publishing::JournaledSession,
+            (_, Persistence::Resumable | Persistence::MayBePublished) => Publishing::JournaledSession,
         };
         match Verdict::of(by, failure.fault.kind, failure.doubt, &there) {
             Verdict::NotCommitted => Err(self.failed(failure, operation)),

@@ -27,6 +27,7 @@ mod limits;
 mod prepared;
 mod pressure;
 mod receipts;
+mod resumed;
 mod rings;
 mod runtimes;
 mod settled;

@@ -145,9 +145,14 @@ class Calls(StoreSettings):
         object is there once. :class:`SessionLostError` if it was abandoned, or its lifetime is over."""
         return cast("_native.Object", await run(self.native().commit(pending)))
 
-    async def abandon(self, pending: _native.Pending) -> None:
-        """Gives up a prepared upload: nothing of it will be published. :class:`ClosedError` if it was committed."""
-        await run(self.native().abandon(pending))
+    async def abandon(self, upload: _native.Pending | _native.Resumable) -> None:
+        """Gives up an upload that was prepared, or that has a point: nothing of it will be published. :class:`ClosedError`
+        if it was published."""
+        await run(self.native().abandon(upload))
+
+    async def forget(self, point: _native.Resumable) -> None:
+        """Removes what is kept for this point alone, once a later point takes its place. The upload goes on."""
+        await run(self.native().forget(point))
 
     async def presign(self, key: str, expires: float = 3600, *, method: Literal["GET", "PUT"] = "GET") -> str:
         """A URL by which anyone can read (or write) the object for so many seconds: a secret like a password."""

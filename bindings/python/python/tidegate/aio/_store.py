@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from .. import _native
 from .._settings import Range, check_range, native_options
 from .._store import Tidegate
+from .._wait import ProgressCallback
 from ._calls import Calls
 from ._files import Opening, Reader, Writer
 from ._start import run
@@ -50,6 +51,15 @@ class Store(Calls):
         async def begin() -> Writer:
             native = cast("_native.Writer", await run(self.native().writer(key, native_options(options))))
             return Writer(native, progress)
+
+        return Opening(begin)
+
+    def resume(self, point: _native.Resumable, *, progress: ProgressCallback | None = None) -> Opening[Writer]:
+        """Continues an upload that :meth:`Writer.persist` made a point of, in any process: a writer that goes on behind
+        the point. :class:`SessionLostError` if the upload was published or given up, or its lifetime is over."""
+
+        async def begin() -> Writer:
+            return Writer(cast("_native.Writer", await run(self.native().resume(point))), progress)
 
         return Opening(begin)
 

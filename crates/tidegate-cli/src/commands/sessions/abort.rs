@@ -106,6 +106,8 @@ impl SessionsAbort {
 
     fn means(&self, key: &str, found: &Unfinished) -> bool {
         let session = &found.open.session;
-        (self.recursive || session.key == key) && (self.id.is_empty() || self.id.contains(&session.id))
+        (self.recursive || session.key == key)
+            && (self.id.is_empty()
+                || self.id.iter().any(|id| *id == session.id || *id == session.public_id()))
     }
 }

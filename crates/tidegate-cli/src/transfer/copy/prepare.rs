@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate::location::Location;
-use tidegate::{Strategy, TidegateBuilder};
-use tidegate_transfer::{OpenedFile, is_stream};
-use tokio::io::AsyncRead;
+use tidegate::{Store, Strategy, TidegateBuilder};
+use tidegate_transfer::{PreparedSource, Source, prepare};
 
 use super::{CopyArguments, CopyEnd, CopyMethod, CopySource, Stdin, StdinWait};
 use crate::exit::{CommandFailure, Outcome};
@@ -66,19 +65,16 @@ impl CopyArguments {
                 Some(bytes) => builder.exact_size(bytes),
                 None => builder,
             };
-            let mut writer = builder.await?;
+            let writer = builder.await?;
             let begun = stores.unfinished().begin(false);
-            let (mut input, file_before) = open(stores, source).await?;
-            let read = writer.read_from(&mut input).await?;
-            if let Some(before) = file_before {
-                before.check_unchanged(read)?;
-            }
-            let builder = writer.prepare();
-            let builder = match to.lifetime {
-                Some(lifetime) => builder.lifetime(lifetime),
-                None => builder,
+            let from = match source {
+                CopySource::Place(source) if !matches!(source.location, Location::Local { .. }) => {
+                    Some(stores.object(&source.location).await?)
+                }
+                _ => None,
             };
-            let pending = builder.await?;
+            let from = from.as_ref().map(|place| (&place.store, place.key.clone()));
+            let pending = prepare(writer, read_from(source, from)?, to.lifetime).await?;
             drop(begun);
             if let Err(failure) = file.write(&pending) {
                 // Nobody would know of it.
@@ -96,29 +92,14 @@ impl CopyArguments {
     }
 }
 
-type Input = Box<dyn AsyncRead + Unpin + Send>;
-
-/// Opens the source of an upload. A file must not change while it is read.
-async fn open(stores: &Stores, source: &CopySource) -> Outcome<(Input, Option<OpenedFile>)> {
-    Ok(match source {
-        CopySource::Standard => (Box::new(Stdin::open(StdinWait::Here)?), None),
-        CopySource::Command(_) => {
-            return Err(CommandFailure::Usage("--prepare: it does not go with a command".to_owned()));
+/// What is read: `object` is the source's, if it is one.
+fn read_from<'a>(source: &CopySource, object: Option<(&'a Store, String)>) -> Outcome<PreparedSource<'a>> {
+    match (source, object) {
+        (_, Some((store, key))) => Ok(PreparedSource::Object(store, key)),
+        (CopySource::Standard, _) => Ok(PreparedSource::Reader(Box::new(Stdin::open(StdinWait::Here)?))),
+        (CopySource::Place(Source { location: Location::Local { path }, .. }), _) => {
+            Ok(PreparedSource::File(path.clone()))
         }
-        CopySource::Place(source) => match &source.location {
-            Location::Local { path } if is_stream(path) => {
-                let opened = tokio::fs::File::open(path).await;
-                (Box::new(opened.map_err(|error| CommandFailure::of_file(path, &error))?), None)
-            }
-            Location::Local { path } => {
-                let failed = |error| CommandFailure::of_file(path, &error);
-                let opened = OpenedFile::open(path).map_err(failed)?;
-                (Box::new(opened.source().map_err(failed)?), Some(opened))
-            }
-            location => {
-                let place = stores.object(location).await?;
-                (Box::new(place.store.reader(&place.key).await?), None)
-            }
-        },
-    })
+        _ => Err(CommandFailure::Usage("--prepare: it does not go with a command".to_owned())),
+    }
 }

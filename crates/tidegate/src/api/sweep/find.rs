@@ -189,11 +189,17 @@ impl Store {
         })
     }
 
-    /// Removes the records of pending uploads whose lifetime is over. Their sessions are then swept like any unfinished upload.
+    /// Removes the records of pending uploads whose lifetime is over, and the tails of points that no record speaks for.
+    /// Their sessions are then swept like any unfinished upload.
     pub(super) async fn remove_expired_records(&self) -> Result<()> {
-        for key in self.pending().await?.expired {
-            let root = self.with(self.context().root());
-            root.delete(&key).await?;
+        // First the tails: their records are written before them.
+        let tails = self.context().tails().await;
+        let tails = tails.map_err(|failure| failure.into_error(Operation::List, &self.location()))?;
+        let pending = self.pending().await?;
+        let strays = tails.iter().filter(|key| !pending.needs_tail(key));
+        let root = self.with(self.context().root());
+        for key in pending.expired.iter().chain(strays) {
+            root.delete(key).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The lifecycle rule that makes a bucket abort incomplete uploads itself.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::api::Store;
 use crate::backend::{AbortRule, Lifecycle, LifecycleRule};
@@ -38,6 +38,21 @@ impl Store {
         let rules = |attempt| async move { backend.need_admin()?.lifecycle(attempt).await };
         let rules = requests.send(Operation::Lifecycle, None, None, rules).await;
         rules.map_err(|failure| failure.into_error(Operation::Lifecycle, &self.location()))
+    }
+
+    /// How many of the bucket's [pending uploads](crate::upload::Pending) and [points](crate::upload::Resumable) the rule ends
+    /// before their lifetime is over. Their records do not say of which key they are, so a rule for some keys counts as one
+    /// for all. Zero for a rule that aborts no uploads. Changes nothing, also if the future is dropped.
+    ///
+    /// # Errors
+    /// If the records below `.tidegate/` cannot be listed.
+    pub async fn uploads_cut_short(&self, rule: &LifecycleRule) -> Result<u64> {
+        self.context().refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
+        let Some(days) = rule.abort_after_days.filter(|_| rule.enabled) else { return Ok(0) };
+        let pending = self.context().pending_uploads().await;
+        let pending = pending.map_err(|failure| failure.into_error(Operation::List, &self.location()))?;
+        // An upload that waits already has begun before now.
+        Ok(pending.beyond(SystemTime::now() + Duration::from_secs(86_400) * days))
     }
 
     /// Makes the bucket abort incomplete uploads itself. If no active rule does so for all keys of this store, adds

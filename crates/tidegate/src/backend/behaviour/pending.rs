@@ -12,12 +12,12 @@ use crate::upload::{Pending, PrepareBuilder};
 use crate::{Error, ErrorKind, Result, Store, Strategy, Tidegate};
 
 /// The size of a part that the engine sends.
-fn part(store: &TestStore) -> usize {
+pub(super) fn part(store: &TestStore) -> usize {
     store.part.max(store.capabilities().min_part as usize)
 }
 
 /// The store as another process sees it.
-fn process(store: &TestStore) -> Store {
+pub(super) fn process(store: &TestStore) -> Store {
     let tide = Tidegate::builder().part_size(part(store) as u64).build().unwrap();
     tide.store(store.store.clone())
 }
@@ -51,7 +51,7 @@ async fn abandon(store: &TestStore, pending: &Pending) -> Result<()> {
     process(store).abandon(pending).await
 }
 
-async fn sweep(store: &TestStore) -> SweepReport {
+pub(super) async fn sweep(store: &TestStore) -> SweepReport {
     match process(store).sweep(store.key("")).older_than(Duration::ZERO).await {
         // Such a store removes the parts itself; records are swept even so.
         Err(error) if error.kind() == ErrorKind::Unsupported && !store.capabilities().aborts => {
@@ -61,13 +61,13 @@ async fn sweep(store: &TestStore) -> SweepReport {
     }
 }
 
-fn kind_of<T: std::fmt::Debug>(result: Result<T, Error>) -> (ErrorKind, String) {
+pub(super) fn kind_of<T: std::fmt::Debug>(result: Result<T, Error>) -> (ErrorKind, String) {
     let error = result.unwrap_err();
     (error.kind(), error.to_string())
 }
 
 /// The records of pending uploads.
-async fn records(store: &TestStore) -> Vec<String> {
+pub(super) async fn records(store: &TestStore) -> Vec<String> {
     let listed: Vec<Entry> = store.store.list(".tidegate/", true).try_collect().await.unwrap();
     listed.iter().map(|entry| entry.key().to_owned()).collect()
 }

@@ -150,6 +150,12 @@ const LACKS: &[Lack] = &[
         "left: PartMismatch",
         "it answers InvalidPart to a part's number that is too small",
     ),
+    lack(
+        "rclone_s3",
+        "an_old_point_is_continued_after_its_writer_went_on",
+        "cannot be replaced with different contents",
+        "it refuses a part that was sent again with other bytes",
+    ),
     Lack {
         at_times: true,
         ..lack(

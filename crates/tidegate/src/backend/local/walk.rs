@@ -13,7 +13,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use rustix::io::Errno;
@@ -22,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::beneath::{self, Entered};
 use super::fault::{fault, invalid};
 use super::links::{self, LinkPolicy};
-use super::{target, temp};
+use super::{kept, target, temp};
 use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
 use crate::memory::external_sort::{MergedRuns, Record, SortedRuns};
 
@@ -473,8 +472,7 @@ impl TreeWalk {
         let opened = temp::open_at(directory, name).ok();
         let created = opened.as_ref().and_then(|file| file.metadata().ok()?.created().ok());
         let started = created.or_else(|| target::modified(found));
-        // The file of a pending upload has the end of its lifetime for its time.
-        let kept_until = target::modified(found).filter(|until| *until > SystemTime::now());
+        let kept_until = kept::until(found);
         // A write in one go holds the lock of its file.
         let in_use = opened.is_some_and(|file| temp::is_locked(&file));
         Some(OpenSession::new(session).with_started(started).with_in_use(in_use).with_kept_until(kept_until))

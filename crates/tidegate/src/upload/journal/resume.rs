@@ -82,9 +82,9 @@ impl ClaimedUpload {
         intent.check_parts(&recovered, context.backend())?;
         let progress = context.engine().progress.part();
         let mut upload = Upload::new(&context, &header.key, intent.clone().into_options(), progress);
-        upload.persistence = match recovered.state.finish {
+        upload.persists = match recovered.state.finish {
             Some(_) => Persistence::MayBePublished,
-            None => Persistence::Journal,
+            None => Persistence::Resumable,
         };
         let upload = Arc::new(upload.into_session_of(intent.cut().into()));
         if let Some(session) = &recovered.state.session {

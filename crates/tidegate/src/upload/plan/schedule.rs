@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Capabilities;
 use crate::types::amount::Exactly;
+use crate::types::error::ErrorKind;
 
 const MIB: u64 = 1 << 20;
 
@@ -55,6 +56,20 @@ pub(crate) enum ScheduleError {
         Exactly(*size), Exactly(*part), Exactly(*most)
     )]
     Reach { size: u64, part: u64, most: u64 },
+}
+
+impl ScheduleError {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::PartSize { .. } | Self::Memory { .. } | Self::NoSpool | Self::NoJournal => {
+                ErrorKind::InvalidInput
+            }
+            Self::TooLarge { .. }
+            | Self::PastRequest { .. }
+            | Self::PastMemory { .. }
+            | Self::Reach { .. } => ErrorKind::TooLarge,
+        }
+    }
 }
 
 impl Schedule {
@@ -154,6 +169,20 @@ impl Schedule {
         let max_parts = self.max_parts.min(parts);
         let growth = if self.growth == 0 { 0 } else { u64::from(max_parts / 8).max(1) };
         Self { growth, max_parts, ..self }
+    }
+
+    /// Whether parts may differ in size.
+    pub(crate) fn grows(&self) -> bool {
+        self.growth > 0
+    }
+
+    /// The same schedule for another memory budget, which holds the parts; `None` where it need not.
+    pub(crate) fn within(self, memory: Option<u64>) -> Result<Self, ScheduleError> {
+        let Some(memory) = memory else { return Ok(self) };
+        if self.base > memory {
+            return Err(ScheduleError::Memory { part: self.base, memory });
+        }
+        Ok(Self { most: self.most.min((memory / 2).max(self.base)), ..self })
     }
 
     /// Most parts of one object.

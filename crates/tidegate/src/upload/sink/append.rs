@@ -77,14 +77,15 @@ impl Upload {
             }
             // The session is open, so it has published nothing, and it is aborted before it is given up.
             Err(failure)
-                if self.persistence != Persistence::Process && failure.fault.kind == FaultKind::Diverged =>
+                if self.persistence() != Persistence::Process
+                    && failure.fault.kind == FaultKind::Diverged =>
             {
                 return Err(self.failed(failure, Operation::Complete).at_part(number, range));
             }
             Err(failure)
                 if failure.doubt > Doubt::None
                     || failure.fault.kind == FaultKind::NoSession
-                    || self.persistence.may_be_published() =>
+                    || self.persistence().may_be_published() =>
             {
                 Box::pin(self.settle(failure, Operation::Complete, whole.covers(), Some(whole))).await?
             }
@@ -114,7 +115,8 @@ impl Upload {
         permit: Option<Permit>,
     ) -> Result<Option<Box<Object>>, Failure> {
         let whole = last.map(|(whole, _)| whole);
-        let (known, refused_at) = (Mutex::new(Some(range.start)), Mutex::new(None));
+        let start = range.start.max(self.points.appended());
+        let (known, refused_at) = (Mutex::new(Some(start)), Mutex::new(None));
         let was_low = AtomicBool::new(false);
         let (known, refused_at, was_low) = (&known, &refused_at, &was_low);
         let push = |attempt| async move {
@@ -135,6 +137,12 @@ impl Upload {
             loop {
                 let at = match stands {
                     Appended::Published(object) => return Ok(Some(object)),
+                    // An earlier process went on behind the point that this one has resumed from. The store compares the
+                    // checksum of all bytes when the last of them come.
+                    Appended::Open(at) if at > range.end && whole.is_none() && self.points.is_resumed() => {
+                        self.points.has_appended(at);
+                        return Ok(None);
+                    }
                     Appended::Open(at) if at < range.start || at > range.end => {
                         let message = format!(
                             "the store has {at} bytes of the session, where it had {} and was sent {}",

@@ -38,6 +38,11 @@ impl AppendOrder {
         Self(watch::Sender::new(Ok(algorithm.empty())))
     }
 
+    /// Takes in that the session has these bytes already.
+    pub(in crate::upload) fn begin_behind(&self, stored: Checksum) {
+        self.set(Ok(stored));
+    }
+
     /// Waits until the session has all bytes before `offset`; returns their checksum.
     async fn reaches(&self, offset: u64) -> Result<Checksum, Arc<Error>> {
         let mut next = self.0.subscribe();

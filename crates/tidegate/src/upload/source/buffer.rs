@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::spooling::RingTurn;
+use crate::engine::spooling::{RingLoan, RingTurn};
 use crate::memory::budget::{Lease, Starved};
+use crate::memory::payload::Payload;
 use crate::memory::relief::Relief;
 use crate::memory::spool::SpoolError;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
@@ -124,15 +125,29 @@ impl UploadSource for Buffered {
     }
 }
 
+impl Buffered {
+    /// Opens the session now, also where parts are kept until all bytes are in.
+    pub(in crate::upload) fn open_now(&self) -> Result<()> {
+        self.part_buffer.open()
+    }
+
+    /// The bytes of the part that is being filled, which stay there; and the buffers that spooled bytes are read through,
+    /// until they are read.
+    pub(in crate::upload) async fn tail(&self) -> (Payload, Option<RingLoan>) {
+        self.part_buffer.copy().payload(self.line.clone()).await
+    }
+}
+
 impl Driver<Buffered> {
+    /// A writer of `plan`, whose policy is `policy`.
     pub(in crate::upload) fn buffered(
         upload: Arc<Upload>,
+        plan: Plan,
         policy: Policy,
         relief: Arc<Relief>,
         line: Option<Arc<RingTurn>>,
         idle_limit: Option<Duration>,
     ) -> Self {
-        let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
         let part = memory_of(plan.part(), &relief);
         let adaptive_part_size = policy.least.map(|least| {
             let (flow, memory) = (upload.requests.flow.clone(), relief.budget().total());
@@ -151,11 +166,29 @@ impl Driver<Buffered> {
     }
 
     /// Aborts the upload; waits until the store has released the session. May be called again, also after the
-    /// upload has failed.
+    /// upload has failed. Nobody can continue from its points any more.
     pub(in crate::upload) async fn abort(&mut self) -> Result<()> {
+        let upload = self.source.upload.clone();
+        if !upload.forget_points() {
+            return self.discard().await;
+        }
+        let session = upload.session_id().await;
+        self.discard().await?;
+        upload.remove_points(&session).await
+    }
+
+    /// Ends the upload without publishing it. The session is aborted, unless somebody has a point of it.
+    pub(in crate::upload) async fn discard(&mut self) -> Result<()> {
         self.state = WriterState::Failed;
         let ending = self.source.end();
         ending.await.map_err(|error| error.again())
+    }
+
+    /// Waits until all parts that were cut are at the store.
+    pub(in crate::upload) fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.check_open()?;
+        ready!(self.poll_spooled(cx))?;
+        self.poll_sent(cx)
     }
 
     /// Sends all bytes to the store, for an object that is published later; `until` is when its lifetime ends.

@@ -305,7 +305,7 @@ async fn an_open_writer_is_small() {
     let mut writer = store(&tide).writer("k").start().await.unwrap();
     let (upload, held) = (writer.side.upload().clone(), direct(&mut writer).source.part_buffer.clone());
     let size = size_of_val(&writer) + size_of_val(&*upload) + size_of_val(&*held);
-    assert!(size <= 1808, "{size} bytes");
+    assert!(size <= 1824, "{size} bytes");
     let finish = size_of_val(&writer.finish());
     assert!(finish <= 560, "{finish} bytes: the writer is in it twice");
 }

@@ -47,7 +47,7 @@ struct DiskFailures {
 
 impl Link {
     pub(super) fn new(source: Arc<JournalRanges>, keep: u64, session: Option<String>, created: u64) -> Self {
-        let resumed = source.upload.persistence.may_be_published();
+        let resumed = source.upload.persistence().may_be_published();
         let feed = source.feed.clone();
         Self {
             source,

@@ -86,7 +86,8 @@ impl Link {
             if self.source.goes_on(&error, is_last).await {
                 continue;
             }
-            let may_publish = refused == Operation::Complete || self.upload().persistence.may_be_published();
+            let may_publish =
+                refused == Operation::Complete || self.upload().persistence().may_be_published();
             if may_publish {
                 return Err(error);
             }
@@ -138,7 +139,7 @@ impl Link {
             There::Nothing | There::Older => Ok(None),
             There::Another => {
                 // Only the process that began the upload would know that it has published nothing.
-                self.rival = self.upload().persistence.may_be_published();
+                self.rival = self.upload().persistence().may_be_published();
                 Ok(None)
             }
             There::Ours(object) => {
