@@ -118,7 +118,10 @@ def resumes(installed, bucket, server):
     """An upload with a journal and a download, both killed in the middle: the second run moves less than the whole."""
     data = os.urandom(SIZE)
     (installed.outside / "big").write_bytes(data)
-    # Made by the program, which may be another user.
+    # Of the user that the program runs as, like the folder.
+    journal, owner = installed.outside / "journal", installed.outside.stat()
+    journal.mkdir(mode=0o700)
+    os.chown(journal, owner.st_uid, owner.st_gid)
     up = (installed.inside / "big", bucket.url("big"), "--part-size", "5MiB", "--journal", installed.inside / "journal")
     down = (bucket.url("big"), installed.inside / "down", "--concurrency", "2")
     for words, counted in ((up, "bytes_in"), (down, "bytes_out")):
