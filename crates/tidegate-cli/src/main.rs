@@ -29,6 +29,7 @@ mod transfer;
 mod tree_options;
 mod ui;
 mod values;
+mod version;
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -47,7 +48,7 @@ use crate::invocation::{Invocation, OutputFormat};
 
 /// Move byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, max_term_width = 100)]
+#[command(name = "tidegate", version = version::SHORT, long_version = version::long(), max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,

@@ -203,6 +203,22 @@ pub use types::progress::Progress;
 pub use types::{checksum, location, object, trusted_file};
 pub use upload::{Strategy, Writer};
 
+/// The [features](crate#features) of this build, for programs that report them.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "azure")]
+    "azure",
+    #[cfg(feature = "gcs")]
+    "gcs",
+    #[cfg(feature = "gcs-grpc")]
+    "gcs-grpc",
+    #[cfg(feature = "object_store")]
+    "object_store",
+    #[cfg(feature = "prefix")]
+    "prefix",
+    #[cfg(feature = "s3")]
+    "s3",
+];
+
 pub mod store {
     //! What the methods of a [`Store`](crate::Store) and of [`Tidegate`](crate::Tidegate) return: builders, streams and
     //! what they give.

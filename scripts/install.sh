@@ -1,0 +1,81 @@
+#!/bin/sh
+# Installs the program tidegate on Linux: fetches the archive for this machine, compares its SHA-256 sum with the one that is
+# published beside it, and installs it into PREFIX/bin (default: ~/.local/bin).
+#
+#   sh install.sh URL                                 URL: the folder that has the files of a release
+#   curl -fsSL URL/install.sh | sh -s -- URL
+#   curl -fsSL URL/install.sh | TIDEGATE_URL=URL PREFIX=/usr/local sh
+#
+# Needs curl or wget, tar, gzip and sha256sum.
+set -eu
+
+fail() {
+    echo "install.sh: $1; nothing was installed" >&2
+    exit 1
+}
+
+need() {
+    command -v "$1" >/dev/null 2>&1 || fail "$1 is not on PATH"
+}
+
+# fetch NAME: from the folder of the release into the working directory.
+fetch() {
+    if command -v curl >/dev/null 2>&1; then
+        curl -fsSL --retry 3 -o "$work/$1" "$url/$1" || fail "$url/$1 could not be fetched"
+    elif command -v wget >/dev/null 2>&1; then
+        wget -q -O "$work/$1" "$url/$1" || fail "$url/$1 could not be fetched"
+    else
+        fail "neither curl nor wget is on PATH"
+    fi
+}
+
+# A function, so that a script that arrives only in part does nothing.
+main() {
+    url=${1:-${TIDEGATE_URL:-}}
+    url=${url%/}
+    [ -n "$url" ] || fail "give the address of the release: sh install.sh URL, or TIDEGATE_URL"
+    [ $# -le 1 ] || fail "one argument is expected, the address of the release: $*"
+    prefix=${PREFIX:-${HOME:?}/.local}
+
+    [ "$(uname -s)" = Linux ] || fail "the programs are for Linux, and this is $(uname -s)"
+    chip=$(uname -m)
+    case $chip in
+        x86_64 | amd64) target=x86_64-unknown-linux-gnu loader=/lib64/ld-linux-x86-64.so.2 ;;
+        aarch64 | arm64) target=aarch64-unknown-linux-gnu loader=/lib/ld-linux-aarch64.so.1 ;;
+        *) fail "there is no program for the processor $chip (there are x86_64 and aarch64): build it from the sources" ;;
+    esac
+    [ -e "$loader" ] || fail "the program needs the GNU C library, and there is no $loader (Alpine Linux has another library)"
+    need tar
+    need gzip
+    need sha256sum
+
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
+
+    fetch SHA256SUMS
+    # The sums name the version.
+    line=$(grep -E "^[0-9a-f]{64}  tidegate-[0-9][^/ ]*-$target\.tar\.gz\$" "$work/SHA256SUMS") ||
+        fail "$url/SHA256SUMS has no archive for $target"
+    [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "$url/SHA256SUMS has several archives for $target"
+    archive=${line#*  }
+    fetch "$archive"
+    printf '%s\n' "$line" >"$work/sum"
+    (cd "$work" && sha256sum -c sum >/dev/null 2>&1) ||
+        fail "$url/$archive is not what SHA256SUMS says: it has the SHA-256 sum $(sha256sum <"$work/$archive" | cut -d ' ' -f 1)"
+
+    tar -xzf "$work/$archive" -C "$work" || fail "$archive could not be unpacked"
+    program=$work/${archive%.tar.gz}/tidegate
+    version=$("$program" --version) || fail "the program does not run on this machine"
+    # Renamed into its place, so that a program that runs is not written to.
+    { mkdir -p "$prefix/bin" && cp "$program" "$prefix/bin/.tidegate.$$" && mv "$prefix/bin/.tidegate.$$" "$prefix/bin/tidegate"; } ||
+        fail "$prefix/bin could not be written to: PREFIX names another place"
+    printf '%s\n' "$version" | head -n 1
+    echo "installed: $prefix/bin/tidegate"
+    case :$PATH: in
+        *:"$prefix/bin":*) ;;
+        *) echo "$prefix/bin is not on PATH: export PATH=\"$prefix/bin:\$PATH\"" ;;
+    esac
+}
+
+main "$@"
