@@ -19,6 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use find::WithoutRecords;
 pub use lifecycle::LifecycleOutcome;
 pub use report::{KeepReason, Process, SweepOutcome, SweepReport, Swept, Unfinished};
 
@@ -65,7 +66,8 @@ impl Sweep {
         self
     }
 
-    /// Aborts nothing, and reports the sessions that would be aborted.
+    /// Aborts nothing, and reports the sessions that would be aborted. Where the records of [pending
+    /// uploads](crate::upload::Pending) cannot be read, a sweep fails, and a dry run warns.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
@@ -80,9 +82,10 @@ impl Sweep {
     /// or [`ErrorKind::Unsupported`] if the store aborts no uploads and removes their parts itself (Azure Blob Storage).
     pub fn stream(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
+        let without = if dry_run { WithoutRecords::Warn } else { WithoutRecords::Fail };
         let ended = Arc::new(Mutex::new(HashSet::new()));
         let known = ended.clone();
-        let swept = store.candidates(&prefix).map(move |found| {
+        let swept = store.candidates(&prefix, without).map(move |found| {
             let (sweep, ended) = (self.clone(), known.clone());
             async move {
                 let swept = sweep.judge(found?).await;
@@ -201,10 +204,11 @@ impl Store {
     ///
     /// # Errors
     /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be
-    /// read. The size is left out if the store does not give it.
+    /// read. The size is left out if the store does not give it. Where the records of [pending
+    /// uploads](crate::upload::Pending) cannot be read, a warning says so.
     pub fn unfinished(&self, prefix: &str) -> BoxStream<'static, Result<Unfinished>> {
         let store = self.clone();
-        let described = self.candidates(prefix).map(move |found| {
+        let described = self.candidates(prefix, WithoutRecords::Warn).map(move |found| {
             let store = store.clone();
             async move {
                 let found = found?;

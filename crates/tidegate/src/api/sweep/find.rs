@@ -16,9 +16,22 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 /// Most sessions per read of the records.
 const BATCH: usize = 1000;
 
+/// What happens where the records of pending uploads cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WithoutRecords {
+    /// The listing fails: uploads that wait for a commit would be ended.
+    Fail,
+    /// A warning says so, and the uploads are listed: none is ended.
+    Warn,
+}
+
 impl Store {
     /// The unfinished uploads below `prefix`: first those in the records, then those that the store lists.
-    pub(super) fn candidates(&self, prefix: &str) -> BoxStream<'static, Result<Unfinished>> {
+    pub(super) fn candidates(
+        &self,
+        prefix: &str,
+        without: WithoutRecords,
+    ) -> BoxStream<'static, Result<Unfinished>> {
         let (store, prefix) = (self.clone(), prefix.to_owned());
         let remembered = {
             let (store, prefix) = (store.clone(), prefix.clone());
@@ -28,7 +41,7 @@ impl Store {
             let known: HashSet<String> = remembered.iter().map(|open| open.session.id.clone()).collect();
             let listed =
                 store.sessions(&prefix).try_filter(move |open| ready(!known.contains(&open.session.id)));
-            store.clone().with_owners(stream::iter(remembered).map(Ok).chain(listed))
+            store.clone().with_owners(without, stream::iter(remembered).map(Ok).chain(listed))
         });
         until_error(found.try_flatten()).boxed()
     }
@@ -38,13 +51,21 @@ impl Store {
     /// listed session of a live process is in the records.
     fn with_owners(
         self,
+        without: WithoutRecords,
         found: impl Stream<Item = Result<OpenSession>> + Send + 'static,
     ) -> BoxStream<'static, Result<Unfinished>> {
         let batches = found.ready_chunks(BATCH).then(move |batch| {
             let store = self.clone();
             async move {
                 let owned = async {
-                    let (roll, pending) = (store.roll().await?, store.pending().await?);
+                    let roll = store.roll().await?;
+                    let pending = match (store.pending().await, without) {
+                        (Err(error), WithoutRecords::Warn) => {
+                            tracing::warn!(%error, "it is not known which uploads wait for a commit, and a sweep would end none");
+                            PendingUploads::default()
+                        }
+                        (pending, _) => pending?,
+                    };
                     let owned = |open| store.owned(store.kept(open, &pending), &roll);
                     Ok(batch.into_iter().map(|open| open.map(owned)).collect())
                 };
@@ -185,7 +206,7 @@ impl Store {
     pub(super) async fn pending(&self) -> Result<PendingUploads> {
         self.context().pending_uploads().await.map_err(|failure| {
             let error = failure.into_error(Operation::List, &self.location());
-            error.and("nothing is swept where it is not known which uploads wait for a commit")
+            error.and("the records of uploads that wait for a commit could not be read")
         })
     }
 

@@ -254,6 +254,24 @@ async fn what_the_records_name_is_ended_where_the_listing_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn where_pending_uploads_are_unknown_sessions_are_listed_and_none_is_ended() {
+    let (machine, (server, bucket)) = (Machine::new(), s3().await);
+    let store = machine.process().store(bucket.clone());
+    let session = stray(&*bucket, "a/k", 10).await;
+    let faults = vec![FaultRule::error("ListObjectsV2", 403, "AccessDenied")];
+    server.set_knobs(Knobs { faults, ..Knobs::default() });
+    let found: Vec<_> = store.unfinished("").try_collect().await.unwrap();
+    assert_eq!(found.len(), 1);
+    let sweep = store.sweep("").older_than(Duration::ZERO);
+    assert_eq!(sweep.clone().dry_run(true).run().await.unwrap().would_end, 1);
+    let refused = sweep.run().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    assert!(refused.to_string().contains("wait for a commit"), "{refused}");
+    server.set_knobs(Knobs::default());
+    store.held(&session).await.unwrap();
+}
+
 /// A bucket of the embedded server, as Google Cloud Storage.
 async fn gcs() -> (Server, Arc<Gcs>) {
     let server = Server::builder().start().await.unwrap();
