@@ -348,6 +348,142 @@ def asyncio_close_in_an_except(store):
     asyncio.run(main())
 
 
+async def in_a_task(closing):
+    await asyncio.create_task(closing)
+
+
+async def in_a_task_group(closing):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(closing)
+
+
+#: The ways to have another task run a coroutine.
+TASKS = {
+    "create_task": in_a_task,
+    "gather": lambda closing: asyncio.gather(closing),
+    "shield": lambda closing: asyncio.shield(closing),
+    "a_task_group": in_a_task_group,
+    "wait_for": lambda closing: asyncio.wait_for(closing, 5),
+}
+
+
+async def async_file(store):
+    file = await tidegate.aio.Store(store.url).writer(KEY)
+    await file.write(b"1")
+    return file
+
+
+def add_asyncio_closes(name, hand):
+    def after_an_exception(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            finally:
+                await hand(file.close())
+
+        asyncio.run(main())
+
+    def in_an_except(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            except Trouble:
+                await hand(file.close())
+
+        asyncio.run(main())
+
+    def after_a_cancellation(store):
+        async def write():
+            file = await async_file(store)
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await hand(file.close())
+
+        async def main():
+            writing = asyncio.create_task(write())
+            await asyncio.sleep(0.05)
+            writing.cancel()
+            await writing
+
+        asyncio.run(main())
+
+    def by_aexit_after_an_exception(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                raise Trouble
+            finally:
+                await hand(file.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def by_aexit_of_an_opening_after_an_exception(store):
+        async def main():
+            opening = tidegate.aio.open(f"{store.url}/{KEY}", "wb")
+            await opening.__aenter__()
+            try:
+                raise Trouble
+            finally:
+                await hand(opening.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def at_a_good_end(store):
+        async def main():
+            file = await async_file(store)
+            await hand(file.close())
+
+        asyncio.run(main())
+
+    def by_aexit_at_a_good_end(store):
+        async def main():
+            file = await async_file(store)
+            try:
+                pass
+            finally:
+                await hand(file.__aexit__(None, None, None))
+
+        asyncio.run(main())
+
+    def named(run):
+        run.__name__ = f"asyncio_close_in_{name}_{run.__name__}"
+        return run
+
+    row(warns=HOW, raises=Trouble)(named(after_an_exception))
+    row(warns=HOW)(named(in_an_except))
+    row(warns=HOW, raises=asyncio.CancelledError)(named(after_a_cancellation))
+    row(warns=HOW, raises=Trouble)(named(by_aexit_after_an_exception))
+    row(warns=HOW, raises=Trouble)(named(by_aexit_of_an_opening_after_an_exception))
+    row(is_published=True)(named(at_a_good_end))
+    row(is_published=True)(named(by_aexit_at_a_good_end))
+
+
+for name, hand in TASKS.items():
+    add_asyncio_closes(name, hand)
+
+
+@row(warns=FORGOTTEN)
+def an_asyncio_file_that_a_finalizer_closes_in_a_task(store):
+    class Keeper:
+        def __init__(self, file):
+            self.file = file
+
+        def __del__(self):
+            closings.append(asyncio.ensure_future(self.file.close()))
+
+    closings = []
+
+    async def main():
+        keeper = Keeper(await async_file(store))
+        del keeper
+        await asyncio.gather(*closings)
+
+    asyncio.run(main())
+
+
 @row(warns=HOW, raises=Trouble)
 def close_in_a_finally(store):
     """What is in flight may end there: `close` cannot know."""
