@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import os
 import threading
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -323,3 +324,72 @@ def test_events_that_were_not_taken_are_not_lost(store, photos, tmp_path):
     assert (caught.value.report.copied, len(caught.value.failures)) == (3, 1)
     with pytest.raises(tidegate.trees.IncompleteError):
         run.report()
+
+
+class TestLocalPaths:
+    """What is given where a path of this machine is expected."""
+
+    @pytest.fixture
+    def here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize("place", ["s3://bkt/x", "memory://b/x", "S3://bkt/x", Path("s3://bkt/x"), "gs:/bkt/x"])
+    def test_urls_are_refused(self, memory, here, place):
+        memory.put("a", b"1")
+        url, text = memory.url_of("a"), str(place)
+        awaited = tidegate.aio.Store(memory.url)
+        for call in (
+            lambda: tidegate.download(url, place),
+            lambda: tidegate.upload(place, url),
+            lambda: memory.download("a", place),
+            lambda: memory.upload(place, "a"),
+            lambda: asyncio.run(awaited.download("a", place)),
+            lambda: asyncio.run(awaited.upload(place, "a")),
+            lambda: asyncio.run(tidegate.aio.download(url, place)),
+            lambda: asyncio.run(tidegate.aio.upload(place, url)),
+        ):
+            with pytest.raises(tidegate.InvalidInputError, match="this is (a URL|no URL: did you mean)") as raised:
+                call()
+            assert f"a local path of this name is written ./{text}" in str(raised.value)
+        assert not list(here.iterdir())
+
+    @pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://", "file://localhost", "file://LOCALHOST"])
+    def test_file_urls_are_decoded(self, memory, here, scheme):
+        memory.put("a", b"1")
+        place = f"{scheme}{here}/a%20b"
+        tidegate.download(memory.url_of("a"), place)
+        assert (here / "a b").read_bytes() == b"1"
+        assert tidegate.open(place, "rb").read() == b"1"
+        assert tidegate.upload(place, memory.url_of("b")).size == 1
+        if "//" in scheme:
+            assert tidegate.trees.copy(place, memory.url_of("c")).report().copied == 1
+        assert tidegate.Store(f"{scheme}{here}").get("a b") == b"1"
+        asyncio.run(tidegate.aio.Store(memory.url).download("b", place))
+        assert [path.name for path in here.iterdir()] == ["a b"]
+
+    def test_paths_that_look_like_urls_can_be_written(self, memory, here):
+        memory.put("a", b"1")
+        memory.download("a", "./s3://bkt/x")
+        assert (here / "s3:/bkt/x").read_bytes() == b"1"
+        memory.download("a", os.fsencode(here / "b"))
+        assert (here / "b").read_bytes() == b"1"
+
+    @pytest.mark.parametrize("url", [b"/tmp/x", 7, None])
+    def test_urls_are_text(self, url, memory):
+        for call in (
+            lambda: tidegate.open(url),
+            lambda: tidegate.Store(url),
+            lambda: tidegate.copy(url, "memory://b/c"),
+            lambda: tidegate.download(url, "x"),
+            lambda: tidegate.aio.open(url),
+            lambda: tidegate.trees.copy("x", url),
+            lambda: tidegate.trees.sync(url, "x"),
+        ):
+            with pytest.raises(TypeError, match="a URL or path is a str or an os.PathLike"):
+                call()
+
+    def test_a_command_is_a_list(self):
+        for command in ("echo hi", b"echo hi", Path("echo")):
+            with pytest.raises(TypeError, match="a command is a list of words"):
+                tidegate.trees.from_command(command, "memory://b/c")

@@ -38,6 +38,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._local import text_of
 from ._open import store_of
 from ._settings import StoreSettings
 from ._trees import (
@@ -222,9 +223,11 @@ def from_command(
     sh: the command failed: exit code 3
     """
     how = native_tree_options(options, FromCommandOptions.__optional_keys__)
+    if isinstance(command, (str, bytes, os.PathLike)):
+        raise TypeError(f"a command is a list of words, such as ['echo', 'hi'], not {command!r}")
     words = [os.fspath(word) for word in command]
     store = store_of(root(target), dict(target_options or {}))
-    return Run(store.native().copy_command(words, timeout, os.fspath(target), how))
+    return Run(store.native().copy_command(words, timeout, text_of(target), how))
 
 
 def move(
@@ -253,7 +256,7 @@ def remove(
 
 
 def _tree(tree: str | os.PathLike[str] | StoreSettings, options: StoreOptions | None) -> _native.Store:
-    store = tree if isinstance(tree, StoreSettings) else store_of(os.fspath(tree), dict(options or {}))
+    store = tree if isinstance(tree, StoreSettings) else store_of(text_of(tree), dict(options or {}))
     return store.native()
 
 
@@ -269,4 +272,4 @@ def _copy(
     how = native_tree_options(options, CopyTreesOptions.__optional_keys__) | {"move": moves}
     ours = store_of(root(given[0]) if given else ".", dict(settings[0] or {}))
     theirs = store_of(root(target), dict(settings[1] or {}))
-    return Run(ours.native().copy_trees(given, theirs.native(), os.fspath(target), how))
+    return Run(ours.native().copy_trees(given, theirs.native(), text_of(target), how))
