@@ -467,6 +467,8 @@ class ObjectFileSystem(ListedFileSystem):
         given = self._write_options(options)
         store = self._blocking_store(bucket)
         before: Reader | None = None
+        if not autocommit:
+            self._check_may_follow(path, store.url_of(key), what)
         if what == "x":
             if store.exists(key):
                 raise FileExistsError(f"{store.url_of(key)}: there is an object already")
@@ -494,6 +496,18 @@ class ObjectFileSystem(ListedFileSystem):
                 file.discard()
                 raise
         return file
+
+    def _check_may_follow(self, path: str, url: str, what: str) -> None:
+        """Raises an exception if a file of the running transaction waits for its end and has this path, and the one that
+        is opened now could not be published after it."""
+        if what not in ("a", "x") or not self.transaction.has_file(self._joined(*self._located(path))):
+            return
+        if what == "x":
+            raise FileExistsError(f"{url}: a file of this transaction has this path already")
+        raise ValueError(
+            f"{url}: a file of this transaction has this path and is not published yet, so that nothing can be appended "
+            "to it: append after the transaction, or write it all into one file"
+        )
 
     def open_object(
         self,
