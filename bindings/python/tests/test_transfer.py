@@ -1,9 +1,11 @@
 """Uploads and downloads of files, copies between stores, and synchronized trees."""
 
 import asyncio
+import contextlib
 import http.server
 import os
 import threading
+import warnings
 from pathlib import Path
 from typing import ClassVar
 
@@ -393,3 +395,56 @@ class TestLocalPaths:
         for command in ("echo hi", b"echo hi", Path("echo")):
             with pytest.raises(TypeError, match="a command is a list of words"):
                 tidegate.trees.from_command(command, "memory://b/c")
+
+
+class TestRunsThatAreNeverBegun:
+    RUNS: ClassVar = {
+        "copy": lambda url: tidegate.trees.copy(f"{url}/a", f"{url}/b"),
+        "move": lambda url: tidegate.trees.move(f"{url}/a", f"{url}/b"),
+        "sync": lambda url: tidegate.trees.sync(url, f"{url}-other"),
+        "check": lambda url: tidegate.trees.check(url, f"{url}-other"),
+        "remove": lambda url: tidegate.trees.remove(f"{url}/a"),
+        "from_command": lambda url: tidegate.trees.from_command(["echo", "1"], f"{url}/b"),
+    }
+
+    @pytest.mark.parametrize("name", RUNS)
+    def test_they_are_told_of(self, memory, name):
+        memory.put("a", b"1")
+        with pytest.warns(RuntimeWarning, match=f"the run of {name} was never begun") as warned:
+            self.RUNS[name](memory.url)
+        assert warned[0].filename == __file__
+        with pytest.warns(RuntimeWarning, match="was never begun"), self.RUNS[name](memory.url):
+            pass
+        assert [entry.key for entry in memory.list()] == ["a"]
+
+    @pytest.mark.parametrize("name", RUNS)
+    def test_nothing_is_told_of_the_others(self, memory, name):
+        memory.put("a", b"1")
+        start = self.RUNS[name]
+
+        async def main():
+            await start(memory.url)
+            async for _ in start(memory.url):
+                pass
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            start(memory.url).stop()
+            with pytest.raises(LookupError), start(memory.url):
+                raise LookupError
+            if name in ("check", "sync", "from_command"):
+                with contextlib.suppress(tidegate.Error):
+                    asyncio.run(main())
+                for _ in start(memory.url):
+                    pass
+            start(memory.url).report()
+
+
+def test_options_of_a_side_do_not_go_with_a_store(memory, tmp_path):
+    for call in (tidegate.sync, tidegate.trees.sync, tidegate.trees.check):
+        with pytest.raises(TypeError, match="`target_options` goes with a URL"):
+            call(tmp_path, memory, target_options={"regoin": "x"})
+        with pytest.raises(TypeError, match="`source_options` goes with a URL"):
+            call(memory, tmp_path, source_options={"region": "x"})
+    with pytest.raises(TypeError, match="`target_options` goes with a URL"):
+        asyncio.run(tidegate.aio.sync(tmp_path, memory, target_options={"region": "x"}))
