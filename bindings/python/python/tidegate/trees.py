@@ -5,13 +5,13 @@ Each function prepares an operation, which does nothing before its events are ta
 >>> import tidegate
 >>> with tidegate.open("memory://photos/2026/a.jpg", "wb") as file:
 ...     _ = file.write(b"jpeg")
->>> run = tidegate.trees.sync("memory://photos", "memory://backup", include="*.jpg")
+>>> run = tidegate.trees.sync("memory://photos", "memory://mirror", include="*.jpg")
 >>> for event in run:
 ...     print(event.kind, event.target)
-copied memory://backup/2026/a.jpg
+copied memory://mirror/2026/a.jpg
 >>> run.report().copied
 1
->>> tidegate.trees.sync("memory://photos", "memory://backup").report().unchanged
+>>> tidegate.trees.sync("memory://photos", "memory://mirror").report().unchanged
 1
 
 In asyncio, the same operations are taken by ``async for event in run``, and ``await run`` is the report:
